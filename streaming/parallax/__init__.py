@@ -1,0 +1,1 @@
+"""Parallax tells Kafka operators when their replicas disagree."""

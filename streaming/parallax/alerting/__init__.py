@@ -1,0 +1,1 @@
+"""Prometheus: one collector over committed state, served at ``/metrics``."""

@@ -1,0 +1,1 @@
+"""From suspect to finding: live probes, evidence, lifecycle, the findings table."""

@@ -1,0 +1,1 @@
+"""Three real local Kafka brokers and the scenarios that make their replicas diverge."""

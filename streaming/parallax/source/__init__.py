@@ -1,0 +1,1 @@
+"""The PySpark data sources ``kafka-replica`` and ``kafka-progress``."""

@@ -1,0 +1,1 @@
+"""The Delta tables that record what each broker shows, the queries that write them, and their upkeep."""
