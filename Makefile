@@ -1,0 +1,46 @@
+# The README's commands. Each prepares what it needs first: see scripts/bootstrap.py.
+PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' 2>/dev/null && { echo $$p; break; }; done)
+KAFKA_VERSION ?= 4.2.1
+PRODUCER ?= legacy
+BIN := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test unit lint bench lock format clean
+
+help:  ## Show this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## Virtual environment, packages, Delta's and Kafka's jars
+	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
+	@$(PYTHON) scripts/bootstrap.py --kafka-version $(KAFKA_VERSION)
+
+demo: setup  ## Three real brokers, five real divergences, found live
+	@$(BIN)/parallax demo --kafka-version $(KAFKA_VERSION) --producer $(PRODUCER) $(ARGS)
+
+test: setup  ## All tests: unit, simulation, end to end on real brokers
+	@$(BIN)/python -m pytest $(ARGS)
+
+unit: setup  ## The tests that need no broker
+	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+lint:  ## ruff, mypy --strict, import-linter
+	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
+	@$(PYTHON) scripts/bootstrap.py --packages-only
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## Benchmarks, each with its peer in the same run
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+format:  ## Format the code
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lock:  ## Pin the dependencies of pyproject.toml anew
+	@$(BIN)/python -m pip install -q uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --group dev --no-annotate --no-header -o requirements.lock pyproject.toml
+
+clean:  ## Remove the virtual environment and caches of the project
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build
