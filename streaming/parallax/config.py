@@ -178,8 +178,9 @@ def validate(document: dict[str, Any], where: str = "settings") -> Settings:
     Raises:
         ConfigError: with one line naming every offending option.
     """
+    written = {section: value for section, value in document.items() if value is not None}  # "read:" with all commented
     try:
-        return Settings(**document)
+        return Settings(**written)
     except ValidationError as error:
         parts = []
         for item in error.errors(include_url=False, include_input=False):

@@ -1,0 +1,185 @@
+"""Keeps streaming queries alive: restart with backoff, and a deadline for making no progress.
+
+Knows a query only by the few members of Spark's ``StreamingQuery`` that it uses, so it imports no Spark.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import structlog
+
+from parallax.config import SupervisorSettings
+
+log = structlog.get_logger(__name__)
+
+
+class Query(Protocol):
+    """The part of ``pyspark.sql.streaming.StreamingQuery`` that supervision needs."""
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802, D102 - Spark's name
+
+    @property
+    def lastProgress(self) -> Any: ...  # noqa: N802, D102 - Spark's name
+
+    def exception(self) -> Any: ...  # noqa: D102
+
+    def stop(self) -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """A query by name and how to start it."""
+
+    name: str
+    start: Callable[[], Query]
+
+
+@dataclass
+class QueryReport:
+    """What is known of a query at this moment; times are epoch seconds."""
+
+    name: str
+    up: bool = False
+    restarts: int = 0
+    last_progress: float | None = None
+    batch_seconds: float = 0.0
+    rows: int = 0
+    error: str | None = None
+
+
+@dataclass
+class _Watch:
+    spec: Supervised
+    report: QueryReport
+    query: Query | None = None
+    batch_seen: Any = None
+    alive_since: float = 0.0
+    retry_at: float = 0.0
+    failures: int = 0
+    stopping: threading.Thread | None = field(default=None)
+
+
+class Supervisor:
+    """Starts queries and watches them from one thread.
+
+    Args:
+        queries: what to run.
+        settings: backoff and deadline.
+        on_report: called with each query's report after every look (and must not raise).
+        clock: monotonic seconds, for tests.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[Supervised],
+        settings: SupervisorSettings,
+        on_report: Callable[[QueryReport], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._watches = [_Watch(spec, QueryReport(spec.name)) for spec in queries]
+        self._settings = settings
+        self._on_report = on_report or (lambda _: None)
+        self._clock = clock
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, interval_s: float = 0.2) -> None:
+        """Start the queries, then look after them every ``interval_s`` seconds."""
+        self.look()
+        self._thread = threading.Thread(target=self._run, args=(interval_s,), name="supervisor", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """Stop looking, then stop every query, each in a thread of its own so that one that hangs delays no other."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        stoppers = [threading.Thread(target=_stop_quietly, args=(w.query,), daemon=True) for w in self._watches]
+        for thread in stoppers:
+            thread.start()
+        deadline = time.monotonic() + timeout_s
+        for thread in stoppers:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def reports(self) -> list[QueryReport]:
+        """Return what is known of each query."""
+        return [watch.report for watch in self._watches]
+
+    def look(self) -> None:
+        """Look once at every query: note progress, restart what stopped or stands still."""
+        for watch in self._watches:
+            try:
+                self._look_at(watch)
+            except Exception as error:  # noqa: BLE001 - the watchman outlives whatever a query throws
+                self._failed(watch, error)
+            self._on_report(watch.report)
+
+    def _run(self, interval_s: float) -> None:
+        while not self._stop.wait(interval_s):
+            self.look()
+
+    def _look_at(self, watch: _Watch) -> None:
+        now = self._clock()
+        if watch.query is None:
+            if now >= watch.retry_at:
+                self._start(watch, now)
+            return
+        if not watch.query.isActive:
+            self._failed(watch, watch.query.exception() or "stopped without an error")
+            return
+        self._note_progress(watch, now)
+        silent_s = now - watch.alive_since
+        if silent_s > self._settings.no_progress_deadline_s:
+            watch.stopping = threading.Thread(target=_stop_quietly, args=(watch.query,), daemon=True)
+            watch.stopping.start()
+            self._failed(watch, f"no progress for {silent_s:.0f} s (supervisor.no_progress_deadline_s)")
+
+    def _start(self, watch: _Watch, now: float) -> None:
+        if watch.stopping is not None and watch.stopping.is_alive():
+            return  # Spark refuses a second query on a checkpoint whose first has not ended
+        watch.stopping = None
+        watch.query = watch.spec.start()
+        watch.alive_since, watch.batch_seen = now, None
+        watch.report.up = True
+
+    def _note_progress(self, watch: _Watch, now: float) -> None:
+        progress = watch.query.lastProgress if watch.query is not None else None
+        if progress is None:
+            return
+        mark = (progress["batchId"], progress["timestamp"])
+        if mark == watch.batch_seen:
+            return
+        report = watch.report
+        if watch.batch_seen is None or mark[0] != watch.batch_seen[0]:
+            report.rows += max(0, int(progress["numInputRows"] or 0))
+            report.batch_seconds = (progress["durationMs"] or {}).get("triggerExecution", 0) / 1000
+        watch.batch_seen, watch.alive_since = mark, now
+        watch.failures = 0
+        report.last_progress, report.error = time.time(), None
+
+    def _failed(self, watch: _Watch, error: Any) -> None:
+        watch.query = None
+        watch.failures += 1
+        report = watch.report
+        report.up, report.error = False, str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        report.restarts += 1
+        wait_ms = min(
+            self._settings.restart_backoff_ms * 2 ** min(watch.failures - 1, 20), self._settings.restart_backoff_max_ms
+        )
+        watch.retry_at = self._clock() + wait_ms / 1000
+        log.warning("query restarts", query=watch.spec.name, in_ms=wait_ms, error=report.error)
+
+
+def _stop_quietly(query: Query | None) -> None:
+    if query is None:
+        return
+    try:
+        query.stop()
+    except Exception as error:  # noqa: BLE001 - a query that cannot be stopped must not stop the rest
+        log.warning("query did not stop cleanly", error=str(error).splitlines()[0] if str(error) else repr(error))

@@ -1,0 +1,147 @@
+"""Supervision of queries, with a clock and queries that the test commands."""
+
+from typing import Any
+
+import pytest
+
+from parallax.config import SupervisorSettings
+from parallax.supervisor import Supervised, Supervisor
+
+SETTINGS = SupervisorSettings(restart_backoff_ms=1000, restart_backoff_max_ms=4000, no_progress_deadline_s=10)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Commanded:
+    """A query that does what the test says."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.lastProgress: dict[str, Any] | None = None
+        self.stopped = False
+        self.error: Exception | None = None
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.isActive = False
+
+    def die(self, error: Exception) -> None:
+        self.isActive, self.error = False, error
+
+    def advance(self, batch: int, rows: int = 0) -> None:
+        durations = {"triggerExecution": 250}
+        self.lastProgress = {"batchId": batch, "timestamp": str(batch), "numInputRows": rows, "durationMs": durations}
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.started: list[Commanded] = []
+        self.refuse: Exception | None = None
+        self.supervisor = Supervisor([Supervised("q", self.start)], SETTINGS, clock=self.clock)
+
+    def start(self) -> Commanded:
+        if self.refuse:
+            raise self.refuse
+        self.started.append(Commanded())
+        return self.started[-1]
+
+    def look_at(self, now: float) -> None:
+        self.clock.now = now
+        self.supervisor.look()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_query_that_dies_is_restarted_after_the_backoff(bench: Bench) -> None:
+    bench.look_at(0)
+    bench.started[0].die(RuntimeError("broken\nlong trace"))
+    bench.look_at(1)
+    bench.look_at(1.9)
+    assert len(bench.started) == 1
+    assert bench.supervisor.reports()[0].error == "broken"
+    bench.look_at(2.0)
+    assert len(bench.started) == 2
+    assert bench.supervisor.reports()[0].restarts == 1
+
+
+def test_the_backoff_doubles_up_to_its_cap_and_progress_resets_it(bench: Bench) -> None:
+    bench.refuse = ValueError("cannot start")
+    waits = []
+    now = 0.0
+    for _ in range(5):
+        bench.look_at(now)
+        before = bench.supervisor.reports()[0].restarts
+        step = now
+        while bench.supervisor.reports()[0].restarts == before:
+            step += 0.25
+            bench.look_at(step)
+        waits.append(step - now)
+        now = step
+    assert waits == [1.0, 2.0, 4.0, 4.0, 4.0]
+    bench.refuse = None
+    bench.look_at(now + 4)
+    bench.started[0].advance(1)
+    bench.look_at(now + 5)
+    bench.started[0].die(RuntimeError("again"))
+    bench.look_at(now + 6)
+    bench.look_at(now + 7)
+    assert len(bench.started) == 2
+
+
+def test_a_query_that_stands_still_past_the_deadline_is_stopped_and_restarted(bench: Bench) -> None:
+    bench.look_at(0)
+    bench.started[0].advance(1, rows=3)
+    bench.look_at(5)
+    bench.look_at(14)
+    assert not bench.started[0].stopped
+    bench.look_at(15.5)
+    report = bench.supervisor.reports()[0]
+    assert report.error is not None
+    assert "no progress for 10 s" in report.error
+    bench.look_at(17)
+    assert bench.started[0].stopped
+    assert len(bench.started) == 2
+
+
+def test_rows_are_counted_once_per_batch(bench: Bench) -> None:
+    bench.look_at(0)
+    bench.started[0].advance(1, rows=3)
+    bench.look_at(1)
+    bench.look_at(2)
+    bench.started[0].advance(2, rows=4)
+    bench.look_at(3)
+    report = bench.supervisor.reports()[0]
+    assert (report.rows, report.batch_seconds, report.up) == (7, 0.25, True)
+
+
+def test_one_query_that_cannot_start_does_not_keep_the_other_from_running() -> None:
+    ran: list[Commanded] = []
+
+    def good() -> Commanded:
+        ran.append(Commanded())
+        return ran[-1]
+
+    def bad() -> Commanded:
+        raise RuntimeError("no")
+
+    supervisor = Supervisor([Supervised("bad", bad), Supervised("good", good)], SETTINGS, clock=Clock())
+    supervisor.look()
+    assert [r.up for r in supervisor.reports()] == [False, True]
+
+
+def test_stop_stops_every_query(bench: Bench) -> None:
+    bench.supervisor.start(interval_s=0.01)
+    bench.supervisor.stop()
+    assert bench.started[0].stopped
