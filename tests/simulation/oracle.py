@@ -1,0 +1,216 @@
+"""What is true, told by someone who sees everything: the whole history and every replica's inside.
+
+Naive on purpose: dicts and loops over the uncompacted history, no code shared with the product. It answers two
+questions. Is a finding true? And which divergences must have been found, given what the monitor was shown?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.simulation.model import Batch, Cluster, End, Replica
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction as its producer wrote it; ``end`` and ``marker`` are None while it is open."""
+
+    producer_id: int
+    offsets: list[int] = field(default_factory=list)
+    end: End | None = None
+    marker: int | None = None
+
+    @property
+    def first(self) -> int:
+        return self.offsets[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A difference that the monitor must find: on which broker, of which kinds, and where."""
+
+    kinds: frozenset[str]
+    broker: int
+    producer_id: int = -1
+    offset: int | None = None
+    key: int | None = None
+
+
+class Truth:
+    """The history of a cluster, read once."""
+
+    def __init__(self, history: list[Batch]) -> None:
+        self.transactions: list[Transaction] = []
+        self.of_offset: dict[int, Transaction] = {}
+        self.records: dict[int, list[tuple[int, int | None]]] = {}
+        self.written: dict[int, tuple[int, int | None]] = {}
+        now_open: dict[int, Transaction] = {}
+        for batch in history:
+            if batch.marker is not None:
+                done = now_open.pop(batch.producer_id, None)
+                if done is not None:
+                    done.end, done.marker = batch.marker, batch.base
+                continue
+            for record in batch.records:
+                self.records.setdefault(record.key, []).append((record.offset, record.value))
+                self.written[record.offset] = (record.key, record.value)
+                if not batch.transactional:
+                    continue
+                if batch.producer_id not in now_open:
+                    now_open[batch.producer_id] = Transaction(batch.producer_id)
+                    self.transactions.append(now_open[batch.producer_id])
+                now_open[batch.producer_id].offsets.append(record.offset)
+                self.of_offset[record.offset] = now_open[batch.producer_id]
+
+    def committed(self, offset: int) -> bool:
+        """Whether a consumer may see the record: plain, or of a transaction that was committed."""
+        transaction = self.of_offset.get(offset)
+        return transaction is None or transaction.end is End.COMMIT
+
+    def end_of(self, offset: int) -> End | None:
+        """How the transaction of a record ended; None for a plain record and while it is open."""
+        transaction = self.of_offset.get(offset)
+        return None if transaction is None else transaction.end
+
+    def latest(self, key: int, below: int) -> tuple[int, int | None]:
+        """Offset and value of the newest record of a key that a consumer may see; (-1, None) where there is none."""
+        seen = [(o, v) for o, v in self.records.get(key, []) if o < below and self.committed(o)]
+        return max(seen, key=lambda r: r[0], default=(-1, None))
+
+
+def shown_latest(replica: Replica, key: int, below: int) -> tuple[int, int | None]:
+    """The newest record of a key that a read_committed consumer of this replica gets."""
+    best: tuple[int, int | None] = (-1, None)
+    for batch, record in replica.held(replica.log_start, min(below, replica.lso)):
+        if record is None or record.key != key:
+            continue
+        if batch.transactional and replica.is_aborted(batch.producer_id, record.offset):
+            continue
+        best = (record.offset, record.value)
+    return best
+
+
+def missed_markers(truth: Truth, replica: Replica) -> dict[tuple[int, int], Transaction]:
+    """(producer id, first offset) of what is open on a replica that has passed its end marker."""
+    missed = {}
+    for pid, (_, first) in replica.open_transactions().items():
+        for transaction in truth.transactions:
+            if transaction.producer_id != pid or transaction.marker is None:
+                continue
+            if transaction.first <= first <= transaction.marker < replica.leo:
+                missed[pid, first] = transaction
+    return missed
+
+
+def wrong_outcomes(truth: Truth, replica: Replica) -> dict[int, End]:
+    """Offset to the outcome that the replica has decided against the truth."""
+    wrong = {}
+    for ended in replica.ended:
+        for transaction in truth.transactions:
+            if transaction.producer_id != ended.producer_id or transaction.end in (None, ended.end):
+                continue
+            wrong.update((o, ended.end) for o in transaction.offsets if ended.first <= o <= ended.marker)
+    return wrong
+
+
+def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: int, key: int | None) -> bool:
+    """Whether a finding says what is so in the model at this moment.
+
+    Args:
+        cluster: the cluster as it is now.
+        kind: the finding's kind.
+        broker: the accused.
+        producer_id: the producer of the transaction that it names, or -1.
+        offset: the record (or the transaction's start) that it names.
+        key: the key that it names, where it names one.
+    """
+    truth, replica = Truth(cluster.history), cluster.replicas[broker]
+    if kind in ("marker_missing", "read_committed_frozen"):
+        return any(pid == producer_id for pid, _ in missed_markers(truth, replica))
+    if kind in ("aborted_record_committed", "committed_record_aborted"):
+        end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
+        return wrong_outcomes(truth, replica).get(offset) is end
+    if key is None:
+        return False
+    bound = min(r.lso for r in cluster.replicas.values() if r.up)
+    shown = shown_latest(replica, key, bound)
+    latest = truth.latest(key, bound)
+    if kind == "deleted_record_resurrected":
+        return latest[1] is None and shown[1] is not None
+    if kind == "record_missing":
+        return latest[1] is not None and shown[0] != latest[0]
+    others = {shown_latest(r, key, bound)[1] for r in cluster.replicas.values() if r.up}
+    return kind == "visibility_mismatch" and len(others) > 1
+
+
+@dataclass(slots=True)
+class Shown:
+    """What the monitor's reads have been shown so far, per broker."""
+
+    markers: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
+    """Broker to (producer id, offset) of end markers."""
+    transactional: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
+    """Broker to (producer id, offset) of records read as read_uncommitted."""
+    outcomes: dict[int, dict[int, End]] = field(default_factory=dict)
+    """Broker to offset to outcome, read as read_committed."""
+    visible: dict[int, dict[int, list[tuple[int, int | None]]]] = field(default_factory=dict)
+    """Broker to key to (offset, value) of what a read_committed consumer was given, tombstones too."""
+    skipped: set[int] = field(default_factory=set)
+    """Brokers whose log start passed a reader: part of them was never shown."""
+
+
+def must_be_found(cluster: Cluster, shown: Shown, positions: dict[tuple[int, int], int]) -> list[Divergence]:
+    """The divergences that stand in the model and whose proof the monitor was shown.
+
+    Args:
+        cluster: a cluster at rest: all brokers up and caught up.
+        shown: what the monitor's reads returned.
+        positions: (view, broker) to the position of that reader.
+    """
+    truth = Truth(cluster.history)
+    found = []
+    for broker, replica in cluster.replicas.items():
+        if broker not in shown.skipped:
+            found += _frozen(cluster, truth, replica)
+            found += _wrong(truth, replica, shown)
+            found += _resurrected(cluster, truth, replica, shown, positions)
+    return found
+
+
+def _frozen(cluster: Cluster, truth: Truth, replica: Replica) -> list[Divergence]:
+    others = max(r.lso for r in cluster.replicas.values() if r.id != replica.id)
+    return [
+        Divergence(frozenset({"read_committed_frozen"}), replica.id, pid, first)
+        for pid, first in missed_markers(truth, replica)
+        if replica.lso == first < others
+    ]
+
+
+def _wrong(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
+    mine = shown.outcomes.get(replica.id, {})
+    found = {}
+    for offset, end in sorted(wrong_outcomes(truth, replica).items()):
+        proven = any(seen.get(offset, end) is not end for b, seen in shown.outcomes.items() if b != replica.id)
+        if mine.get(offset) is end and proven:
+            kind = "aborted_record_committed" if end is End.COMMIT else "committed_record_aborted"
+            transaction = truth.of_offset[offset]
+            found[transaction.first] = Divergence(frozenset({kind}), replica.id, transaction.producer_id, offset)
+    return list(found.values())
+
+
+def _resurrected(
+    cluster: Cluster, truth: Truth, replica: Replica, shown: Shown, positions: dict[tuple[int, int], int]
+) -> list[Divergence]:
+    bound = min(min(r.lso for r in cluster.replicas.values()), positions[1, replica.id])
+    wrong = {o for r in cluster.replicas.values() for o in wrong_outcomes(truth, r)}
+    pending = any(missed_markers(truth, r) for r in cluster.replicas.values())
+    found = []
+    for key, records in truth.records.items():
+        if pending or any(o in wrong for o, _ in records):
+            continue
+        offset, value = truth.latest(key, bound)
+        if offset < 0 or value is not None or shown_latest(replica, key, bound)[1] is None:
+            continue
+        if any((offset, None) in seen.get(key, []) for b, seen in shown.visible.items() if b != replica.id):
+            found.append(Divergence(frozenset({"deleted_record_resurrected"}), replica.id, offset=offset, key=key))
+    return found

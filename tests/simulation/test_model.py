@@ -1,0 +1,319 @@
+"""The model of the cluster against worked examples of what Kafka's brokers do."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.model import Cluster, End, Limits, Replica
+
+RETENTION = 1_000
+FOREVER = 10**9
+
+
+def cluster(expiration: int = FOREVER) -> Cluster:
+    return Cluster(Limits(delete_retention=RETENTION, producer_expiration=expiration))
+
+
+def plain(c: Cluster, key: int, value: int | None) -> int:
+    c.write([(key, value)])
+    return c.leading.leo - 1
+
+
+def turn(c: Cluster, ms: int = 200) -> None:
+    """Let time pass, close the segment with a filler record, replicate, and clean every live broker once."""
+    c.tick(ms)
+    plain(c, 99, c.now)
+    c.sync()
+    for broker in c.replicas:
+        c.clean(broker)
+
+
+def offsets(replica: Replica) -> list[int]:
+    return [r.offset if r else b.base for b, r in replica.held(0, replica.leo) if not (r and r.key == 99)]
+
+
+def markers(replica: Replica) -> list[tuple[int, End]]:
+    return [(b.base, b.marker) for b in replica.batches if b.marker is not None]
+
+
+def at(replica: Replica, offset: int):
+    return next((b for b in replica.batches if b.base <= offset <= b.last), None)
+
+
+LEGACY, VERSION2 = 0, 1
+
+
+def test_a_record_is_dropped_only_once_a_later_one_of_its_key_lies_below_the_active_segment() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.tick(200)
+    plain(c, 1, 11)
+    c.sync()
+    assert c.clean(1)
+    assert offsets(c.replicas[1]) == [0, 1]
+    turn(c)
+    assert offsets(c.replicas[1]) == [1]
+
+
+def test_a_pass_needs_something_new_in_a_closed_segment() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    assert not c.clean(1)
+    turn(c)
+    assert not c.clean(1)
+
+
+def test_a_tombstone_outlives_its_first_pass_by_the_delete_retention() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    tombstone = plain(c, 1, None)
+    turn(c)
+    assert offsets(c.leading) == [tombstone]
+    assert at(c.leading, tombstone).horizon == c.now + RETENTION
+    turn(c)
+    assert offsets(c.leading) == [tombstone]
+    turn(c, RETENTION)
+    assert offsets(c.leading) == []
+
+
+def test_a_replica_that_lags_gets_the_delete_horizon_with_the_batch() -> None:
+    c = cluster()
+    c.stop(3)
+    tombstone = plain(c, 1, None)
+    turn(c)
+    c.start(3)
+    c.sync()
+    assert at(c.replicas[3], tombstone).horizon == at(c.leading, tombstone).horizon is not None
+
+
+@pytest.mark.parametrize("end", [End.ABORT, End.COMMIT])
+def test_version_2_marker_goes_in_three_passes_and_leaves_an_empty_control_batch(end: End) -> None:
+    c = cluster()
+    c.write([(1, 10)], VERSION2)
+    c.end(VERSION2, end)
+    plain(c, 1, 11)
+    turn(c)
+    assert offsets(c.leading) == [1, 2]
+    assert at(c.leading, 0) is None
+    assert at(c.leading, 1).horizon is None
+    turn(c)
+    assert at(c.leading, 1).horizon == c.now + RETENTION
+    turn(c, RETENTION)
+    remnant = at(c.leading, 1)
+    assert remnant.control
+    assert remnant.marker is None
+    assert remnant.horizon is None
+
+
+def test_legacy_data_batch_stays_empty_and_holds_its_marker_until_the_producer_expires() -> None:
+    c = cluster(expiration=5_000)
+    c.write([(1, 10)], LEGACY)
+    c.end(LEGACY, End.ABORT)
+    for _ in range(4):
+        turn(c, RETENTION)
+    assert at(c.leading, 0).records == ()
+    assert markers(c.leading) == [(1, End.ABORT)]
+    assert at(c.leading, 1).horizon is None
+    for _ in range(6):
+        turn(c, RETENTION)
+    assert at(c.leading, 0) is None
+    assert markers(c.leading) == []
+
+
+def test_legacy_marker_goes_once_the_producer_has_written_a_newer_data_batch() -> None:
+    c = cluster()
+    c.write([(1, 10)], LEGACY)
+    c.end(LEGACY, End.ABORT)
+    c.write([(2, 20)], LEGACY)
+    c.end(LEGACY, End.COMMIT)
+    for _ in range(4):
+        turn(c, RETENTION)
+    assert at(c.leading, 0) is None
+    assert markers(c.leading) == [(3, End.COMMIT)]
+
+
+def test_a_commit_marker_stays_while_a_record_of_its_transaction_is_the_latest_of_its_key() -> None:
+    c = cluster()
+    c.write([(1, 10)], VERSION2)
+    c.end(VERSION2, End.COMMIT)
+    for _ in range(4):
+        turn(c, RETENTION)
+    assert markers(c.leading) == [(1, End.COMMIT)]
+    assert at(c.leading, 1).horizon is None
+
+
+def test_the_last_batch_below_the_bound_is_kept_empty() -> None:
+    c = cluster()
+    c.write([(1, 10)], VERSION2)
+    c.tick(200)
+    c.end(VERSION2, End.ABORT)
+    c.sync()
+    assert c.clean(1)
+    assert at(c.leading, 0).records == ()
+    turn(c)
+    assert at(c.leading, 0) is None
+
+
+def test_the_cleaner_leaves_the_segment_of_the_last_stable_offset_alone() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.write([(2, 20)], LEGACY)
+    for _ in range(4):
+        turn(c)
+    assert c.leading.lso == 1
+    assert offsets(c.leading) == [0, 1]
+    assert c.leading.cleanable_to() == 0
+
+
+def test_an_open_transaction_never_expires() -> None:
+    c = cluster(expiration=500)
+    c.write([(1, 10)], LEGACY)
+    turn(c, 10_000)
+    assert list(c.leading.open_transactions().values()) == [(0, 0)]
+
+
+def test_an_empty_data_batch_opens_the_transaction_on_a_follower_and_its_marker_ends_it() -> None:
+    c = cluster()
+    c.stop(3)
+    c.write([(1, 10)], LEGACY)
+    c.end(LEGACY, End.ABORT)
+    turn(c)
+    turn(c)
+    c.start(3)
+    c.fetch(3, 1)
+    assert c.replicas[3].open_transactions() == {100: (0, 0)}
+    c.sync()
+    assert c.replicas[3].open_transactions() == {}
+    assert c.replicas[3].lso == c.leading.lso
+
+
+def test_followers_trail_with_the_high_watermark_by_a_fetch() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.fetch(2)
+    c.fetch(3)
+    assert (c.leading.hw, c.replicas[2].hw) == (0, 0)
+    c.fetch(2)
+    c.fetch(3)
+    assert (c.leading.hw, c.replicas[2].hw, c.replicas[3].hw) == (1, 0, 1)
+    c.fetch(2)
+    assert c.replicas[2].hw == 1
+
+
+def test_an_ended_transaction_is_stable_only_once_its_marker_is_replicated() -> None:
+    c = cluster()
+    c.write([(1, 10)], LEGACY)
+    c.sync()
+    c.end(LEGACY, End.COMMIT)
+    assert (c.leading.hw, c.leading.lso) == (1, 0)
+    c.sync()
+    assert [r.lso for r in c.replicas.values()] == [2, 2, 2]
+
+
+def test_a_deposed_leader_drops_what_the_new_one_never_got() -> None:
+    c = cluster()
+    c.write([(1, 10)], LEGACY)
+    c.sync()
+    c.end(LEGACY, End.ABORT)
+    c.stop(1)
+    assert c.leader == 2
+    assert c.writers[LEGACY].open
+    c.start(1)
+    c.end(LEGACY, End.COMMIT)
+    c.sync()
+    assert markers(c.replicas[1]) == [(1, End.COMMIT)]
+    assert c.replicas[1].aborted == []
+    assert {r.lso for r in c.replicas.values()} == {2}
+
+
+# -- the four divergences, as they were reproduced on real brokers ------------------------------------------------------
+
+
+def lose(c: Cluster, passes: int = 5) -> None:
+    for _ in range(passes):
+        turn(c, RETENTION)
+
+
+def back(c: Cluster) -> None:
+    c.start(2)
+    c.sync()
+
+
+def test_lost_tombstone_leaves_the_old_value_on_the_replica_that_was_away() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.sync()
+    c.stop(2)
+    plain(c, 1, None)
+    lose(c)
+    back(c)
+    assert [offsets(r) for r in c.replicas.values()] == [[], [0], []]
+
+
+@pytest.mark.parametrize("writer", [LEGACY, VERSION2])
+def test_lost_abort_marker_and_a_later_commit_turn_aborted_into_committed(writer: int) -> None:
+    c = cluster()
+    c.write([(1, 10)], writer)
+    c.sync()
+    c.stop(2)
+    c.end(writer, End.ABORT)
+    if writer == LEGACY:
+        c.write([(2, 20)], writer)
+        c.end(writer, End.COMMIT)
+    lose(c)
+    if writer == VERSION2:
+        c.write([(2, 20)], writer)
+        c.end(writer, End.COMMIT)
+    back(c)
+    assert 0 in offsets(c.replicas[2])
+    assert c.replicas[2].ended[0].end is End.COMMIT
+    assert c.replicas[2].lso == c.leading.lso
+
+
+def test_lost_commit_marker_and_a_later_abort_hide_what_was_committed() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.write([(1, None)], VERSION2)
+    c.sync()
+    c.stop(2)
+    c.end(VERSION2, End.COMMIT)
+    lose(c)
+    first = c.leading.leo
+    c.write([(2, 20)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    back(c)
+    pid = c.writers[VERSION2].producer_id
+    assert [(a.producer_id, a.first) for a in c.replicas[2].aborted] == [(pid, 1)]
+    assert [(a.producer_id, a.first) for a in c.replicas[1].aborted] == [(pid, first)]
+    assert offsets(c.replicas[2])[0] == 0
+
+
+def test_lost_marker_pins_the_last_stable_offset() -> None:
+    c = cluster()
+    c.write([(1, 10)], VERSION2)
+    c.sync()
+    c.stop(2)
+    c.end(VERSION2, End.COMMIT)
+    plain(c, 1, 11)
+    lose(c)
+    back(c)
+    assert c.replicas[2].lso == 0
+    assert c.replicas[2].hw == c.leading.hw == c.leading.lso
+    c.tick(FOREVER)
+    assert c.replicas[2].lso == 0
+
+
+def test_an_outage_below_the_delete_retention_loses_nothing() -> None:
+    c = cluster()
+    c.write([(1, 10)], VERSION2)
+    plain(c, 3, 30)
+    c.sync()
+    c.stop(2)
+    c.end(VERSION2, End.ABORT)
+    plain(c, 3, None)
+    for _ in range(4):
+        turn(c, RETENTION // 5)
+    back(c)
+    lose(c)
+    assert [r.lso for r in c.replicas.values()] == [c.leading.hw] * 3
+    assert [[o for o in offsets(r) if o < 5] for r in c.replicas.values()] == [[], [], []]
