@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a table with a peer measured in the same run."""

@@ -1,0 +1,30 @@
+"""Run the benchmarks one after the other: ``python -m benchmarks [read] [source] [compare] [latency] [--quick]``."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+NAMES = ("read", "source", "compare", "latency")
+
+
+def main() -> int:
+    """Run each benchmark in a process of its own, so that none inherits another's memory or warm caches."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="all by default")
+    parser.add_argument("--quick", action="store_true", help="small inputs: shows that they run, not how fast")
+    options = parser.parse_args()
+    failed = []
+    for name in options.names or NAMES:
+        print(f"\n== {name}", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.bench_{name}", *(["--quick"] if options.quick else [])]
+        if subprocess.run(command, check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
