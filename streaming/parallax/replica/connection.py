@@ -1,0 +1,240 @@
+"""One connection to one broker: framed requests and responses, each within a deadline.
+
+The message formats and the SASL mechanisms are kafka-python's. The socket is our own, blocking with a timeout that is
+what is left of the deadline: a response of megabytes goes from the kernel into one buffer and is never copied again,
+and no event loop stands between a caller and its deadline.
+"""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import queue
+import socket
+import struct
+import threading
+import time
+from typing import Any
+
+import numpy as np
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from parallax.replica.errors import BrokerTooOld, Unauthorized, from_code
+from parallax.replica.options import Address, Options
+
+_MAX_FRAME = 1 << 30
+"""Frames beyond this are garbage: a broker's largest answer is one batch beyond what was asked for."""
+
+
+class ProtocolError(ConnectionError):
+    """What came back is not an answer in Kafka's protocol."""
+
+
+class Deadline:
+    """A point in time by which a call must have ended.
+
+    Args:
+        timeout_ms: milliseconds from now.
+    """
+
+    def __init__(self, timeout_ms: float) -> None:
+        self.timeout_ms = timeout_ms
+        self._end = time.monotonic() + timeout_ms / 1000
+
+    def remaining(self) -> float:
+        """Seconds that are left; raises TimeoutError when none are."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def part(self, share: float) -> Deadline:
+        """A deadline over a share (0 to 1) of what is left."""
+        return Deadline(self.remaining() * 1000 * share)
+
+
+class ReceiveBuffer:
+    """Memory that responses are received into, one after the other; each overwrites the one before."""
+
+    def __init__(self) -> None:
+        self._array = np.empty(0, np.uint8)
+
+    def room(self, size: int) -> memoryview:
+        """A writable view of ``size`` bytes."""
+        if self._array.size < size:
+            self._array = np.empty(size + size // 8, np.uint8)
+        return self._array.data[:size]
+
+
+class Connection:
+    """A connected, authenticated socket that has learnt which API versions the broker speaks.
+
+    Not for several threads at once: a caller has it alone from request to response.
+
+    Raises:
+        OSError: the broker refused, closed, or (TimeoutError) did not answer in time.
+        ProtocolError: it answered, but not in Kafka's protocol.
+        Unauthorized: it rejected the credentials.
+    """
+
+    def __init__(self, address: Address, options: Options, deadline: Deadline) -> None:
+        self.address = address
+        self._options = options
+        self._correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._sock = _connect(address, options, deadline)
+        self.reused = False
+        try:
+            self._ask_versions(deadline)
+            if options.sasl is not None:
+                self._authenticate(options.sasl, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, request: Any, lowest: int, highest: int, deadline: Deadline) -> Any:
+        """Send a request and wait for its response.
+
+        Args:
+            request: a request of kafka.protocol.
+            lowest: lowest version that will do.
+            highest: highest version that we know to handle.
+            deadline: by when the response must have come.
+
+        Raises:
+            BrokerTooOld: the broker speaks no version between the two.
+        """
+        self.send(request, lowest, highest, deadline)
+        return self.receive(request, deadline)
+
+    def send(self, request: Any, lowest: int, highest: int, deadline: Deadline) -> None:
+        """Send a request; :meth:`receive` must follow before the next one."""
+        request.API_VERSION = self._version(request, lowest, highest)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        request.with_header(correlation_id=self._correlation_id, client_id=self._options.client_id)
+        self._sock.settimeout(deadline.remaining())
+        self._sock.sendall(request.encode(framed=True, header=True))
+
+    def receive(self, request: Any, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
+        """Wait for the response to the request sent last.
+
+        Args:
+            request: that request.
+            deadline: by when the response must have come.
+            into: memory to receive into; the response's byte fields are views of it. Fresh memory by default.
+        """
+        frame = self._frame(deadline, into)
+        kind = request.header.get_response_class()
+        start = io.BytesIO(bytes(frame[:256]))
+        try:
+            header = kind.parse_header(start)
+            if header.correlation_id != self._correlation_id:
+                raise ProtocolError("answered to a request that was not sent")
+            return kind.decode(frame[start.tell() :])
+        except (ValueError, struct.error, IndexError, UnicodeError, MemoryError, TypeError) as error:
+            raise ProtocolError(f"the answer is not a {kind.name}") from error
+
+    def close(self) -> None:
+        """Close the socket; harmless when it is closed already."""
+        self._sock.close()
+
+    def _frame(self, deadline: Deadline, into: ReceiveBuffer | None) -> memoryview:
+        head = memoryview(bytearray(4))
+        self._fill(head, deadline)
+        (size,) = struct.unpack(">i", head)
+        if not 4 <= size <= _MAX_FRAME:
+            raise ProtocolError("the answer is not in Kafka's protocol (is the port right, does it want TLS?)")
+        frame = into.room(size) if into is not None else np.empty(size, np.uint8).data
+        self._fill(frame, deadline)
+        return frame
+
+    def _fill(self, target: memoryview, deadline: Deadline) -> None:
+        done = 0
+        while done < len(target):
+            self._sock.settimeout(deadline.remaining())
+            got = self._sock.recv_into(target[done:])
+            if got == 0:
+                raise ConnectionResetError("the broker closed the connection")
+            done += got
+
+    def _version(self, request: Any, lowest: int, highest: int) -> int:
+        low, high = self._versions.get(request.API_KEY, (0, -1)) if self._versions else (0, highest)
+        version = min(high, highest)
+        if version < max(low, lowest):
+            name = type(request).__name__.removesuffix("Request")
+            spoken = f"versions {low} to {high}" if high >= 0 else "no version of it"
+            raise BrokerTooOld(
+                f"{name} v{lowest} to v{highest} is needed, the broker speaks {spoken}; upgrade the broker"
+            )
+        return version
+
+    def _ask_versions(self, deadline: Deadline) -> None:
+        # Version 0 is understood by every broker and needs no fallback (KIP-35).
+        response = self.call(ApiVersionsRequest(), 0, 0, deadline)
+        if response.error_code:
+            raise from_code(response.error_code)
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+
+    def _authenticate(self, sasl: Any, deadline: Deadline) -> None:
+        name = sasl["mechanism"]
+        answer = self.call(SaslHandshakeRequest(mechanism=name), 1, 1, deadline)
+        if answer.error_code:
+            raise Unauthorized(f"sasl.mechanism: the broker accepts {', '.join(answer.mechanisms)}, not {name}")
+        mechanism = get_sasl_mechanism(name)(host=self.address[0], **sasl)
+        while not mechanism.is_done():
+            token = SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes())
+            answer = self.call(token, 0, 1, deadline)
+            if answer.error_code:
+                raise from_code(answer.error_code, detail=answer.error_message or "")
+            mechanism.receive(bytes(answer.auth_bytes))
+        if not mechanism.is_authenticated():
+            raise Unauthorized("the broker could not prove that it knows the password; check sasl.password")
+
+
+def _connect(address: Address, options: Options, deadline: Deadline) -> socket.socket:
+    error: OSError = ConnectionError(f"{address[0]} resolves to no address")
+    for family, target in _resolve(address, deadline):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(deadline.remaining())
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if options.receive_buffer_bytes is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+            sock.connect(target)
+            if options.tls is None:
+                return sock
+            # The timeout that is set holds for each step of the handshake; a broker that answers slowly can only
+            # stretch it by what a handshake's few steps take.
+            return options.tls.wrap_socket(sock, server_hostname=address[0])
+        except OSError as failure:
+            sock.close()
+            error = failure
+    raise error
+
+
+def _resolve(address: Address, deadline: Deadline) -> list[tuple[socket.AddressFamily, Any]]:
+    """Look the host up within the deadline; the system's resolver knows no deadline, so it gets a thread."""
+    try:
+        version = ipaddress.ip_address(address[0]).version
+    except ValueError:
+        pass
+    else:
+        return [(socket.AF_INET if version == 4 else socket.AF_INET6, address)]
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            answers.put(socket.getaddrinfo(*address, type=socket.SOCK_STREAM))
+        except OSError as error:
+            answers.put(error)
+
+    threading.Thread(target=look_up, name=f"resolve {address[0]}", daemon=True).start()
+    try:
+        found = answers.get(timeout=deadline.remaining())
+    except queue.Empty:
+        raise TimeoutError(f"the name {address[0]} was not resolved") from None
+    if isinstance(found, OSError):
+        raise ConnectionError(f"the name {address[0]} cannot be resolved ({found.strerror or found})")
+    return [(item[0], item[4]) for item in found]

@@ -1,0 +1,185 @@
+"""What can go wrong with one broker, as errors that a person can act on.
+
+Every failure of this package is a :class:`ReplicaError`. Its text is one line: the place (broker, topic, partition),
+what was wrong, what to do. Its attributes say the same to programs.
+"""
+
+# ruff: noqa: N818 - the names say what happened, as Kafka's own do; all are ReplicaErrors.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from parallax.model import ReadEvent
+
+
+class ReplicaError(Exception):
+    """A replica could not be asked, or its answer could not be used.
+
+    Attributes:
+        broker: id of the broker that was asked; None where no broker is concerned.
+        topic: topic concerned, or None.
+        partition: partition concerned, or None.
+        problem: the text without the place.
+        event: the event of a position row that tells of such a failure; None where the class alone does not say.
+    """
+
+    event: ClassVar[ReadEvent | None] = None
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        broker: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> None:
+        self.problem = " ".join(str(problem).split())
+        self.broker = broker
+        self.topic = topic
+        self.partition = partition
+        super().__init__(self.problem)
+
+    def __str__(self) -> str:
+        place = self.place
+        return f"{place}: {self.problem}" if place else self.problem
+
+    @property
+    def place(self) -> str:
+        """``broker 2, orders-0``, as far as it is known."""
+        parts = []
+        if self.broker is not None:
+            parts.append(f"broker {self.broker}")
+        if self.topic is not None:
+            parts.append(self.topic if self.partition is None else f"{self.topic}-{self.partition}")
+        return ", ".join(parts)
+
+    def at(self, *, broker: int | None = None, topic: str | None = None, partition: int | None = None) -> Self:
+        """Fill in the place where it is not known yet; return the error itself."""
+        self.broker = broker if self.broker is None else self.broker
+        self.topic = topic if self.topic is None else self.topic
+        self.partition = partition if self.partition is None else self.partition
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross process borders (Spark's workers); the default would lose the keyword arguments.
+        return _rebuild, (type(self), self.__dict__.copy())
+
+
+def _rebuild(kind: type[ReplicaError], state: dict[str, Any]) -> ReplicaError:
+    error = kind(state["problem"])
+    error.__dict__.update(state)
+    return error
+
+
+class Unreachable(ReplicaError):
+    """The broker refused, closed or garbled the connection."""
+
+    event = ReadEvent.UNREACHABLE
+
+
+class DeadlineExceeded(Unreachable):
+    """The broker did not answer in time."""
+
+
+class NotHosted(ReplicaError):
+    """The broker holds no usable replica of the partition."""
+
+    event = ReadEvent.NOT_HOSTED
+
+
+class OffsetOutOfRange(ReplicaError):
+    """The offset is below the replica's log start or above its log end (error 1; its watermarks are not reported)."""
+
+
+class UnknownTopic(ReplicaError):
+    """The topic or partition does not exist (any more)."""
+
+    event = ReadEvent.TOPIC_DELETED
+
+
+class Unauthorized(ReplicaError):
+    """Authentication failed, or an ACL is missing."""
+
+    event = ReadEvent.UNAUTHORIZED
+
+
+class BrokerTooOld(ReplicaError):
+    """The broker does not speak a version that is needed, first of all Fetch v11 (Kafka 2.3)."""
+
+    event = ReadEvent.UNSUPPORTED
+
+
+class CorruptBatch(ReplicaError):
+    """A record batch failed its CRC or its structure.
+
+    Attributes:
+        base_offset: base offset of the batch, as its header says.
+    """
+
+    event = ReadEvent.CORRUPT_BATCH
+
+    def __init__(self, problem: str, *, base_offset: int = -1, **place: Any) -> None:
+        super().__init__(problem, **place)
+        self.base_offset = base_offset
+
+
+class Unsupported(ReplicaError):
+    """A message format, codec or redirection that Parallax does not handle."""
+
+    event = ReadEvent.UNSUPPORTED
+
+
+class BadOption(ReplicaError):
+    """An option of Kafka's that is unknown, ill-typed, or needs something that is missing.
+
+    Attributes:
+        option: name of the option.
+    """
+
+    def __init__(self, problem: str, *, option: str = "", **place: Any) -> None:
+        super().__init__(problem, **place)
+        self.option = option
+
+
+_CHECK_ACL = "grant it with kafka-acls.sh, or use other credentials"
+
+_BY_CODE: dict[int, tuple[type[ReplicaError], str]] = {
+    1: (OffsetOutOfRange, "offset out of range of this replica's log"),
+    2: (CorruptBatch, "the broker found a corrupt message in its log (CORRUPT_MESSAGE); look at the broker's log"),
+    3: (UnknownTopic, "no such topic or partition; check the topic's name"),
+    6: (NotHosted, "the broker holds no replica of this partition (NOT_LEADER_OR_FOLLOWER)"),
+    9: (NotHosted, "the broker's replica is not available (REPLICA_NOT_AVAILABLE)"),
+    29: (Unauthorized, f"not authorized: READ and DESCRIBE on the topic are needed; {_CHECK_ACL}"),
+    30: (Unauthorized, f"not authorized for the group; {_CHECK_ACL}"),
+    31: (Unauthorized, f"not authorized: DESCRIBE on the cluster is needed; {_CHECK_ACL}"),
+    35: (BrokerTooOld, "the broker does not know this version of the request; upgrade it to Kafka 3.0 or later"),
+    53: (Unauthorized, f"not authorized: DESCRIBE on the transactional id is needed; {_CHECK_ACL}"),
+    56: (NotHosted, "the replica's log folder is offline (KAFKA_STORAGE_ERROR); look at the broker's disks"),
+    58: (Unauthorized, "authentication failed; check sasl.mechanism, sasl.username and sasl.password"),
+    76: (Unsupported, "the broker cannot send this codec to us (UNSUPPORTED_COMPRESSION_TYPE)"),
+    100: (UnknownTopic, "no topic with this id"),
+}
+
+
+def from_code(
+    code: int, *, broker: int | None = None, topic: str | None = None, partition: int | None = None, detail: str = ""
+) -> ReplicaError:
+    """Make the error that stands for one of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
+
+    Args:
+        code: the error code of a response; not 0.
+        broker: broker that answered.
+        topic: topic that the answer is about.
+        partition: partition that the answer is about.
+        detail: the broker's own words, if it sent any.
+    """
+    kind, problem = _BY_CODE.get(code, (ReplicaError, ""))
+    if not problem:
+        from kafka import errors as kafka_errors
+
+        name = kafka_errors.for_code(code).__name__
+        problem = f"the broker answered with error {code} ({name})"
+    if detail:
+        problem = f"{problem}: {detail}"
+    return kind(problem, broker=broker, topic=topic, partition=partition)

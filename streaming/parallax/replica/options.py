@@ -1,0 +1,191 @@
+"""Kafka's client options, in Kafka's own spelling, as what the transport needs.
+
+Both spellings in use are understood: the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with PEM
+files) and librdkafka's (``sasl.username``, ``ssl.ca.location``). An option that is not known is an error, never ignored: a
+misspelt security option would otherwise weaken the connection in silence.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parallax.replica.errors import BadOption
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+
+_ALIASES = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.cafile": "ssl.ca.location",
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.certfile": "ssl.certificate.location",
+    "ssl.keystore.location": "ssl.certificate.location",
+    "ssl.keyfile": "ssl.key.location",
+    "ssl.crlfile": "ssl.crl.location",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+_KNOWN = {
+    "bootstrap.servers",
+    "client.id",
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.username",
+    "sasl.password",
+    "sasl.jaas.config",
+    "sasl.kerberos.service.name",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.crl.location",
+    "ssl.truststore.type",
+    "ssl.keystore.type",
+    "ssl.endpoint.identification.algorithm",
+    "enable.ssl.certificate.verification",
+    "socket.receive.buffer.bytes",
+}
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the transport needs to know.
+
+    Attributes:
+        bootstrap: addresses to start from, in the order given.
+        client_id: ``client.id``, which brokers log and apply quotas to.
+        tls: context for TLS, or None for plain text.
+        sasl: keyword arguments for the SASL mechanism, with its name under ``mechanism``; None without SASL.
+        receive_buffer_bytes: ``SO_RCVBUF``; None leaves it to the system, which tunes it itself.
+    """
+
+    bootstrap: tuple[Address, ...]
+    client_id: str = "parallax"
+    tls: ssl.SSLContext | None = None
+    sasl: Mapping[str, str] | None = field(default=None, repr=False)
+    receive_buffer_bytes: int | None = None
+
+
+def parse(kafka: Mapping[str, str]) -> Options:
+    """Validate options in Kafka's spelling.
+
+    Args:
+        kafka: option name to value, such as ``{"bootstrap.servers": "host:9092"}``.
+
+    Raises:
+        BadOption: naming the first option that is unknown, ill-typed or incomplete.
+    """
+    given = _canonical(kafka)
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise _bad("security.protocol", f"{protocol!r} is not one of {', '.join(_PROTOCOLS)}")
+    return Options(
+        bootstrap=_bootstrap(given.get("bootstrap.servers", "")),
+        client_id=given.get("client.id", "parallax"),
+        tls=_tls(given) if protocol.endswith("SSL") else None,
+        sasl=_sasl(given, protocol) if protocol.startswith("SASL") else None,
+        receive_buffer_bytes=_positive(given, "socket.receive.buffer.bytes"),
+    )
+
+
+def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for name, value in kafka.items():
+        known = _ALIASES.get(name, name)
+        if known not in _KNOWN:
+            raise _bad(name, "unknown option; remove it or correct its name")
+        if known in given and given[known] != str(value):
+            raise _bad(name, f"given twice with different values (also as {known}); keep one")
+        given[known] = str(value)
+    return given
+
+
+def _bad(option: str, problem: str) -> BadOption:
+    return BadOption(f"{option}: {problem}", option=option)
+
+
+def _bootstrap(text: str) -> tuple[Address, ...]:
+    addresses = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):(\d{1,5})", part)
+        if match is None or not 0 < int(match[2]) < 1 << 16:
+            raise _bad("bootstrap.servers", f"{part!r} is not host:port")
+        addresses.append((match[1].strip("[]"), int(match[2])))
+    if not addresses:
+        raise _bad("bootstrap.servers", "missing; write host:port[,host:port]")
+    return tuple(addresses)
+
+
+def _positive(given: Mapping[str, str], option: str) -> int | None:
+    text = given.get(option)
+    if text is None:
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise _bad(option, f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def _file(given: Mapping[str, str], option: str) -> str | None:
+    path = given.get(option)
+    if path and not Path(path).is_file():
+        raise _bad(option, f"no such file: {path}")
+    return path or None
+
+
+def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
+    for option in ("ssl.truststore.type", "ssl.keystore.type"):
+        if given.get(option, "PEM").upper() != "PEM":
+            raise _bad(option, "only PEM is supported; convert with keytool and openssl")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_certificates(context, given)
+    if given.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none"):
+        context.check_hostname = False
+    if given.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _load_certificates(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
+    option = "ssl.ca.location"
+    try:
+        ca = _file(given, option)
+        context.load_verify_locations(ca) if ca else context.load_default_certs()
+        option = "ssl.certificate.location"
+        certificate = _file(given, option)
+        if certificate:
+            key = _file(given, "ssl.key.location")
+            context.load_cert_chain(certificate, key, given.get("ssl.key.password"))
+        option = "ssl.crl.location"
+        crl = _file(given, option)
+        if crl:
+            context.load_verify_locations(crl)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    except ssl.SSLError as error:
+        raise _bad(option, f"{given[option]} cannot be used as PEM ({error.reason or error})") from error
+
+
+def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, str]:
+    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in _MECHANISMS:
+        raise _bad("sasl.mechanism", f"{mechanism!r} is not one of {', '.join(_MECHANISMS)}")
+    sasl = {"mechanism": mechanism, "sasl_mechanism": mechanism, "security_protocol": protocol}
+    if mechanism == "GSSAPI":
+        sasl["sasl_kerberos_service_name"] = given.get("sasl.kerberos.service.name", "kafka")
+        return sasl
+    jaas = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', given.get("sasl.jaas.config", "")))
+    for name in ("username", "password"):
+        value = given.get(f"sasl.{name}", jaas.get(name))
+        if value is None:
+            raise _bad(
+                f"sasl.{name}", f"missing; {mechanism} needs sasl.username and sasl.password (or sasl.jaas.config)"
+            )
+        sasl[f"sasl_plain_{name}"] = value
+    return sasl
