@@ -1,0 +1,114 @@
+"""One Kafka broker as a process: start, stop, kill, pause, resume."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from parallax.lab.errors import LabError
+from parallax.lab.jars import class_path
+
+_JVM = (
+    "-Xms64m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+)
+
+
+@dataclass
+class Broker:
+    """A broker of the lab; ``folder`` holds its ``server.properties``, ``data`` and ``broker.log``."""
+
+    id: int
+    port: int
+    controller_port: int
+    folder: Path
+    process: psutil.Process | None = field(default=None, compare=False)
+
+    @property
+    def address(self) -> str:
+        """Where clients reach this broker, as ``host:port``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the broker writes to its standard output and error, over all its starts."""
+        return self.folder / "broker.log"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there, paused or not."""
+        if self.process is None:
+            return False
+        try:
+            return self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    def start(self, java: Path, jars: Path) -> None:
+        """Start the process; returns before the broker answers.
+
+        Raises:
+            LabError: it runs already.
+        """
+        if self.running:
+            raise LabError(f"broker {self.id} runs already; stop it before starting it")
+        command: list[str | Path] = [java, *_JVM, "-cp", class_path(jars), "kafka.Kafka", "server.properties"]
+        with self.log.open("ab") as log:
+            self.process = psutil.Popen(  # type: ignore[assignment]  # the stubs do not say that it is a Process
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in the terminal is not for the brokers
+                env={name: value for name, value in os.environ.items() if name not in ("KAFKA_OPTS", "JDK_JAVA_OPTIONS")},
+            )
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Send SIGTERM, on which Kafka gives up its leaderships first, and wait for the end; kill after ``timeout`` s."""
+        if not self.running or self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(timeout)
+        except psutil.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Send SIGKILL and wait for the end."""
+        if not self.running or self.process is None:
+            return
+        self.process.kill()
+        self.process.wait(10)
+
+    def pause(self) -> None:
+        """Send SIGSTOP: connections stay open and nothing is answered."""
+        self._living().suspend()
+
+    def resume(self) -> None:
+        """Send SIGCONT."""
+        self._living().resume()
+
+    def _living(self) -> psutil.Process:
+        if not self.running or self.process is None:
+            raise LabError(f"broker {self.id} does not run; start it first")
+        return self.process
+
+    def last_words(self, lines: int = 3) -> str:
+        """The end of the broker's log, on one line."""
+        try:
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return "no log"
+        return " | ".join(line.strip() for line in text.splitlines()[-lines:]) or "nothing in its log"

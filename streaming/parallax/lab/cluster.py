@@ -1,0 +1,342 @@
+"""Three real Kafka brokers (KRaft, combined mode) on free local ports, started, hurt and stopped from Python."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from parallax.lab.broker import Broker
+from parallax.lab.errors import LabError
+from parallax.lab.jars import DEFAULT_VERSION, Progress, kafka_jars
+from parallax.lab.java import KAFKA_NEEDS, find_java
+from parallax.lab.ports import free_ports
+from parallax.lab.storage import format_storage, kafka_uuid
+from parallax.lab.waiting import until
+from parallax.lab.watchdog import Watchdog
+
+BROKER_SETTINGS: Mapping[str, str] = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.max.timeout.ms": "3600000",
+    # A broker that dies leaves the ISR after this; it counts on the controllers, which these brokers are too.
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "4000",
+    "replica.fetch.wait.max.ms": "100",
+    # What takes Kafka a day by default takes the lab some seconds.
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.initial.task.delay.ms": "500",
+    "producer.id.expiration.ms": "5000",
+    "producer.id.expiration.check.interval.ms": "1000",
+}
+"""What differs from Kafka's defaults; sources: Kafka's configuration reference, LogCleanerManager, ProducerStateManager."""
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """Leader and replica sets of one partition as the brokers' metadata has them."""
+
+    leader: int
+    replicas: frozenset[int]
+    isr: frozenset[int]
+
+
+class Cluster:
+    """A cluster of local brokers with ids 1, 2, ...; use it as a context manager, or call ``start`` and ``stop``.
+
+    The folder of a cluster that is left in peace is removed; after an exception, or with ``keep_logs`` set, it is kept,
+    and the exception says where. Brokers die with this process, except those of a ``detached`` cluster.
+    """
+
+    def __init__(
+        self,
+        version: str = DEFAULT_VERSION,
+        *,
+        brokers: int = 3,
+        folder: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        detached: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        """Choose ports and a folder; nothing is started yet.
+
+        Args:
+            version: Kafka's version; its jars are resolved on ``start``.
+            brokers: how many.
+            folder: where everything is kept; a new temporary folder by default.
+            settings: broker settings over BROKER_SETTINGS.
+            detached: whether the brokers outlive this process (the lab of the command line).
+            progress: is told what is being resolved or started.
+        """
+        self.version = version
+        self.cluster_id = kafka_uuid()
+        self.keep_logs = False
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="parallax-lab-"))
+        ports = free_ports(2 * brokers)
+        self.brokers = {
+            i: Broker(i, ports[2 * i - 2], ports[2 * i - 1], self.folder / f"broker-{i}") for i in range(1, brokers + 1)
+        }
+        self._settings = {**BROKER_SETTINGS, **(settings or {})}
+        self._detached = detached
+        self._progress = progress or (lambda _: None)
+        self._watchdog: Watchdog | None = None
+        self._admin: Any = None
+
+    @classmethod
+    def attached(cls, version: str, cluster_id: str, folder: Path, brokers: Sequence[Broker]) -> Self:
+        """Take hold of a detached cluster that runs already."""
+        cluster = cls(version, brokers=0, folder=folder, detached=True)
+        cluster.cluster_id = cluster_id
+        cluster.brokers = {broker.id: broker for broker in brokers}
+        return cluster
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException as error:
+            self._fail(error)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._fail(error)
+        self.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        self.keep_logs = True
+        error.add_note(f"the brokers' logs are kept in {self.folder}")
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All brokers' addresses, for Kafka's option ``bootstrap.servers``."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    def start(self) -> None:
+        """Resolve the jars, format the storage, start all brokers and wait until they are one cluster.
+
+        Raises:
+            LabError: no JDK, no jars, or a broker ended or did not answer within 60 s.
+        """
+        self._java = find_java(KAFKA_NEEDS).path
+        self._jars = kafka_jars(self.version, progress=self._progress)
+        if not self._detached:
+            self._watchdog = Watchdog()
+            atexit.register(self.stop)
+        for broker in self.brokers.values():
+            self._prepare(broker)
+        self._progress(f"starting {len(self.brokers)} brokers of Kafka {self.version}")
+        for broker in self.brokers.values():
+            self.start_broker(broker.id)
+        self.wait_ready()
+
+    def _prepare(self, broker: Broker) -> None:
+        broker.folder.mkdir(parents=True, exist_ok=True)
+        data = broker.folder / "data"
+        format_storage(
+            data,
+            java=self._java,
+            jars=self._jars,
+            version=self.version,
+            cluster_id=self.cluster_id,
+            node_id=broker.id,
+        )
+        (broker.folder / "server.properties").write_text(self._properties(broker), encoding="utf-8")
+
+    def _properties(self, broker: Broker) -> str:
+        replication = str(min(3, len(self.brokers)))
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(broker.id),
+            "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in self.brokers.values()),
+            "listeners": f"PLAINTEXT://{broker.address},CONTROLLER://127.0.0.1:{broker.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{broker.address}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(broker.folder / "data"),
+            "default.replication.factor": replication,
+            "offsets.topic.replication.factor": replication,
+            "transaction.state.log.replication.factor": replication,
+            **self._settings,
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    def stop(self) -> None:
+        """Kill every broker; what they hold is thrown away unless the logs are to be kept. May be called again."""
+        for broker in self.brokers.values():
+            broker.kill()
+        self._admin = None
+        if self._watchdog is not None:
+            self._watchdog.guard(())
+            self._watchdog.close()
+            self._watchdog = None
+            atexit.unregister(self.stop)
+        if not self.keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- one broker ---------------------------------------------------------------------------------------------------
+
+    def start_broker(self, broker_id: int) -> None:
+        """Start a broker that is down; returns before it answers."""
+        self.brokers[broker_id].start(find_java(KAFKA_NEEDS).path, kafka_jars(self.version))
+        self._guard()
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Stop a broker in good order (SIGTERM)."""
+        self.brokers[broker_id].stop()
+        self._guard()
+
+    def kill_broker(self, broker_id: int) -> None:
+        """Kill a broker as a power cut would (SIGKILL)."""
+        self.brokers[broker_id].kill()
+        self._guard()
+
+    def pause_broker(self, broker_id: int) -> None:
+        """Freeze a broker (SIGSTOP): it keeps its connections and answers nothing."""
+        self.brokers[broker_id].pause()
+
+    def resume_broker(self, broker_id: int) -> None:
+        """Let a frozen broker go on (SIGCONT)."""
+        self.brokers[broker_id].resume()
+
+    def _guard(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.guard(b.process.pid for b in self.brokers.values() if b.process is not None and b.running)
+
+    # --- what the cluster says ----------------------------------------------------------------------------------------
+
+    @property
+    def admin(self) -> Any:
+        """A confluent_kafka AdminClient of this cluster."""
+        if self._admin is None:
+            self._admin = AdminClient(
+                client_settings(self.bootstrap_servers, **{"topic.metadata.refresh.interval.ms": "-1"})
+            )
+        return self._admin
+
+    def wait_ready(self, timeout: float = 60.0) -> None:
+        """Wait until every broker that runs is part of the cluster.
+
+        Raises:
+            LabError: a broker has ended, or the time is up; names its log.
+        """
+        expected = {broker.id for broker in self.brokers.values() if broker.running}
+
+        def ready() -> bool:
+            for i in expected:
+                if not self.brokers[i].running:
+                    raise LabError(f"broker {i} ended: {self.brokers[i].last_words()} (log: {self.brokers[i].log})")
+            try:
+                return set(self.admin.list_topics(timeout=1).brokers) >= expected
+            except KafkaException:
+                return False
+
+        until(ready, f"brokers {sorted(expected)} to join (logs: {self.folder}/broker-*/broker.log)", timeout=timeout)
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionState | None:
+        """Leader, replicas and ISR of a partition; None where the brokers do not know it (yet) or do not answer."""
+        try:
+            found = self.admin.list_topics(topic, timeout=2).topics[topic].partitions.get(partition)
+        except KafkaException:
+            return None
+        return PartitionState(found.leader, frozenset(found.replicas), frozenset(found.isrs)) if found else None
+
+    def wait_isr(self, topics: str | Collection[str], brokers: Collection[int], *, timeout: float = 60.0) -> None:
+        """Wait until the ISR of every topic's partition 0 is exactly these brokers and one of them leads.
+
+        Raises:
+            LabError: the time is up; says what the ISR was.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        wanted = frozenset(brokers)
+        deadline = time.monotonic() + timeout
+        for name in names:
+            left = max(deadline - time.monotonic(), 0.1)
+            try:
+                until(lambda name=name: self._settled(name, wanted), "the ISR", timeout=left, interval=0.1)  # type: ignore[misc]
+            except LabError as error:
+                seen = self.partition(name)
+                raise LabError(
+                    f"{name}: waited {timeout:.0f} s in vain for ISR {sorted(wanted)}; "
+                    f"it is {sorted(seen.isr) if seen else 'unknown'} (logs: {self.folder})"
+                ) from error
+
+    def _settled(self, topic: str, isr: frozenset[int]) -> bool:
+        state = self.partition(topic)
+        return state is not None and state.isr == isr and state.leader in isr
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        replicas: Sequence[int] | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic and wait until all replicas are in sync.
+
+        Args:
+            topic: its name.
+            partitions: how many.
+            replicas: broker ids that hold each partition, the preferred leader first; all brokers by default.
+            config: topic settings.
+
+        Raises:
+            LabError: the brokers refuse, or do not bring it up within 30 s.
+        """
+        self.create_topics([topic], partitions=partitions, replicas=replicas, config=config)
+
+    def create_topics(
+        self,
+        topics: Sequence[str],
+        *,
+        partitions: int = 1,
+        replicas: Sequence[int] | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create several topics that are alike; see ``create_topic``."""
+        assignment = list(replicas or self.brokers)
+        wanted = [
+            NewTopic(t, num_partitions=partitions, replica_assignment=[assignment] * partitions, config=dict(config or {})) for t in topics
+        ]
+        for topic, future in self.admin.create_topics(wanted, operation_timeout=20).items():
+            try:
+                future.result(30)
+            except KafkaException as error:
+                raise LabError(f"topic {topic}: could not be created ({error.args[0].str()})") from error
+        self.wait_isr(topics, assignment, timeout=30)
+
+
+def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
+    """Settings of a confluent_kafka client that keeps quiet while brokers come and go, and reconnects at once."""
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+        "logger": logging.getLogger("parallax.lab.librdkafka"),
+        **more,
+    }
+
+
+__all__ = ["BROKER_SETTINGS", "Cluster", "PartitionState", "client_settings"]

@@ -1,0 +1,11 @@
+"""What can go wrong in the lab, as one line for a person."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """The lab cannot do what was asked; the text is one line that says what was wrong and what to do."""
+
+
+class ScenarioFailed(LabError):
+    """A scenario did not reach its state on the brokers; the text says what was seen on which broker."""

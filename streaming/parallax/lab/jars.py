@@ -1,0 +1,124 @@
+"""Kafka's jars for a version, resolved once into a cache folder by the Ivy that pyspark bundles."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from parallax.lab.errors import LabError
+from parallax.lab.java import KAFKA_NEEDS, find_java
+
+DEFAULT_VERSION = "4.2.1"
+
+Progress = Callable[[str], None]
+"""Is told, in a few words, what has just been done."""
+
+# kafka-tools by itself (the benchmarks' ConsumerPerformance): what it asks for is Kafka Connect and Jetty, which
+# neither a broker nor that tool needs. slf4j-simple: kafka_2.13 names no SLF4J binding, so brokers would log nothing.
+_IVY_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="parallax" module="lab"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
+    <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->default" transitive="false"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default" transitive="false"/>
+  </dependencies>
+</ivy-module>
+"""
+
+
+def cache_folder() -> Path:
+    """The folder for what the lab keeps between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
+    return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
+
+
+def kafka_jars(version: str = DEFAULT_VERSION, *, progress: Progress | None = None) -> Path:
+    """Give the folder of Kafka's jars, resolving them when they are not in the cache yet.
+
+    Args:
+        version: a released version of Kafka, such as ``4.2.1``.
+        progress: is called with a short text for each file that comes in.
+
+    Returns:
+        ``<cache>/kafka-<version>``; every jar of the broker, of the Java clients and of Kafka's tools is in it.
+
+    Raises:
+        LabError: no JDK, not a version number, or the jars could not be resolved.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise LabError(f"Kafka version {version!r} is not of the form 4.2.1; name a released version")
+    folder = cache_folder() / f"kafka-{version}"
+    if not folder.is_dir():
+        _resolve(version, folder, progress or (lambda _: None))
+    return folder
+
+
+def _resolve(version: str, folder: Path, progress: Progress) -> None:
+    """Resolve beside the target and rename, so that a folder that exists is whole."""
+    java = find_java(KAFKA_NEEDS)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise LabError(f"{folder.parent}: {error.strerror}; set PARALLAX_CACHE to a folder that can be written") from error
+    try:
+        (work / "ivy.xml").write_text(_IVY_MODULE.format(version=version), encoding="utf-8")
+        progress(f"resolving the jars of Kafka {version}")
+        _run_ivy(java.path, version, work, folder.parent / "ivy", progress)
+        _publish(work / "jars", folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run_ivy(java: Path, version: str, work: Path, ivy_cache: Path, progress: Progress) -> None:
+    command: list[str | Path] = [java, "-jar", _ivy_jar(), "-cache", ivy_cache, "-ivy", work / "ivy.xml"]
+    command += ["-confs", "default", "-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+    settings = os.environ.get("PARALLAX_IVY_SETTINGS")
+    if settings:
+        command[3:3] = ["-settings", settings]
+    problems: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        assert ivy.stdout is not None  # noqa: S101 - stdout=PIPE; tells the type checker so
+        for line in ivy.stdout:
+            downloading = re.match(r"downloading \S*/(\S+\.jar)", line)
+            if downloading:
+                progress(downloading.group(1))
+            elif re.search(r"not found: |UNRESOLVED|Exception|ERROR|SERVER ERROR", line):
+                problems.append(" ".join(line.split()).strip(": "))
+    if ivy.returncode != 0 or problems:
+        reason = problems[0] if problems else f"Ivy ended with code {ivy.returncode}"
+        raise LabError(
+            f"the jars of Kafka {version} could not be resolved ({reason}); check that the version exists and that "
+            "Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS"
+        )
+
+
+def _ivy_jar() -> Path:
+    spec = find_spec("pyspark")
+    folders = spec.submodule_search_locations if spec else None
+    jars = sorted(Path(folders[0], "jars").glob("ivy-*.jar")) if folders else []
+    if not jars:
+        raise LabError("pyspark's jars hold no Ivy; install pyspark again from PyPI")
+    return jars[-1]
+
+
+def _publish(jars: Path, folder: Path) -> None:
+    try:
+        jars.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # otherwise another process was faster, with the same jars
+            raise LabError(f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE to another folder") from error
+
+
+def class_path(jars: Path) -> str:
+    """The class path of everything in a folder of jars, for ``java -cp``."""
+    return f"{jars}{os.sep}*"
+
+

@@ -1,0 +1,68 @@
+"""Find a JDK that runs Kafka's brokers and Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from parallax.lab.errors import LabError
+
+KAFKA_NEEDS = range(17, 25)
+"""Kafka 4's brokers need Java 17 (KIP-1013); the upper end is the newest that Kafka 4.x is built against."""
+
+SPARK_NEEDS = (17, 21)
+"""Spark 4 supports these two long-term releases."""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A ``java`` launcher and its feature release, e.g. 17."""
+
+    path: Path
+    version: int
+
+
+def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
+    """Find the JDK to use: ``JAVA_HOME`` when it is set, else ``java`` on the ``PATH``.
+
+    Args:
+        accept: the feature releases that will do; Spark's by default, which suit Kafka too.
+
+    Raises:
+        LabError: there is none, it does not start, or its release is not accepted.
+    """
+    path = _launcher()
+    version = _feature_release(path)
+    if version not in accept:
+        raise LabError(f"{path} is Java {version}; a JDK 17 or 21 is needed: install one and set JAVA_HOME to it")
+    return Java(path, version)
+
+
+def _launcher() -> Path:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        path = Path(home) / "bin" / "java"
+        if not path.is_file():
+            raise LabError(f"JAVA_HOME={home} holds no bin/java; set it to the folder of a JDK 17 or 21")
+        return path
+    found = shutil.which("java")
+    if found is None:
+        raise LabError("no Java was found; install a JDK 17 or 21, or set JAVA_HOME to one")
+    return Path(found)
+
+
+def _feature_release(path: Path) -> int:
+    """Ask the launcher for its version: ``"17.0.15"`` is 17, and ``"1.8.0_392"`` is 8 (JEP 223)."""
+    try:
+        answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LabError(f"{path} -version failed ({error}); install a JDK 17 or 21 and set JAVA_HOME to it") from error
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if match is None:
+        raise LabError(f"{path} -version names no version; install a JDK 17 or 21 and set JAVA_HOME to it")
+    return int(match.group(1))

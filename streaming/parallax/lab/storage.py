@@ -1,0 +1,77 @@
+"""Format the storage of a KRaft broker, quickly: Kafka's StorageTool runs once per version, its work is copied."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+
+from parallax.lab.errors import LabError
+from parallax.lab.jars import cache_folder, class_path
+
+_TEMPLATE_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:9093
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+log.dirs={data}
+"""
+
+
+def kafka_uuid() -> str:
+    """A random id in Kafka's spelling: 16 bytes in URL-safe base64 without padding, no leading dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):  # as org.apache.kafka.common.Uuid.randomUuid does
+            return text
+
+
+def format_storage(data: Path, *, java: Path, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
+    """Make a broker's log folder ready to start.
+
+    ``bootstrap.checkpoint`` (the feature levels that a new cluster of this version begins with) is the same on every
+    node of a cluster with static voters, and ``meta.properties`` differs in its three ids only, so one run of
+    StorageTool per version serves every broker of every lab.
+
+    Raises:
+        LabError: StorageTool failed.
+    """
+    template = _template(java, jars, version)
+    data.mkdir(parents=True)
+    shutil.copyfile(template / "bootstrap.checkpoint", data / "bootstrap.checkpoint")
+    text = (template / "meta.properties").read_text(encoding="utf-8")
+    for name, value in (("node.id", str(node_id)), ("directory.id", kafka_uuid()), ("cluster.id", cluster_id)):
+        text = re.sub(rf"^{re.escape(name)}=.*$", f"{name}={value}", text, flags=re.MULTILINE)
+    (data / "meta.properties").write_text(text, encoding="utf-8")
+
+
+def _template(java: Path, jars: Path, version: str) -> Path:
+    folder = cache_folder() / f"format-{version}"
+    if folder.is_dir():
+        return folder
+    work = Path(tempfile.mkdtemp(prefix=f".format-{version}-", dir=cache_folder()))
+    try:
+        _run_storage_tool(java, jars, work)
+        (work / "data").rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # otherwise another process was faster
+            raise LabError(f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE elsewhere") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return folder
+
+
+def _run_storage_tool(java: Path, jars: Path, work: Path) -> None:
+    properties = work / "server.properties"
+    properties.write_text(_TEMPLATE_PROPERTIES.format(data=work / "data"), encoding="utf-8")
+    command: list[str | Path] = [java, "-XX:TieredStopAtLevel=1", "-cp", class_path(jars), "kafka.tools.StorageTool"]
+    command += ["format", "-t", kafka_uuid(), "-c", properties]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = (done.stderr + done.stdout).strip().splitlines()
+        raise LabError(f"Kafka's StorageTool could not format a log folder: {lines[-1] if lines else 'no output'}")

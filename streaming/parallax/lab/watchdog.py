@@ -1,0 +1,38 @@
+"""Kill the brokers when the process that started them dies without stopping them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+
+# Each line names every process to kill; the end of the input is the parent's end, however it came about.
+_SCRIPT = 'pids=""; while read -r line; do pids="$line"; done; [ -z "$pids" ] || kill -KILL $pids 2>/dev/null'
+
+
+class Watchdog:
+    """A shell that holds the other end of a pipe: when this process dies, the kernel closes it, and the shell acts.
+
+    Linux's parent-death signal would not do: it is sent when the *thread* that started the child ends.
+    """
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C in the terminal is for the parent
+        )
+
+    def guard(self, pids: Iterable[int]) -> None:
+        """Name all processes that must not outlive this one; replaces what was named before."""
+        assert self._shell.stdin is not None  # noqa: S101 - stdin=PIPE; tells the type checker so
+        self._shell.stdin.write(" ".join(map(str, pids)) + "\n")
+        self._shell.stdin.flush()
+
+    def close(self) -> None:
+        """Kill what is still guarded and end the shell."""
+        if self._shell.stdin is not None and not self._shell.stdin.closed:
+            self._shell.stdin.close()
+        self._shell.wait()
