@@ -1,0 +1,114 @@
+"""Scenarios: what is played on the lab's brokers, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.scenarios import scripts
+from parallax.lab.scenarios.conductor import (
+    AwaitObserved,
+    Conductor,
+    ExpectedFinding,
+    OutageKind,
+    Say,
+    ScenarioResult,
+    Write,
+)
+from parallax.lab.traffic import ProducerKind
+
+_ALL: Mapping[str, Write] = {
+    "tombstone": scripts.deleted_record_resurrected,
+    "abort": scripts.aborted_record_committed,
+    "commit": scripts.committed_record_aborted,
+    "put": scripts.committed_put_aborted,
+    "frozen": scripts.read_committed_frozen,
+}
+"""Scripts by the suffix of their topic."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Scripts that are played in one outage of broker 2."""
+
+    name: str
+    summary: str
+    scripts: Mapping[str, Write]
+    diverges: bool = True
+
+    def run(
+        self,
+        cluster: Cluster,
+        *,
+        producer: ProducerKind = "legacy",
+        topic_prefix: str = "",
+        say: Say = lambda _: None,
+        await_observed: AwaitObserved | None = None,
+        hold_s: float = 3.0,
+        outage: OutageKind = "kill",
+    ) -> ScenarioResult:
+        """Play the scenario; returns when its state stands on the brokers and was verified on each.
+
+        Args:
+            cluster: three brokers, all up.
+            producer: how transactions are ended, see ``parallax.lab.traffic``.
+            topic_prefix: is put before each topic's suffix; must be new to the cluster.
+            say: is told what happens, a line at a time.
+            await_observed: is called with (topic, offset, broker) before anything may be cleaned away, and returns once
+                a monitor has recorded that offset.
+            hold_s: seconds of quiet between the last marker and the first cleaning, where ``await_observed`` is not given.
+            outage: how broker 2 goes: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
+
+        Raises:
+            ScenarioFailed: the state does not stand; says what each broker shows.
+            LabError: brokers or producers failed on the way.
+        """
+        conductor = Conductor(
+            self.name,
+            self.scripts,
+            cluster,
+            diverges=self.diverges,
+            producer=producer,
+            topic_prefix=topic_prefix,
+            say=say,
+            await_observed=await_observed,
+            hold_s=hold_s,
+            outage=outage,
+        )
+        return conductor.play()
+
+
+def _alone(suffix: str, name: str, summary: str) -> Scenario:
+    return Scenario(name, summary, {suffix: _ALL[suffix]})
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("all", "five topics, five divergences, one outage", _ALL),
+        _alone("tombstone", "resurrected", "a tombstone is lost: a deleted record is alive on broker 2"),
+        _alone("abort", "aborted-committed", "an ABORT is lost: rolled-back data is committed on broker 2"),
+        _alone("commit", "committed-aborted", "a COMMIT is lost: a committed deletion is rolled back on broker 2"),
+        _alone("put", "put-aborted", "a COMMIT is lost: an overwritten put is rolled back on broker 2"),
+        _alone("frozen", "frozen", "the last marker is lost: read_committed stands still on broker 2"),
+        Scenario("healthy", "the same traffic and outage, and nothing is lost", _ALL, diverges=False),
+    )
+}
+"""Every scenario by its name on the command line."""
+
+
+def scenario(name: str) -> Scenario:
+    """Give a scenario by name.
+
+    Raises:
+        LabError: there is none of that name; lists those there are.
+    """
+    try:
+        return SCENARIOS[name]
+    except KeyError:
+        raise LabError(f"there is no scenario {name!r}; choose one of {', '.join(SCENARIOS)}") from None
+
+
+__all__ = ["SCENARIOS", "ExpectedFinding", "Scenario", "ScenarioResult", "scenario"]

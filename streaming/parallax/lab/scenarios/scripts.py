@@ -1,0 +1,101 @@
+"""How replicas come to diverge: one script per kind.
+
+Each writes something, loses the victim (broker 2), undoes or ends what it wrote, and lets the survivors clean away the
+tombstone or the marker that says so. What the victim never gets, it cannot know.
+
+Kafka's rules behind it: a tombstone goes in the second pass over it, a marker in the third, once nothing of its
+transaction is left and delete.retention.ms has passed (LogCleaner, CleanedTransactionMetadata, KIP-534).
+"""
+
+from __future__ import annotations
+
+from parallax.lab.scenarios.stage import Cleaning, Divergence, Outage, Return, Script, Stage
+from parallax.model import FindingKind
+
+
+def deleted_record_resurrected(stage: Stage) -> Script:
+    """The victim misses a tombstone: a deleted record is alive on it."""
+    old = stage.put("customer-7", "alive")
+    yield Outage()
+    tombstone = stage.put("customer-7", None)
+    yield Cleaning(superseded=[old], evidence=[tombstone])
+    yield Return(
+        wrong=lambda view: view.high_watermark > tombstone and view.visible.get("customer-7") == "alive",
+        right=lambda view: "customer-7" not in view.visible,
+    )
+    return Divergence(FindingKind.DELETED_RECORD_RESURRECTED, old, "customer-7")
+
+
+def aborted_record_committed(stage: Stage) -> Script:
+    """The victim misses an ABORT marker, and takes the producer's next COMMIT for the end of both transactions."""
+    stage.begin()
+    poison = stage.send("transfer-1", "rolled back")
+    yield Outage()
+    abort = stage.abort()
+    yield Cleaning(superseded=[poison], evidence=[abort])
+    stage.begin()
+    stage.send("transfer-2", "booked")
+    stage.commit()
+    yield Return(
+        wrong=lambda view: view.visible.get("transfer-1") == "rolled back",
+        right=lambda view: "transfer-1" not in view.visible and view.visible.get("transfer-2") == "booked",
+    )
+    return Divergence(FindingKind.ABORTED_RECORD_COMMITTED, poison, "transfer-1")
+
+
+def committed_record_aborted(stage: Stage) -> Script:
+    """The victim misses a COMMIT marker, and takes the producer's next ABORT for the end of both transactions.
+
+    COMMIT goes only once all of its transaction is gone on the survivors, so what was committed is a deletion:
+    the victim takes it for rolled back, and still shows the value that it deleted.
+    """
+    old = stage.put("order-5", "open")
+    stage.begin()
+    deletion = stage.send("order-5", None)
+    yield Outage()
+    commit = stage.commit()
+    yield Cleaning(superseded=[old], evidence=[deletion, commit])
+    stage.begin()
+    stage.send("order-6", "rolled back")
+    stage.abort()
+    yield Return(
+        wrong=lambda view: deletion in view.aborted_from and view.visible.get("order-5") == "open",
+        right=lambda view: deletion not in view.aborted_from and "order-5" not in view.visible,
+    )
+    return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, deletion, "order-5")
+
+
+def committed_put_aborted(stage: Stage) -> Script:
+    """As ``committed_record_aborted``, with a plain put that is overwritten later.
+
+    No latest value differs: only the outcome of the first record does, in the victim's list of aborted transactions.
+    """
+    stage.begin()
+    first = stage.send("price-3", "10")
+    yield Outage()
+    commit = stage.commit()
+    stage.put("price-3", "12")
+    yield Cleaning(superseded=[first], evidence=[commit])
+    stage.begin()
+    stage.send("price-4", "rolled back")
+    stage.abort()
+    yield Return(
+        wrong=lambda view: first in view.aborted_from,
+        right=lambda view: first not in view.aborted_from and view.visible.get("price-3") == "12",
+    )
+    return Divergence(FindingKind.COMMITTED_RECORD_ABORTED, first, "price-3")
+
+
+def read_committed_frozen(stage: Stage) -> Script:
+    """The victim misses the last marker of a producer: its last stable offset never moves again."""
+    stage.begin()
+    first = stage.send("account-9", "100")
+    yield Outage()
+    commit = stage.commit()
+    stage.put("account-9", "120")
+    yield Cleaning(superseded=[first], evidence=[commit])
+    yield Return(
+        wrong=lambda view: view.high_watermark > commit and view.last_stable_offset == first,
+        right=lambda view: view.last_stable_offset == view.high_watermark and view.visible.get("account-9") == "120",
+    )
+    return Divergence(FindingKind.READ_COMMITTED_FROZEN, first, "account-9")

@@ -1,0 +1,107 @@
+"""What a scenario's script works with: one topic, its producers, and the steps between which the script waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from parallax.lab.traffic import PlainProducer, TransactionalProducer
+from parallax.lab.view import ReplicaView
+from parallax.lab.waiting import until
+from parallax.model import FindingKind
+
+LEADER = 1
+VICTIM = 2
+SURVIVORS = (1, 3)
+
+
+@dataclass(frozen=True)
+class Outage:
+    """All replicas are to hold what has been written so far; then the victim goes away."""
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """The survivors are to clean their logs until nothing stands at these offsets any more.
+
+    ``superseded`` are the records that compaction removes in any case. ``evidence`` are the tombstones and markers,
+    which go when delete.retention.ms is over; in the healthy control it is not, and they must still be there.
+    """
+
+    superseded: Sequence[int]
+    evidence: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Return:
+    """The victim is to come back and catch up."""
+
+    wrong: Callable[[ReplicaView], bool]
+    """Whether a replica shows the divergence."""
+    right: Callable[[ReplicaView], bool]
+    """Whether a replica shows what was written."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """What the script has done to the victim."""
+
+    kind: FindingKind
+    offset: int
+    key: str
+
+
+Script = Generator[Outage | Cleaning | Return, None, Divergence]
+
+
+class Stage:
+    """One topic (partition 0, led by broker 1, replicas 1, 2 and 3) and a script's two producers."""
+
+    def __init__(
+        self,
+        topic: str,
+        plain: PlainProducer,
+        transactional: TransactionalProducer,
+        read: Callable[[int], ReplicaView],
+    ) -> None:
+        self.topic = topic
+        self.offsets: list[int] = []
+        """Everything written but for filler, markers included, in order."""
+        self._plain = plain
+        self._transactional = transactional
+        self._read = read
+
+    def put(self, key: str, value: str | None) -> int:
+        """Write a record outside of any transaction (None: a tombstone) and give its offset."""
+        return self._note(self._plain.send(self.topic, key, value))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._transactional.begin()
+
+    def send(self, key: str, value: str | None) -> int:
+        """Write a record in the transaction and give its offset."""
+        return self._note(self._transactional.send(self.topic, key, value))
+
+    def commit(self) -> int:
+        """Commit, wait for the marker on the leader and give its offset."""
+        self._transactional.commit()
+        return self._note(self._next_marker())
+
+    def abort(self) -> int:
+        """Abort, wait for the marker on the leader and give its offset."""
+        self._transactional.abort()
+        return self._note(self._next_marker())
+
+    def _note(self, offset: int) -> int:
+        self.offsets.append(offset)
+        return offset
+
+    def _next_marker(self) -> int:
+        """The first marker above all that was written: EndTxn is answered before the markers are."""
+        last = self.offsets[-1]
+
+        def marker() -> list[int]:
+            return [offset for offset in self._read(LEADER).markers if offset > last]
+
+        return until(marker, f"the end marker in {self.topic} on broker {LEADER}")[0]

@@ -1,0 +1,235 @@
+"""What writes to the lab's topics: a plain producer, and transactional producers of two protocols behind one face.
+
+``legacy`` is confluent-kafka: librdkafka ends a transaction as before KIP-890, on every broker. ``java`` is Kafka's own
+client, which on brokers with ``transaction.version`` 2 (new clusters of Kafka 4) bumps the producer epoch at each end.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from confluent_kafka import KafkaException, Producer
+
+from parallax.lab.cluster import Cluster, client_settings
+from parallax.lab.errors import LabError
+from parallax.lab.jars import class_path, kafka_jars
+from parallax.lab.java import KAFKA_NEEDS, find_java
+
+ProducerKind = Literal["legacy", "java"]
+
+_SECONDS = 30.0
+_TRANSACTION_TIMEOUT_MS = 600_000
+
+
+class TransactionalProducer(Protocol):
+    """A producer with a transactional id; every method returns when the brokers have acknowledged.
+
+    All raise LabError when the brokers refuse or do not answer within half a minute.
+    """
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def send(self, topic: str, key: str, value: str | None) -> int:
+        """Write one record to partition 0 in a batch of its own and give its offset; None is a tombstone."""
+
+    def commit(self) -> None:
+        """End the transaction with COMMIT; the markers follow shortly after."""
+
+    def abort(self) -> None:
+        """End the transaction with ABORT; the markers follow shortly after."""
+
+
+class PlainProducer:
+    """Writes records outside of transactions, without idempotence, acknowledged by the whole ISR."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._producer = Producer(client_settings(bootstrap_servers, **{"acks": "all", "linger.ms": 0}))
+
+    def send(self, topic: str, key: str, value: str | None) -> int:
+        """Write one record and give its offset; None is a tombstone.
+
+        Raises:
+            LabError: it was not acknowledged in time.
+        """
+        return _send(self._producer, topic, key, value)
+
+    def fill(self, topics: Iterable[str], count: int) -> None:
+        """Write the keys ``filler-0`` to ``filler-<count - 1>`` to each topic, as one batch each where possible.
+
+        Raises:
+            LabError: not all were acknowledged in time.
+        """
+        for topic in topics:
+            for i in range(count):
+                self._producer.produce(topic, b"filling", f"filler-{i}".encode(), partition=0)
+        if self._producer.flush(_SECONDS):
+            raise LabError("filler records were not acknowledged; see the brokers' logs")
+
+
+def _send(producer: Any, topic: str, key: str, value: str | None) -> int:
+    offsets: list[int] = []
+    failures: list[str] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is not None:
+            failures.append(error.str())
+        else:
+            offsets.append(message.offset())
+
+    producer.produce(
+        topic, None if value is None else value.encode(), key.encode(), partition=0, on_delivery=delivered
+    )
+    producer.flush(_SECONDS)
+    if not offsets:
+        raise LabError(f"{topic}: a record was not acknowledged ({(failures or ['no answer'])[0]})")
+    return offsets[0]
+
+
+class LegacyTransactionalProducer:
+    """confluent-kafka's transactions."""
+
+    def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
+        self._id = transactional_id
+        more = {"transactional.id": transactional_id, "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS, "linger.ms": 0}
+        self._producer = Producer(client_settings(bootstrap_servers, **more))
+        self._call("init_transactions", _SECONDS)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call("begin_transaction")
+
+    def send(self, topic: str, key: str, value: str | None) -> int:
+        """Write one record and give its offset."""
+        return _send(self._producer, topic, key, value)
+
+    def commit(self) -> None:
+        """End the transaction with COMMIT."""
+        self._call("commit_transaction", _SECONDS)
+
+    def abort(self) -> None:
+        """End the transaction with ABORT; ``send`` has flushed, else abort would purge what is still queued."""
+        self._call("abort_transaction", _SECONDS)
+
+    def _call(self, method: str, *arguments: float) -> None:
+        try:
+            getattr(self._producer, method)(*arguments)
+        except KafkaException as error:
+            raise LabError(f"transactional producer {self._id}: {method} failed ({error.args[0].str()})") from error
+
+
+class JavaProducers:
+    """A JVM that holds transactional producers of Kafka's Java client (TransactionalProducer.java)."""
+
+    def __init__(self, bootstrap_servers: str, jars: Path, log: Path) -> None:
+        """Start the JVM, which compiles the program first; ``log`` takes what it prints as errors."""
+        source = Path(__file__).with_name("TransactionalProducer.java")
+        flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
+        flags.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        java = find_java(KAFKA_NEEDS).path
+        self._log = log
+        with log.open("ab") as errors:
+            self._jvm = subprocess.Popen(
+                [java, *flags, "-cp", class_path(jars), source, bootstrap_servers],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+
+    def wait_ready(self) -> None:
+        """Wait until the program runs.
+
+        Raises:
+            LabError: it did not start; names its log.
+        """
+        self._answer("start")
+
+    def command(self, *words: str) -> str:
+        """Send one command and give what stands behind ``ok``.
+
+        Raises:
+            LabError: the producer refused, or the JVM has ended.
+        """
+        assert self._jvm.stdin is not None  # noqa: S101 - stdin=PIPE; tells the type checker so
+        try:
+            self._jvm.stdin.write("\t".join(words) + "\n")
+            self._jvm.stdin.flush()
+        except OSError as error:
+            raise LabError(f"the JVM of the Java producers has ended (log: {self._log})") from error
+        return self._answer(" ".join(words[:2]))
+
+    def _answer(self, what: str) -> str:
+        assert self._jvm.stdout is not None  # noqa: S101 - stdout=PIPE; tells the type checker so
+        line = self._jvm.stdout.readline().rstrip("\n")
+        if not line:
+            raise LabError(f"Java producer: {what}: the JVM has ended; is it a full JDK? (log: {self._log})")
+        state, _, rest = line.partition(" ")
+        if state != "ok":
+            raise LabError(f"Java producer: {what} failed ({rest})")
+        return rest
+
+    def close(self) -> None:
+        """End the JVM; transactions that are open stay open on the brokers until they time out."""
+        self._jvm.kill()
+        self._jvm.communicate()
+
+
+class JavaTransactionalProducer:
+    """One producer in the JVM of ``JavaProducers``."""
+
+    def __init__(self, jvm: JavaProducers, transactional_id: str) -> None:
+        self._jvm = jvm
+        self._id = transactional_id
+        jvm.command("open", transactional_id)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._jvm.command("begin", self._id)
+
+    def send(self, topic: str, key: str, value: str | None) -> int:
+        """Write one record and give its offset."""
+        return int(self._jvm.command("send", self._id, topic, _base64(key), "-" if value is None else _base64(value)))
+
+    def commit(self) -> None:
+        """End the transaction with COMMIT."""
+        self._jvm.command("commit", self._id)
+
+    def abort(self) -> None:
+        """End the transaction with ABORT."""
+        self._jvm.command("abort", self._id)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@contextmanager
+def transactional_producers(
+    cluster: Cluster, kind: ProducerKind, transactional_ids: Sequence[str]
+) -> Iterator[dict[str, TransactionalProducer]]:
+    """Open producers of one kind, by transactional id, and close them at the end.
+
+    Raises:
+        LabError: a producer could not be opened.
+    """
+    if kind == "legacy":
+        yield {i: LegacyTransactionalProducer(cluster.bootstrap_servers, i) for i in transactional_ids}
+        return
+    log = cluster.folder / "java-producers.log"
+    jvm = JavaProducers(cluster.bootstrap_servers, kafka_jars(cluster.version), log)
+    try:
+        jvm.wait_ready()
+        yield {i: JavaTransactionalProducer(jvm, i) for i in transactional_ids}
+    finally:
+        jvm.close()
+
+
+__all__ = ["PlainProducer", "ProducerKind", "TransactionalProducer", "transactional_producers"]

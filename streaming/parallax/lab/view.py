@@ -1,0 +1,137 @@
+"""What one replica shows of a small partition, read whole from that broker.
+
+The scenarios are verified by this reading. Records are decoded by kafka-python, not by ``parallax.replica``'s kernels:
+what is to be found is thus established by other code than what is to find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.record import MemoryRecords
+
+from parallax.model import IsolationLevel, Outcome, RowKind
+from parallax.replica.client import FetchedPartition, FetchPosition, ReplicaClient
+
+_MAX_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record as one replica shows it."""
+
+    offset: int
+    key: str
+    value: str | None
+    producer_id: int
+    outcome: Outcome
+    """UNDECIDED at and above the replica's last stable offset."""
+
+
+@dataclass
+class ReplicaView:
+    """Partition 0 of a topic on one broker, from its log start to its high watermark."""
+
+    broker: int
+    topic: str
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    records: dict[int, Record] = field(default_factory=dict)
+    """By offset."""
+    markers: dict[int, RowKind] = field(default_factory=dict)
+    """COMMIT and ABORT by offset; control batches that the cleaner has emptied are none."""
+    aborted_from: set[int] = field(default_factory=set)
+    """First offsets of the transactions that this replica lists as aborted."""
+
+    @property
+    def visible(self) -> dict[str, str]:
+        """The latest value of each key for a read_committed consumer of this replica; deleted keys are left out."""
+        latest: dict[str, str | None] = {}
+        for record in self.records.values():
+            if record.outcome in (Outcome.NONE, Outcome.COMMITTED) and record.offset < self.last_stable_offset:
+                latest[record.key] = record.value
+        return {key: value for key, value in latest.items() if value is not None}
+
+    def holds(self, offset: int) -> bool:
+        """Whether a record or a marker stands at the offset."""
+        return offset in self.records or offset in self.markers
+
+    def __str__(self) -> str:
+        told = [f"{r.offset}:{r.key}={r.value}({r.outcome.name.lower()})" for r in self._told()]
+        marks = [f"{offset}:{kind.name}" for offset, kind in self.markers.items()]
+        return (
+            f"broker {self.broker} {self.topic}: high watermark {self.high_watermark}, "
+            f"last stable offset {self.last_stable_offset}, aborted from {sorted(self.aborted_from)}, "
+            f"records {' '.join(told) or 'none'}, markers {' '.join(marks) or 'none'}"
+        )
+
+    def _told(self) -> Iterator[Record]:
+        return (record for record in self.records.values() if not record.key.startswith("filler-"))
+
+
+def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
+    """Read partition 0 of a topic from one broker, as read_committed up to its LSO and as read_uncommitted above.
+
+    Raises:
+        ReplicaError: the broker does not answer, or not for this partition.
+    """
+    view = ReplicaView(broker, topic)
+    position = _read(client, view, 0, IsolationLevel.READ_COMMITTED)
+    _read(client, view, position, IsolationLevel.READ_UNCOMMITTED)
+    return view
+
+
+def _read(client: ReplicaClient, view: ReplicaView, position: int, isolation: IsolationLevel) -> int:
+    """Read on until nothing more comes; give the next offset."""
+    while True:
+        wanted = FetchPosition(view.topic, 0, position, _MAX_BYTES)
+        (answer,) = client.fetch(view.broker, [wanted], isolation=isolation, max_bytes=_MAX_BYTES)
+        if answer.error is not None:
+            raise answer.error
+        if isolation is IsolationLevel.READ_COMMITTED:
+            view.last_stable_offset = answer.last_stable_offset
+        view.high_watermark = answer.high_watermark
+        following = _take(view, answer, position, isolation)
+        if following == position:
+            return position
+        position = following
+
+
+def _take(view: ReplicaView, answer: FetchedPartition, position: int, isolation: IsolationLevel) -> int:
+    """Add one answer's batches to the view, deciding outcomes as Kafka's consumer does (CompletedFetch.nextFetchedRecord).
+
+    A producer counts as aborted from the first offset of a listed transaction on, until its ABORT marker.
+    """
+    listed = sorted((int(first), int(producer)) for producer, first in answer.aborted)
+    view.aborted_from.update(first for first, _ in listed)
+    aborting: set[int] = set()
+    for batch in MemoryRecords(bytes(answer.records)):
+        while listed and listed[0][0] <= batch.last_offset:
+            aborting.add(listed.pop(0)[1])
+        for record in batch:
+            if record.offset < position:
+                continue
+            if batch.is_control_batch:
+                view.markers[record.offset] = RowKind.ABORT if record.abort else RowKind.COMMIT
+            else:
+                view.records[record.offset] = _record(record, batch, isolation, aborting)
+        if batch.is_control_batch and RowKind.ABORT in (view.markers.get(o) for o in [batch.base_offset]):
+            aborting.discard(batch.producer_id)
+        position = max(position, batch.next_offset)
+    return position
+
+
+def _record(record: Any, batch: Any, isolation: IsolationLevel, aborting: set[int]) -> Record:
+    if not batch.is_transactional:
+        outcome = Outcome.NONE
+    elif isolation is IsolationLevel.READ_UNCOMMITTED:
+        outcome = Outcome.UNDECIDED
+    else:
+        outcome = Outcome.ABORTED if batch.producer_id in aborting else Outcome.COMMITTED
+    value = None if record.value is None else record.value.decode()
+    return Record(record.offset, (record.key or b"").decode(), value, batch.producer_id, outcome)
+
+
+__all__ = ["Record", "ReplicaView", "read_replica"]
