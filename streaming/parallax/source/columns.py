@@ -1,0 +1,176 @@
+"""From the columns of a chunk to Spark's record batches: pointers move, records do not.
+
+Columns that are the same in every row (topic, partition, broker, the null structs) are built once per process at full
+length and sliced; the others are the decoder's own arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from parallax.model import ReadEvent, RowKind
+from parallax.source import schema
+from parallax.source.offsets import Reader
+
+Array = Any
+"""A ``pyarrow.Array``; its stubs are generic in the scalar type, which says nothing here."""
+
+ROWS = 32_768
+"""Rows of a record batch at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A position row.
+
+    Attributes:
+        reader: whose position it is.
+        offset: next offset to read.
+        read_at_ms: when it was read, milliseconds since the epoch.
+        event: what happened there.
+        detail: the event in words; empty for ``ok``.
+        topic_id: id of the topic.
+        high_watermark: of the replica when it was read; None where it did not say. So the next two.
+        last_stable_offset: of the replica.
+        log_start_offset: of the replica.
+    """
+
+    reader: Reader
+    offset: int
+    read_at_ms: int
+    event: ReadEvent
+    detail: str
+    topic_id: str
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+
+
+def record_batches(chunk: Any, reader: Reader, *, with_isolation: bool) -> Iterator[pa.RecordBatch]:
+    """Cut a chunk (``parallax.replica.reader.Chunk``) into record batches of the source's schema.
+
+    Args:
+        chunk: rows of one replica.
+        reader: who read them.
+        with_isolation: add the column ``isolation``.
+    """
+    columns = chunk.columns
+    for start in range(0, len(columns.offset), ROWS):
+        part = slice(start, start + ROWS)
+        n = len(columns.offset[part])
+        arrays: list[Array] = [
+            _repeated_text(reader.topic).slice(0, n),
+            _repeated(reader.partition, "i4").slice(0, n),
+            _repeated(reader.broker, "i4").slice(0, n),
+            _column(columns.kind[part], np.int8),
+            _column(columns.offset[part], np.int64),
+            _timestamps(columns.timestamp[part]),
+            _column(columns.leader_epoch[part], np.int32),
+            _column(columns.producer_id[part], np.int64),
+            _column(columns.producer_epoch[part], np.int32),
+            _column(chunk.outcome[part], np.int8),
+            _column(columns.key_hash_hi[part], np.int64),
+            _column(columns.key_hash_lo[part], np.int64),
+            _column(columns.content_hash[part], np.int64),
+            _column(columns.key_size[part], np.int32),
+            _column(columns.value_size[part], np.int32),
+            _payload(columns, start, n),
+            _nulls(schema.POSITION).slice(0, n),
+        ]
+        yield _batch(arrays, reader, n, with_isolation)
+
+
+def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.RecordBatch:
+    """Make a record batch of position rows, all of one isolation level."""
+    n = len(rows)
+    position = pa.array(
+        [
+            {
+                "high_watermark": row.high_watermark,
+                "last_stable_offset": row.last_stable_offset,
+                "log_start_offset": row.log_start_offset,
+                "event": row.event.value,
+                "detail": row.detail or None,
+                "topic_id": row.topic_id or None,
+            }
+            for row in rows
+        ],
+        schema.POSITION,
+    )
+    zeros = _repeated(0, "i8").slice(0, n)
+    arrays: list[Array] = [
+        pa.array([row.reader.topic for row in rows], pa.string()),
+        pa.array([row.reader.partition for row in rows], pa.int32()),
+        pa.array([row.reader.broker for row in rows], pa.int32()),
+        _repeated(int(RowKind.POSITION), "i1").slice(0, n),
+        pa.array([row.offset for row in rows], pa.int64()),
+        pa.array([row.read_at_ms * 1000 for row in rows], schema.TIMESTAMP),
+        _repeated(-1, "i4").slice(0, n),
+        _repeated(-1, "i8").slice(0, n),
+        _repeated(-1, "i4").slice(0, n),
+        _repeated(0, "i1").slice(0, n),
+        zeros,
+        zeros,
+        zeros,
+        _repeated(-1, "i4").slice(0, n),
+        _repeated(-1, "i4").slice(0, n),
+        _nulls(schema.PAYLOAD).slice(0, n),
+        position,
+    ]
+    return _batch(arrays, rows[0].reader, n, with_isolation)
+
+
+def empty_batch(*, with_isolation: bool) -> pa.RecordBatch:
+    """Make a record batch without rows."""
+    wanted = schema.VIEW_WITH_ISOLATION if with_isolation else schema.VIEW
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in wanted], schema=wanted)
+
+
+def _batch(arrays: list[Array], reader: Reader, n: int, with_isolation: bool) -> pa.RecordBatch:
+    if not with_isolation:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema.VIEW)
+    arrays.append(_repeated(int(reader.isolation), "i1").slice(0, n))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.VIEW_WITH_ISOLATION)
+
+
+def _column(values: Any, dtype: Any) -> Array:
+    # Only producer_epoch (int16 on the wire) is converted; the others come in the type that Spark wants.
+    return pa.array(values.astype(dtype, copy=False))
+
+
+def _timestamps(milliseconds: Any) -> Array:
+    micros: Any = np.multiply(milliseconds, 1000, dtype=np.int64)
+    return pa.Array.from_buffers(schema.TIMESTAMP, len(micros), [None, pa.py_buffer(micros)])
+
+
+def _payload(columns: Any, start: int, n: int) -> Array:
+    if columns.keys is None and columns.values is None and columns.headers is None:
+        return _nulls(schema.PAYLOAD).slice(0, n)
+    parts = [columns.keys, columns.values, columns.headers]
+    return pa.StructArray.from_arrays(
+        [_nulls(pa.binary()).slice(0, n) if part is None else part.slice(start, n) for part in parts],
+        fields=list(schema.PAYLOAD),
+    )
+
+
+@lru_cache(maxsize=512)
+def _repeated(value: int, dtype: str) -> Array:
+    return pa.array(np.full(ROWS, value, dtype))
+
+
+@lru_cache(maxsize=64)
+def _repeated_text(text: str) -> Array:
+    raw = text.encode()
+    ends: Any = np.arange(ROWS + 1, dtype=np.int32) * len(raw)
+    return pa.Array.from_buffers(pa.string(), ROWS, [None, pa.py_buffer(ends), pa.py_buffer(raw * ROWS)])
+
+
+@lru_cache(maxsize=4)
+def _nulls(kind: Any) -> Array:
+    return pa.nulls(ROWS, kind)

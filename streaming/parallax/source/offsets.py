@@ -1,0 +1,103 @@
+"""The source's offset: for each reader, the range of a micro-batch, and what happened to it.
+
+A *reader* is one (isolation level, broker, topic, partition). Spark keeps the offset as JSON in its offset log; a batch
+is planned from it alone, so a batch that Spark runs again reads the same ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from parallax.model import IsolationLevel, ReadEvent
+
+VERSION = 1
+
+
+class Reader(NamedTuple):
+    """Who reads: a consumer of one isolation level, at one broker, of one partition."""
+
+    isolation: int
+    broker: int
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What one reader does in one micro-batch.
+
+    Attributes:
+        start: first offset to read.
+        end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
+        topic_id: id of the topic that the offsets belong to.
+        state: the last thing known of the reader; other than ``ok`` it makes no progress.
+        fresh: the batch tells of ``state`` with a position row at ``start``.
+        detail: what that row says.
+    """
+
+    start: int
+    end: int
+    topic_id: str
+    state: ReadEvent = ReadEvent.OK
+    fresh: bool = False
+    detail: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """There is neither a record to read nor anything to tell."""
+        return self.start >= self.end and not self.fresh
+
+    def settled(self) -> Range:
+        """The same reader after the batch, with nothing to do."""
+        return Range(self.end, self.end, self.topic_id, self.state)
+
+
+Ranges = Mapping[Reader, Range]
+
+
+def to_json(ranges: Ranges) -> dict[str, Any]:
+    """Make the JSON value of an offset.
+
+    Its form: isolation level, broker, ``topic/topic id``, partition, then ``[start, end]`` or
+    ``[start, end, state, fresh, detail]``.
+    """
+    readers: dict[str, Any] = {}
+    for reader in sorted(ranges):
+        span = ranges[reader]
+        brokers = readers.setdefault(IsolationLevel(reader.isolation).option, {})
+        # Replicas may differ in the topic id that they were last read with, never one topic within one broker for long.
+        name = f"{reader.topic}/{span.topic_id}"
+        partitions = brokers.setdefault(str(reader.broker), {}).setdefault(name, {})
+        row: list[Any] = [span.start, span.end]
+        if span.state is not ReadEvent.OK or span.fresh:
+            row += [span.state.value, span.fresh, span.detail]
+        partitions[str(reader.partition)] = row
+    return {"version": VERSION, "readers": readers}
+
+
+def from_json(value: Mapping[str, Any]) -> dict[Reader, Range]:
+    """Read the JSON value of an offset.
+
+    Raises:
+        ValueError: it was written by another version of this source.
+    """
+    if value.get("version") != VERSION:
+        raise ValueError(
+            f"the checkpoint's offset has version {value.get('version')}, this program writes {VERSION}; "
+            "delete the checkpoint (positions are taken from the tables)"
+        )
+    return dict(_rows(value["readers"]))
+
+
+def _rows(readers: Mapping[str, Any]) -> Iterator[tuple[Reader, Range]]:
+    for level, brokers in readers.items():
+        isolation = int(IsolationLevel[level.upper()])
+        for broker, topics in brokers.items():
+            for name, partitions in topics.items():
+                topic, _, topic_id = name.partition("/")  # Kafka allows no slash in a topic's name
+                for number, (start, end, *told) in partitions.items():
+                    state, fresh, detail = told or (ReadEvent.OK, False, "")
+                    reader = Reader(isolation, int(broker), topic, int(number))
+                    yield reader, Range(start, end, topic_id, ReadEvent(state), fresh, detail)

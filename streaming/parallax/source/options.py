@@ -1,0 +1,214 @@
+"""The options of ``kafka-replica`` and ``kafka-progress``, validated before anything is asked of a broker."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parallax.model import IsolationLevel
+from parallax.replica.errors import BadOption
+
+BOTH = "both"
+PAYLOADS = ("hash", "key", "full")
+NO_KEY = "0" * 32
+"""Hash key where none is given: hashes then compare between runs, and anybody can compute them."""
+
+_IGNORED = {"path"}  # Spark adds it for load(path)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What both sources understand.
+
+    Attributes:
+        kafka: Kafka's own options (``kafka.`` taken off).
+        topics: names to read; may be empty where there is a pattern.
+        pattern: topics whose whole name matches are read too; Kafka's internal topics never are.
+        brokers: broker ids to read; None for all that host a replica.
+        timeout_ms: deadline of one request.
+        metadata_refresh_ms: age at which topics and their replicas are asked for again.
+        patience_ms: how long a planning call waits for a broker that answered in time so far. A slower one is left
+            out, and joins when it has answered.
+        retry_ms: first pause before a broker that failed is asked again; doubles up to ``retry_max_ms``.
+        retry_max_ms: longest pause.
+    """
+
+    kafka: Mapping[str, str]
+    topics: tuple[str, ...]
+    pattern: str | None
+    brokers: tuple[int, ...] | None
+    timeout_ms: int = 3000
+    metadata_refresh_ms: int = 5000
+    patience_ms: int = 500
+    retry_ms: int = 500
+    retry_max_ms: int = 5000
+
+
+@dataclass(frozen=True)
+class ReplicaOptions(SourceOptions):
+    """What ``kafka-replica`` understands beside that.
+
+    Attributes:
+        isolations: isolation levels to read, each as a consumer of its own.
+        with_isolation: rows carry the column ``isolation`` (``isolation.level`` is ``both``).
+        starting: ``earliest`` or ``latest``: where a partition that was never read begins.
+        ending: ``latest``, the end of a batch read.
+        max_bytes: compressed bytes per broker, isolation level and micro-batch; None without a limit.
+        payload: ``hash``, ``key`` or ``full``: what of a record is kept beside its hashes.
+        hash_key: 16 bytes that key the hashes.
+        feedback: file in which the sink tells the recorded positions (``parallax.source.feedback``); None when the
+            source is used alone.
+        fetch_bytes: size of one Fetch response.
+        parallelism: into how many input partitions a batch is cut where it is large.
+    """
+
+    isolations: tuple[IsolationLevel, ...] = (IsolationLevel.READ_COMMITTED,)
+    with_isolation: bool = False
+    starting: str = "earliest"
+    ending: str = "latest"
+    max_bytes: int | None = None
+    payload: str = "hash"
+    hash_key: bytes = field(default=bytes(16), repr=False)
+    feedback: str | None = None
+    fetch_bytes: int = 2 << 20
+    parallelism: int = 2
+
+
+_COMMON = {
+    "brokers",
+    "topics",
+    "topics.pattern",
+    "request.timeout.ms",
+    "metadata.refresh.ms",
+    "planning.patience.ms",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+}
+_REPLICA = _COMMON | {
+    "isolation.level",
+    "startingoffsets",
+    "endingoffsets",
+    "maxbytespertrigger",
+    "payload",
+    "hash.key",
+    "feedback.path",
+    "fetch.max.bytes",
+    "parallelism",
+}
+_SPELLING = {
+    "startingoffsets": "startingOffsets",
+    "endingoffsets": "endingOffsets",
+    "maxbytespertrigger": "maxBytesPerTrigger",
+}
+
+
+def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
+    """Validate the options of ``kafka-replica``.
+
+    Args:
+        options: as given to Spark; names are compared without regard to case, as Spark does.
+
+    Raises:
+        BadOption: an option is unknown, missing or ill-typed.
+    """
+    given, common = _split(options, _REPLICA)
+    isolation = _one_of(given, "isolation.level", "read_committed", (*(i.option for i in IsolationLevel), BOTH))
+    return ReplicaOptions(
+        **common,
+        isolations=tuple(i for i in IsolationLevel if isolation in (i.option, BOTH)),
+        with_isolation=isolation == BOTH,
+        starting=_one_of(given, "startingoffsets", "earliest", ("earliest", "latest")),
+        ending=_one_of(given, "endingoffsets", "latest", ("latest",)),
+        max_bytes=_integer(given, "maxbytespertrigger", None, 1),
+        payload=_one_of(given, "payload", "hash", PAYLOADS),
+        hash_key=_key(given.get("hash.key", NO_KEY)),
+        feedback=given.get("feedback.path"),
+        fetch_bytes=_integer(given, "fetch.max.bytes", 2 << 20, 1024) or 0,
+        parallelism=_integer(given, "parallelism", os.cpu_count() or 1, 1) or 1,
+    )
+
+
+def progress_options(options: Mapping[str, str]) -> SourceOptions:
+    """Validate the options of ``kafka-progress``.
+
+    Raises:
+        BadOption: an option is unknown, missing or ill-typed.
+    """
+    return SourceOptions(**_split(options, _COMMON)[1])
+
+
+def _split(options: Mapping[str, str], known: set[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    given = {name.lower(): str(value) for name, value in options.items()}
+    kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    own = {name: value for name, value in given.items() if not name.startswith("kafka.") and name not in _IGNORED}
+    _refuse_unknown(own, known)
+    if not kafka.get("bootstrap.servers"):
+        raise _bad("kafka.bootstrap.servers", "is missing; write host:port[,host:port]")
+    topics = tuple(part.strip() for part in own.get("topics", "").split(",") if part.strip())
+    pattern = own.get("topics.pattern")
+    if not topics and pattern is None:
+        raise _bad("topics", "is missing; name the topics to read, separated by commas, or give topics.pattern")
+    return own, {
+        "kafka": kafka,
+        "topics": topics,
+        "pattern": None if pattern is None else _regular(pattern),
+        "brokers": _brokers(own.get("brokers")),
+        "timeout_ms": _integer(own, "request.timeout.ms", 3000, 1),
+        "metadata_refresh_ms": _integer(own, "metadata.refresh.ms", 5000, 1),
+        "patience_ms": _integer(own, "planning.patience.ms", 500, 1),
+        "retry_ms": _integer(own, "retry.backoff.ms", 500, 1),
+        "retry_max_ms": _integer(own, "retry.backoff.max.ms", 5000, 1),
+    }
+
+
+def _refuse_unknown(own: Iterable[str], known: set[str]) -> None:
+    for name in own:
+        if name not in known:
+            names = ", ".join(sorted(_SPELLING.get(option, option) for option in known))
+            raise _bad(name, f"is no option of this source; it knows kafka.*, {names}")
+
+
+def _bad(option: str, problem: str) -> BadOption:
+    name = _SPELLING.get(option, option)
+    return BadOption(f"option {name} {problem}", option=name)
+
+
+def _one_of(given: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = given.get(name, default).lower()
+    if value not in allowed:
+        raise _bad(name, f"is {value!r}; it must be one of {', '.join(allowed)}")
+    return value
+
+
+def _integer(given: Mapping[str, str], name: str, default: int | None, least: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"\d+", text.strip()) or int(text) < least:
+        raise _bad(name, f"is {text!r}; it must be a whole number of at least {least}")
+    return int(text)
+
+
+def _brokers(text: str | None) -> tuple[int, ...] | None:
+    if text is None or not text.strip():
+        return None
+    if not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", text):
+        raise _bad("brokers", f"is {text!r}; write broker ids separated by commas, such as 1,2,3")
+    return tuple(sorted({int(part) for part in text.split(",")}))
+
+
+def _regular(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise _bad("topics.pattern", f"is not a regular expression ({error})") from error
+    return pattern
+
+
+def _key(text: str) -> bytes:
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+        raise _bad("hash.key", "must be 32 hexadecimal digits (128 bits)")
+    return bytes.fromhex(text)

@@ -1,0 +1,235 @@
+"""The planning of ``kafka-replica``: keeps an eye on the brokers and says what the next micro-batch reads.
+
+Lives in the driver-side Python process of one streaming query. Spark waits for that process without a timeout, so each
+call here is bounded: by ``planning.patience.ms``, and the first one by ``request.timeout.ms`` as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable, Mapping
+
+from parallax.model import ReadEvent
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
+from parallax.source.feedback import FeedbackFile, Recorded
+from parallax.source.offsets import Range, Reader
+from parallax.source.options import ReplicaOptions
+from parallax.source.planning import LATER, LogState, admit, next_range, settled, stopped
+from parallax.source.survey import Catalog, Partition, Survey, Surveyed, survey
+from parallax.source.watch import Brokers
+
+_DENSITY_AGE_S = 30.0
+_READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
+"""Pauses of a broker that answers when asked for its watermarks and fails when it is read."""
+_BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
+"""Pauses of a reader that met a batch it cannot read; only a repair or a cleaning of the log can help it."""
+
+
+class Pauses:
+    """Who is left alone until when, with a pause that doubles from failure to failure."""
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s, self._longest_s = first_s, longest_s
+        self._until: dict[Hashable, tuple[float, float]] = {}
+
+    def failed(self, who: Hashable) -> None:
+        """Begin a pause, twice as long as the last."""
+        _, pause = self._until.get(who, (0.0, self._first_s / 2))
+        pause = min(pause * 2, self._longest_s)
+        self._until[who] = (time.monotonic() + pause, pause)
+
+    def worked(self, who: Hashable) -> None:
+        """Forget the failures."""
+        self._until.pop(who, None)
+
+    def on(self, who: Hashable) -> bool:
+        """Whether a pause lasts."""
+        return time.monotonic() < self._until.get(who, (0.0, 0.0))[0]
+
+
+class Planner:
+    """Plans the micro-batches of one query.
+
+    Args:
+        options: what to read.
+        client: asks brokers.
+    """
+
+    def __init__(self, options: ReplicaOptions, client: ReplicaClient) -> None:
+        self._options = options
+        self._catalog = Catalog(client, options)
+        self._feedback = FeedbackFile(options.feedback)
+        self._brokers: Brokers[Survey, Surveyed] = Brokers(
+            lambda broker, question: survey(client, broker, question, options.timeout_ms),
+            options.retry_ms / 1000,
+            options.retry_max_ms / 1000,
+        )
+        self._broker_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
+        self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
+        self._heeded = -1
+        self._density: dict[tuple[int, Partition], tuple[float, float]] = {}
+
+    def recorded(self) -> Mapping[Reader, Recorded]:
+        """What the sink has recorded; empty without feedback."""
+        return self._feedback.read()
+
+    def failures(self) -> dict[int, str]:
+        """Brokers that do not answer, and why."""
+        return {broker: failure.error for broker, failure in self._brokers.failures().items()}
+
+    def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
+        """Say what the next micro-batch reads.
+
+        Args:
+            previous: ranges of the batch before; empty for the first.
+            limited: heed ``maxBytesPerTrigger``.
+
+        Returns:
+            Ranges of all readers that are known; None if there is nothing to do.
+
+        Raises:
+            ReplicaError: of the first plan of a new stream only: no broker answers, or a topic that is named cannot be
+                read.
+            BadOption: a broker in ``brokers`` is not of this cluster.
+        """
+        recorded = self.recorded()
+        self._heed(recorded)
+        topics = self._catalog.topics()
+        wanted = self._wanted(topics, new=not previous and not recorded)
+        answers = self._ask(wanted, previous, recorded)
+        ranges = dict(self._ranges(wanted, topics, answers, previous, recorded))
+        ranges.update(self._gone(wanted, topics, previous, recorded))
+        if all(span.empty for span in ranges.values()):
+            return None
+        return admit(ranges, self._densities(ranges), self._options.max_bytes if limited else None)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._brokers.close()
+        self._catalog.close()
+
+    def _heed(self, recorded: Mapping[Reader, Recorded]) -> None:
+        """Take in how the last batch that was recorded went."""
+        newest = max((entry.batch for entry in recorded.values()), default=-1)
+        if newest <= self._heeded:
+            return
+        self._heeded = newest
+        latest = {reader: entry.event for reader, entry in recorded.items() if entry.batch == newest}
+        unreachable = {reader.broker for reader, event in latest.items() if event is ReadEvent.UNREACHABLE}
+        for reader, event in latest.items():
+            (self._reader_pauses.failed if event in LATER else self._reader_pauses.worked)(reader)
+        for broker in {reader.broker for reader in latest}:
+            (self._broker_pauses.failed if broker in unreachable else self._broker_pauses.worked)(broker)
+
+    def _wanted(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> list[Reader]:
+        if new:
+            _refuse_unreadable(topics, self._options.topics)
+        chosen = self._options.brokers
+        hosts = {broker for topic in topics.values() for p in topic.partitions.values() for broker in p.replicas}
+        strangers = [broker for broker in chosen or () if hosts and broker not in hosts]
+        if strangers and new:
+            raise BadOption(
+                f"option brokers names {strangers[0]}, which hosts no replica of the topics "
+                f"(these do: {', '.join(map(str, sorted(hosts)))}); correct it",
+                option="brokers",
+            )
+        return [
+            Reader(int(isolation), broker, topic.name, number)
+            for isolation in self._options.isolations
+            for topic in topics.values()
+            for number, partition in topic.partitions.items()
+            for broker in partition.replicas
+            if chosen is None or broker in chosen
+        ]
+
+    def _ask(
+        self, wanted: Iterable[Reader], previous: Mapping[Reader, Range], recorded: Mapping[Reader, Recorded]
+    ) -> dict[int, Surveyed]:
+        positions: dict[int, dict[Partition, int]] = {}
+        for reader in wanted:
+            if self._broker_pauses.on(reader.broker):
+                continue
+            known = settled(previous.get(reader), recorded.get(reader))
+            mine = positions.setdefault(reader.broker, {})
+            partition = (reader.topic, reader.partition)
+            position = -1 if known is None else known.start
+            mine[partition] = min(position, mine.get(partition, position))
+        questions = {broker: Survey(mine, self._sampled(broker, mine)) for broker, mine in positions.items()}
+        answers = self._brokers.ask(questions, self._options.patience_ms / 1000)
+        now = time.monotonic()
+        for broker, answer in answers.items():
+            for partition, density in answer.bytes_per_offset.items():
+                self._density[broker, partition] = (density, now)
+        return answers
+
+    def _sampled(self, broker: int, partitions: Iterable[Partition]) -> frozenset[Partition]:
+        if self._options.max_bytes is None:
+            return frozenset(partitions)  # nothing depends on how dense the log is
+        fresh = time.monotonic() - _DENSITY_AGE_S
+        return frozenset(p for p in partitions if self._density.get((broker, p), (0.0, 0.0))[1] > fresh)
+
+    def _densities(self, readers: Iterable[Reader]) -> dict[Reader, float]:
+        known = ((reader, self._density.get((reader.broker, (reader.topic, reader.partition)))) for reader in readers)
+        return {reader: density[0] for reader, density in known if density is not None}
+
+    def _ranges(
+        self,
+        wanted: Iterable[Reader],
+        topics: Mapping[str, TopicMetadata],
+        answers: Mapping[int, Surveyed],
+        previous: Mapping[Reader, Range],
+        recorded: Mapping[Reader, Recorded],
+    ) -> Iterable[tuple[Reader, Range]]:
+        partitions = {(reader.topic, reader.partition) for reader in previous}
+        for reader in wanted:
+            before, entry = previous.get(reader), recorded.get(reader)
+            log = self._log(reader, answers)
+            span: Range | None
+            if log is None:
+                span = settled(before, entry)
+            else:
+                added = bool(previous) and (reader.topic, reader.partition) not in partitions
+                starting = "earliest" if added else self._options.starting
+                span = next_range(reader, before, entry, log, topics[reader.topic].topic_id, starting)
+            if span is not None:
+                yield reader, span
+
+    def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
+        if reader.broker not in answers or self._reader_pauses.on(reader):
+            return None
+        return answers[reader.broker].logs.get((reader.topic, reader.partition))
+
+    def _gone(
+        self,
+        wanted: Iterable[Reader],
+        topics: Mapping[str, TopicMetadata],
+        previous: Mapping[Reader, Range],
+        recorded: Mapping[Reader, Recorded],
+    ) -> Iterable[tuple[Reader, Range]]:
+        """Readers of the previous batch whose partition or replica is no longer there."""
+        still = set(wanted)
+        for reader, before in previous.items():
+            if reader in still or (self._options.brokers is not None and reader.broker not in self._options.brokers):
+                continue
+            known = settled(before, recorded.get(reader)) or before
+            topic = topics.get(reader.topic)
+            error = UnknownTopic("no such topic", topic=reader.topic) if topic is None else topic.error
+            if error is not None and error.event is not None:
+                yield reader, stopped(known, error.event, str(error))
+            elif topic is not None and reader.partition in topic.partitions:
+                detail = f"broker {reader.broker} is no longer a replica of {reader.topic}-{reader.partition}"
+                yield reader, stopped(known, ReadEvent.NOT_HOSTED, detail)
+            else:
+                yield reader, known
+
+
+def _refuse_unreadable(topics: Mapping[str, TopicMetadata], named: Iterable[str]) -> None:
+    for name in named:
+        error = topics[name].error
+        if isinstance(error, UnknownTopic):
+            raise BadOption(
+                f"option topics names {name}, which does not exist; create it or correct it", option="topics"
+            )
+        if isinstance(error, Unauthorized):
+            raise error

@@ -1,0 +1,225 @@
+"""What a micro-batch reads, from what is recorded and what the brokers say: pure functions, no broker is asked here.
+
+The offset log holds the outcome (``parallax.source.offsets``), so that a batch that is run again reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.source.feedback import Recorded
+from parallax.source.offsets import Range, Ranges, Reader
+
+DEFAULT_BYTES_PER_OFFSET = 100.0
+"""Assumed until a sample of the log says better; only the size of the first batch depends on it."""
+
+PIECE = 250_000
+"""Offsets that one input partition reads at least, where a batch is cut: a task costs about 10 ms."""
+
+LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNAUTHORIZED})
+"""Events that the next batch would meet again: the reader is tried again with backoff."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What one replica says of its log.
+
+    Attributes:
+        high_watermark: exclusive end for read_uncommitted.
+        last_stable_offset: exclusive end for read_committed.
+        log_start_offset: lowest offset that it shows.
+        log_end_offset: the next offset that it will write.
+        error: why it could not say, as an event; None where it said.
+        detail: the error's text.
+    """
+
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    error: ReadEvent | None = None
+    detail: str = ""
+
+    def bound(self, isolation: int) -> int:
+        """The offset that a consumer of this isolation level cannot pass."""
+        if isolation == IsolationLevel.READ_COMMITTED:
+            return min(self.last_stable_offset, self.high_watermark)
+        return self.high_watermark
+
+
+def next_range(
+    reader: Reader,
+    previous: Range | None,
+    recorded: Recorded | None,
+    log: LogState,
+    topic_id: str,
+    starting: str = "earliest",
+) -> Range | None:
+    """Decide what a reader whose replica answered reads next.
+
+    Args:
+        reader: who reads.
+        previous: its range in the previous batch; None if it had none.
+        recorded: what the tables hold of it; goes before ``previous``.
+        log: what its replica says.
+        topic_id: id of the topic now.
+        starting: ``earliest`` or ``latest``: where it begins if it was never read.
+
+    Returns:
+        The range; None if there is nothing to say of a reader that was never read.
+    """
+    position, known_id, state = _known(previous, recorded)
+    if log.error is not None:
+        if position is None:
+            return None
+        return stopped(Range(position, position, known_id, state), log.error, log.detail)
+    bound = log.bound(reader.isolation)
+    if position is None:
+        start = log.log_start_offset if starting == "earliest" else max(bound, log.log_start_offset)
+        return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, f"reading begins at offset {start}")
+    if known_id and topic_id and known_id != topic_id:
+        detail = f"topic id {known_id} became {topic_id}; reading begins anew at offset {log.log_start_offset}"
+        return _told(log.log_start_offset, bound, topic_id, ReadEvent.TOPIC_RECREATED, detail)
+    if position < log.log_start_offset:
+        detail = f"offsets {position} to {log.log_start_offset - 1} were never shown"
+        return _told(log.log_start_offset, bound, topic_id, ReadEvent.LOG_START_ADVANCED, detail)
+    if position > log.log_end_offset:
+        detail = f"the log ends at offset {log.log_end_offset}, it was read up to {position}"
+        return _told(log.log_end_offset, bound, topic_id, ReadEvent.LOG_TRUNCATED, detail)
+    recovered = state in _STANDING
+    detail = f"readable again after {state.value}" if recovered else ""
+    return Range(position, max(position, bound), topic_id or known_id, ReadEvent.OK, recovered, detail)
+
+
+_STANDING = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED, *LATER})
+"""States that last until the replica can be read again."""
+
+
+def _known(previous: Range | None, recorded: Recorded | None) -> tuple[int | None, str, ReadEvent]:
+    """Position, topic id and state of a reader, as far as they are known."""
+    if recorded is None:
+        return (None, "", ReadEvent.OK) if previous is None else (previous.end, previous.topic_id, previous.state)
+    # Events of planning (deleted, not hosted) are in the offset; those of reading are told by the sink.
+    return recorded.position, recorded.topic_id or (previous.topic_id if previous else ""), recorded.event
+
+
+def _told(start: int, bound: int, topic_id: str, event: ReadEvent, detail: str) -> Range:
+    return Range(start, max(start, bound), topic_id, event, fresh=True, detail=detail)
+
+
+def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
+    """The range of a reader that cannot go on: told once, then kept in silence."""
+    if settled.state is event:
+        return settled
+    return replace(settled, state=event, fresh=True, detail=detail)
+
+
+def settled(previous: Range | None, recorded: Recorded | None) -> Range | None:
+    """The range of a reader of which nothing new is known."""
+    position, topic_id, state = _known(previous, recorded)
+    return None if position is None else Range(position, position, topic_id, state)
+
+
+def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Range:
+    """Leave out what has been recorded since the plan was made.
+
+    That happens only if another query read for the same tables in between. A jump back that has not been recorded
+    yet (its topic id is new, or the log was cut) is left as it is.
+    """
+    known = recorded.get(reader)
+    if known is None or known.position <= span.start or span.state is ReadEvent.LOG_TRUNCATED:
+        return span
+    if known.topic_id and span.topic_id and known.topic_id != span.topic_id:
+        return span
+    return Range(known.position, max(known.position, span.end), span.topic_id, span.state)
+
+
+def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
+    """Cut the ranges so that no (isolation level, broker) reads more than ``max_bytes`` compressed bytes.
+
+    Readers that need less than an even share leave the rest to the others; each gets at least one offset.
+    """
+    admitted = dict(ranges)
+    if max_bytes is None:
+        return admitted
+    for group in _by_consumer(ranges).values():
+        cost = {reader: bytes_per_offset.get(reader, DEFAULT_BYTES_PER_OFFSET) for reader in group}
+        wanted = {reader: (ranges[reader].end - ranges[reader].start) * cost[reader] for reader in group}
+        left, rest = float(max_bytes), len(group)
+        for reader in sorted(group, key=lambda reader: (wanted[reader], reader)):
+            share = left / rest
+            span = ranges[reader]
+            if wanted[reader] > share:
+                offsets = max(1, int(share / cost[reader]))
+                admitted[reader] = replace(span, end=min(span.end, span.start + offsets))
+            left -= min(wanted[reader], share)
+            rest -= 1
+    return admitted
+
+
+def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]]:
+    groups: dict[tuple[int, int], list[Reader]] = {}
+    for reader in ranges:
+        groups.setdefault((reader.isolation, reader.broker), []).append(reader)
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a reader's range that one task reads.
+
+    Attributes:
+        reader: who reads.
+        span: what it reads; the first piece of a cut range carries the event.
+        last: the piece that ends the range, and so the one that ends with a position row.
+    """
+
+    reader: Reader
+    span: Range
+    last: bool = True
+
+
+def tasks(ranges: Ranges, *, parallelism: int, split: bool) -> list[list[Piece]]:
+    """Spread ranges over Spark tasks, each of one isolation level and one broker.
+
+    A task costs about 10 ms however small it is, so small ranges share one. Where ``split`` allows it a large range is
+    cut into several. It must not be cut where a range may end early: rows beyond a hole would have no position.
+
+    Args:
+        ranges: what is to be read; empty ranges are left out.
+        parallelism: tasks per isolation level and broker, at most.
+        split: whether one range may be cut.
+    """
+    work = {reader: span for reader, span in ranges.items() if not span.empty}
+    planned: list[list[Piece]] = []
+    for consumer in _by_consumer(work).values():
+        total = sum(work[reader].end - work[reader].start for reader in consumer)
+        count = max(1, min(parallelism, total // PIECE))
+        size = -(-total // count) if split else total
+        pieces = [piece for reader in sorted(consumer) for piece in _cut(reader, work[reader], max(size, 1))]
+        planned += _spread(pieces, count)
+    return planned
+
+
+def _cut(reader: Reader, span: Range, size: int) -> list[Piece]:
+    edges = [*range(span.start + size, span.end, size), span.end]
+    pieces, start = [], span.start
+    for edge in edges:
+        first = start == span.start
+        part = Range(start, edge, span.topic_id, span.state, span.fresh and first, span.detail if first else "")
+        pieces.append(Piece(reader, part, last=edge == span.end))
+        start = edge
+    return pieces
+
+
+def _spread(pieces: Sequence[Piece], count: int) -> list[list[Piece]]:
+    """Give the largest piece to the task that has the least to do."""
+    bins: list[list[Piece]] = [[] for _ in range(max(1, min(count, len(pieces))))]
+    load = [0] * len(bins)
+    for piece in sorted(pieces, key=lambda piece: piece.span.start - piece.span.end):
+        least = load.index(min(load))
+        bins[least].append(piece)
+        load[least] += piece.span.end - piece.span.start
+    return bins

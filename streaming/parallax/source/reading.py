@@ -1,0 +1,126 @@
+"""What one Spark task of ``kafka-replica`` does: reads its pieces of one replica's logs, and says where it got to.
+
+A failure in the middle of a piece either ends it early, with a position row that says why (the sink then tells the
+source where to go on), or fails the task where there is nobody to tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher, Payload
+from parallax.replica.errors import ReplicaError, Unreachable
+from parallax.replica.reader import read_range
+from parallax.source.columns import ROWS, Position, position_batch, record_batches
+from parallax.source.options import ReplicaOptions
+from parallax.source.planning import Piece
+
+_PIECE_TIMEOUTS = 20
+"""A piece may take this many request timeouts, however steadily its broker answers."""
+
+
+@lru_cache(maxsize=8)
+def _client(kafka: tuple[tuple[str, str], ...], timeout_ms: int) -> ReplicaClient:
+    # Spark reuses its Python workers: connections outlive the task.
+    return ReplicaClient(dict(kafka), timeout_ms=timeout_ms)
+
+
+@dataclass
+class _Progress:
+    """How far a piece has been read, and what the replica said when."""
+
+    position: int
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+
+
+def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
+    """Read pieces one after the other; position rows come last.
+
+    Args:
+        options: how to read.
+        pieces: all of one isolation level and one broker.
+
+    Yields:
+        ``pyarrow.RecordBatch`` of the source's schema.
+
+    Raises:
+        ReplicaError: something failed, and there is no feedback file to go on from.
+    """
+    client = _client(tuple(sorted(options.kafka.items())), options.timeout_ms)
+    positions: list[Position] = []
+    broken: Unreachable | None = None
+    for piece in pieces:
+        if piece.span.fresh:
+            positions.append(_event_row(piece))
+        progress = _Progress(piece.span.start)
+        error: ReplicaError | None = broken  # a broker that fails one piece is not asked for the others
+        if error is None and piece.span.start < piece.span.end:
+            try:
+                yield from _read(client, options, piece, progress)
+            except ReplicaError as problem:
+                if options.feedback is None:
+                    raise
+                error = problem
+                broken = problem if isinstance(problem, Unreachable) else None
+        if piece.last and piece.span.start < piece.span.end:
+            positions.append(_end_row(piece, progress, error))
+    for start in range(0, len(positions), ROWS):
+        yield position_batch(positions[start : start + ROWS], with_isolation=options.with_isolation)
+
+
+def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
+    reader, span = piece.reader, piece.span
+    chunks = read_range(
+        client,
+        reader.broker,
+        reader.topic,
+        reader.partition,
+        span.start,
+        span.end,
+        isolation=IsolationLevel(reader.isolation),
+        hasher=ContentHasher(options.hash_key),
+        payload=Payload(options.payload),
+        max_bytes=options.fetch_bytes,
+        deadline_ms=options.timeout_ms * _PIECE_TIMEOUTS,
+    )
+    for chunk in chunks:
+        yield from record_batches(chunk, reader, with_isolation=options.with_isolation)
+        progress.position = min(chunk.position, span.end)
+        progress.high_watermark = chunk.high_watermark
+        progress.last_stable_offset = chunk.last_stable_offset
+        progress.log_start_offset = chunk.log_start_offset
+
+
+def _event_row(piece: Piece) -> Position:
+    span = piece.span
+    return Position(piece.reader, span.start, _now_ms(), span.state, span.detail, span.topic_id)
+
+
+def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> Position:
+    event, detail = ReadEvent.OK, ""
+    if error is not None:
+        # OffsetOutOfRange has no event of its own: the next plan sees what became of the log and tells that.
+        event, detail = error.event or ReadEvent.UNREACHABLE, str(error)
+    return Position(
+        piece.reader,
+        progress.position,
+        _now_ms(),
+        event,
+        detail,
+        piece.span.topic_id,
+        progress.high_watermark,
+        progress.last_stable_offset,
+        progress.log_start_offset,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

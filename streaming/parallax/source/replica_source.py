@@ -1,0 +1,205 @@
+"""``format("kafka-replica")``: what single brokers show of their replicas, as a stream or as a batch.
+
+Register with ``spark.dataSource.register(KafkaReplicaSource)``. Options: ``parallax.source.options``; rows:
+``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only; what talks
+to a broker is made where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+
+from parallax.model import IsolationLevel
+from parallax.replica.errors import Unreachable
+from parallax.source.offsets import Range, Reader, from_json, to_json
+from parallax.source.options import ReplicaOptions, replica_options
+from parallax.source.planning import Piece, clip, tasks
+from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
+
+ONLY = "parallax.isolation"
+"""Spark local property: with ``isolation.level`` = ``both``, the number of the one level that a job wants the rows of.
+The tasks of the other end at once, so that a sink can write each level to its own table and reads each only once."""
+
+
+class KafkaReplicaSource(DataSource):
+    """The data source; see the module's text."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Spark's short name of the format."""
+        return "kafka-replica"
+
+    def schema(self) -> str:
+        """The rows' schema; this is where options are checked first, when ``load()`` is called.
+
+        Raises:
+            BadOption: an option is unknown, missing or ill-typed.
+        """
+        with_isolation = replica_options(self.options).with_isolation
+        return VIEW_DDL + (ISOLATION_DDL if with_isolation else "")
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """Make the batch reader."""
+        del schema
+        return ReplicaBatchReader(replica_options(self.options))
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Make the stream reader."""
+        del schema
+        return ReplicaStreamReader(replica_options(self.options))
+
+
+class PiecesPartition(InputPartition):
+    """A Spark task's share of a batch: pieces of one isolation level and one broker."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(None)
+        self.pieces = pieces
+
+
+def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
+    from parallax.source.columns import empty_batch
+
+    if isinstance(partition, PiecesPartition) and _asked_for(partition.pieces[0].reader.isolation):
+        from parallax.source.reading import read_pieces
+
+        yield from read_pieces(options, partition.pieces)
+    else:
+        yield empty_batch(with_isolation=options.with_isolation)
+
+
+def _asked_for(isolation: int) -> bool:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    only = context.getLocalProperty(ONLY) if context is not None else None
+    return not only or int(only) == isolation
+
+
+class ReplicaBatchReader(DataSourceReader):
+    """Reads every replica once, from its log start to where it ends now.
+
+    Any failure fails the read: a batch has no later, in which the rest could follow.
+    """
+
+    def __init__(self, options: ReplicaOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Ask the brokers how far they go.
+
+        Raises:
+            Unreachable: a broker did not answer.
+            ReplicaError: the cluster or a topic cannot be read.
+        """
+        ranges = _plan_once(self._options)
+        planned = tasks(ranges, parallelism=self._options.parallelism, split=True)
+        return [PiecesPartition(pieces) for pieces in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one task's share."""
+        return _read(self._options, partition)
+
+
+def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:
+    from dataclasses import replace
+
+    from parallax.replica.client import ReplicaClient
+    from parallax.source.planner import Planner
+
+    client = ReplicaClient(options.kafka, timeout_ms=options.timeout_ms)
+    planner = Planner(replace(options, patience_ms=options.timeout_ms, feedback=None), client)
+    try:
+        ranges = planner.plan({}, limited=False) or {}
+        for broker, error in planner.failures().items():
+            raise Unreachable(error, broker=broker)
+        return ranges
+    finally:
+        planner.close()
+        client.close()
+
+
+class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver-side process, reads them in Spark's tasks."""
+
+    def __init__(self, options: ReplicaOptions) -> None:
+        self._options = options
+        self._planner: Any = None
+        self._until: dict[Reader, int] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """An offset without readers: each joins when its broker first answers."""
+        return to_json({})
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """``maxBytesPerTrigger``, if given."""
+        limit = self._options.max_bytes
+        return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Plan the next batch; returns ``start`` itself if there is nothing to do.
+
+        Raises:
+            ReplicaError: see ``Planner.plan``.
+        """
+        ranges = self._plan().plan(from_json(start), limited=not isinstance(limit, ReadAllAvailable))
+        if ranges is not None and self._until is not None:
+            ranges = _stop_at(ranges, self._until)
+        return start if ranges is None else to_json(ranges)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Remember where the replicas end now."""
+        ranges = self._plan().plan({}, limited=False) or {}
+        self._until = {reader: span.end for reader, span in ranges.items()}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch; they follow from ``end`` and from what has been recorded."""
+        if start == end:
+            return []
+        recorded = self._plan().recorded()
+        ranges = {reader: clip(reader, span, recorded) for reader, span in from_json(end).items()}
+        planned = tasks(ranges, parallelism=self._options.parallelism, split=self._options.feedback is None)
+        return [PiecesPartition(pieces) for pieces in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one task's share."""
+        return _read(self._options, partition)
+
+    def stop(self) -> None:
+        """End the threads that ask brokers."""
+        if self._planner is not None:
+            self._planner.close()
+
+    def _plan(self) -> Any:
+        if self._planner is None:
+            # Made here, not in __init__: the reader is pickled for the tasks before it plans anything.
+            from parallax.replica.client import ReplicaClient
+            from parallax.source.planner import Planner
+
+            client = ReplicaClient(self._options.kafka, timeout_ms=self._options.timeout_ms)
+            self._planner = Planner(self._options, client)
+        return self._planner
+
+
+def _stop_at(ranges: Mapping[Reader, Range], until: Mapping[Reader, int]) -> dict[Reader, Range] | None:
+    """Cut ranges at the ends that were remembered; None if nothing is left."""
+    from dataclasses import replace
+
+    cut = {
+        reader: replace(span, end=max(span.start, min(span.end, until.get(reader, span.start))))
+        for reader, span in ranges.items()
+        if reader in until
+    }
+    return None if all(span.empty for span in cut.values()) else cut
+
+
+__all__ = ["ONLY", "IsolationLevel", "KafkaReplicaSource", "ReplicaBatchReader", "ReplicaStreamReader"]

@@ -1,0 +1,172 @@
+"""What the planning processes ask of brokers and of the cluster."""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from parallax.model import IsolationLevel
+from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.source.options import SourceOptions
+from parallax.source.planning import LogState
+from parallax.source.watch import Brokers
+
+Partition = tuple[str, int]
+
+_SAMPLE_BYTES = 64 << 10
+_SAMPLES = 16
+"""Partitions sampled in one survey at most; the others have their turn in the next."""
+_SAMPLE_FROM = 20_000
+"""Offsets of backlog that make a sample worth its request."""
+
+_BATCH_HEADER = struct.Struct(">qi11xi")
+"""baseOffset, batchLength, partitionLeaderEpoch + magic + crc + attributes skipped, lastOffsetDelta (KIP-98)."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A question to one broker: how far its logs go, and how dense they are where a backlog begins.
+
+    Attributes:
+        backlog_from: partition to the lowest position that any reader has there; -1 where it was never read.
+        known: partitions whose density is known well enough.
+    """
+
+    backlog_from: Mapping[Partition, int]
+    known: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A broker's answer to a survey."""
+
+    logs: Mapping[Partition, LogState]
+    bytes_per_offset: Mapping[Partition, float] = field(default_factory=dict)
+
+
+def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
+    """Ask one broker for watermarks, then for samples as long as there is time.
+
+    Raises:
+        ReplicaError: the broker as a whole did not answer.
+    """
+    deadline = time.monotonic() + timeout_ms / 1000
+    answers = client.watermarks(broker, list(question.backlog_from), timeout_ms=timeout_ms)
+    logs: dict[Partition, LogState] = {}
+    for partition, marks in answers.items():
+        if not isinstance(marks, ReplicaError):
+            logs[partition] = LogState(
+                marks.high_watermark, marks.last_stable_offset, marks.log_start_offset, marks.log_end_offset
+            )
+        elif marks.event is not None:
+            logs[partition] = LogState(error=marks.event, detail=str(marks))
+    return Surveyed(logs, dict(_samples(client, broker, question, logs, deadline)))
+
+
+def _samples(
+    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[Partition, LogState], deadline: float
+) -> Iterable[tuple[Partition, float]]:
+    for partition in _worth_sampling(question, logs)[:_SAMPLES]:
+        left_ms = (deadline - time.monotonic()) * 1000
+        if left_ms <= 1:
+            return
+        start = max(question.backlog_from[partition], logs[partition].log_start_offset)
+        position = FetchPosition(*partition, start, _SAMPLE_BYTES)
+        (answer,) = client.fetch(
+            broker,
+            [position],
+            isolation=IsolationLevel.READ_UNCOMMITTED,
+            max_bytes=_SAMPLE_BYTES,
+            timeout_ms=left_ms,
+        )
+        density = bytes_per_offset(answer.records, start)
+        if density is not None:
+            yield partition, density
+
+
+def _worth_sampling(question: Survey, logs: Mapping[Partition, LogState]) -> list[Partition]:
+    backlog = {
+        partition: log.high_watermark - max(question.backlog_from[partition], log.log_start_offset)
+        for partition, log in logs.items()
+        if log.error is None and partition not in question.known
+    }
+    return sorted((p for p, size in backlog.items() if size > _SAMPLE_FROM), key=lambda p: -backlog[p])
+
+
+def bytes_per_offset(records: memoryview, start: int) -> float | None:
+    """Compressed bytes per offset in the record batches of a Fetch response, by their headers.
+
+    Args:
+        records: the response's records; the last batch may be cut off.
+        start: offset that was fetched; what lies below it is not counted.
+
+    Returns:
+        The mean; None where there is no batch.
+    """
+    at, size, last = 0, 0, start - 1
+    while at + _BATCH_HEADER.size <= len(records):
+        base, length, last_delta = _BATCH_HEADER.unpack_from(records, at)
+        if length <= 0:
+            break
+        size += length + 12
+        last = max(last, base + last_delta)
+        at += length + 12
+    return size / (last + 1 - start) if last >= start else None
+
+
+class Catalog:
+    """The topics that are read, their partitions and replicas; refreshed in a thread of its own.
+
+    Args:
+        client: asks the cluster.
+        options: which topics, how often.
+    """
+
+    def __init__(self, client: ReplicaClient, options: SourceOptions) -> None:
+        self._client = client
+        self._options = options
+        self._watch: Brokers[None, dict[str, TopicMetadata]] = Brokers(
+            lambda _, __: self._load(), options.retry_ms / 1000, options.retry_max_ms / 1000
+        )
+        self._topics: dict[str, TopicMetadata] | None = None
+        self._next = 0.0
+
+    def topics(self) -> dict[str, TopicMetadata]:
+        """Topics by name, as last known; one that was asked for and does not exist has its ``error`` set.
+
+        Waits for the first answer only.
+
+        Raises:
+            ReplicaError: no broker has answered yet.
+        """
+        if self._topics is None:
+            self._topics = self._load()
+            self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000
+        elif time.monotonic() >= self._next:
+            fresh = self._watch.ask({-1: None}, patience_s=0.0).get(-1)
+            if fresh is not None:
+                self._topics = fresh
+                self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000
+        return self._topics
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._watch.close()
+
+    def _load(self) -> dict[str, TopicMetadata]:
+        pattern, named = self._options.pattern, self._options.topics
+        found = self._client.metadata(None if pattern is not None else list(named))
+        wanted = {name: topic for name, topic in found.items() if name in named or _matches(pattern, name)}
+        for name in named:
+            if name not in wanted:
+                wanted[name] = TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
+        return wanted
+
+
+def _matches(pattern: str | None, name: str) -> bool:
+    # Kafka's own topics (__consumer_offsets, __transaction_state) are read only when they are named.
+    return pattern is not None and not name.startswith("__") and re.fullmatch(pattern, name) is not None

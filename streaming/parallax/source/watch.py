@@ -1,0 +1,199 @@
+"""Asks brokers in threads of their own, so that none waits for another.
+
+A planning call gives each broker a question and waits a short while. A broker that does not answer in that time goes on
+being asked in its own thread; its answer is used by the next planning call. A broker that fails opens its circuit: it
+is left alone for a pause that doubles, and nobody waits for it until it has answered again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from parallax.replica.errors import ReplicaError
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a broker gave no answer.
+
+    Attributes:
+        error: one line for people.
+        since: monotonic seconds of the first failure in a row.
+    """
+
+    error: str
+    since: float
+
+
+class BrokerWatch(Generic[Question, Answer]):
+    """One broker's circuit, and the thread that asks it.
+
+    Args:
+        broker: its id, for the thread's name.
+        ask: asks the broker; must end by a deadline of its own and raise ``ReplicaError`` on failure.
+        retry_s: first pause after a failure, in seconds.
+        retry_max_s: longest pause.
+        answered: set whenever an answer or a failure has come.
+    """
+
+    def __init__(
+        self,
+        broker: int,
+        ask: Callable[[Question], Answer],
+        retry_s: float,
+        retry_max_s: float,
+        answered: threading.Condition,
+    ) -> None:
+        self.failure: Failure | None = None
+        self._ask = ask
+        self._retry_s, self._retry_max_s = retry_s, retry_max_s
+        self._answered = answered
+        self._question: Question | None = None
+        self._answer: Answer | None = None
+        self._asking = False
+        self._waited_in_vain = False
+        self._failures = 0
+        self._retry_at = 0.0
+        self._closed = False
+        self._wake = threading.Condition()
+        threading.Thread(target=self._run, name=f"broker-{broker}", daemon=True).start()
+
+    @property
+    def awaited(self) -> bool:
+        """Worth waiting for: it is being asked, and has kept nobody waiting of late."""
+        return self._asking and self.failure is None and not self._waited_in_vain
+
+    def submit(self, question: Question) -> None:
+        """Ask, unless it is still being asked or its circuit is open."""
+        with self._wake:
+            if self._asking or time.monotonic() < self._retry_at:
+                return
+            self._question, self._asking = question, True
+            self._wake.notify()
+
+    def gave_up(self) -> None:
+        """Note that a caller waited its full patience; the next one does not wait until it answers in time."""
+        self._waited_in_vain = self._asking
+
+    def trip(self, error: str) -> None:
+        """Open the circuit because of what somebody else saw of the broker."""
+        with self._wake:
+            if self.failure is None and not self._asking:
+                self._failed(error)
+
+    def take(self) -> Answer | None:
+        """Give the latest answer, once."""
+        answer, self._answer = self._answer, None
+        return answer
+
+    def close(self) -> None:
+        """Let the thread end."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while self._question is None and not self._closed:
+                    self._wake.wait()
+                if self._closed:
+                    return
+                question, self._question = self._question, None
+            assert question is not None  # noqa: S101 - held by the loop above
+            self._ask_once(question)
+
+    def _ask_once(self, question: Question) -> None:
+        answer: Answer | None = None
+        error = ""
+        try:
+            answer = self._ask(question)
+        except ReplicaError as problem:
+            error = str(problem)
+        except Exception as problem:  # noqa: BLE001 - a fault in one broker's answer must not end its thread
+            error = f"{type(problem).__name__}: {problem}"
+        with self._wake:
+            if answer is None:
+                self._failed(error)
+            else:
+                self._answer, self.failure, self._failures, self._retry_at = answer, None, 0, 0.0
+                self._waited_in_vain = False
+            self._asking = False
+        with self._answered:
+            self._answered.notify_all()
+
+    def _failed(self, error: str) -> None:
+        since = self.failure.since if self.failure else time.monotonic()
+        self.failure = Failure(" ".join(error.split()), since)
+        pause = min(self._retry_s * 2.0 ** min(self._failures, 30), self._retry_max_s)
+        self._failures += 1
+        self._retry_at = time.monotonic() + pause
+
+
+class Brokers(Generic[Question, Answer]):
+    """All brokers' watches.
+
+    Args:
+        ask: asks one broker; see ``BrokerWatch``.
+        retry_s: first pause after a failure, in seconds.
+        retry_max_s: longest pause.
+    """
+
+    def __init__(self, ask: Callable[[int, Question], Answer], retry_s: float, retry_max_s: float) -> None:
+        self._ask = ask
+        self._pauses = retry_s, retry_max_s
+        self._answered = threading.Condition()
+        self._watches: dict[int, BrokerWatch[Question, Answer]] = {}
+
+    def ask(self, questions: Mapping[int, Question], patience_s: float) -> dict[int, Answer]:
+        """Ask brokers, and return the answers that are there when those worth waiting for have answered.
+
+        Args:
+            questions: one for each broker.
+            patience_s: the longest that this call waits, in seconds.
+
+        Returns:
+            Answers by broker. One may belong to the question before, if the broker was slow.
+        """
+        for broker, question in questions.items():
+            self._watch(broker).submit(question)
+        watches = {broker: self._watches[broker] for broker in questions}
+        deadline = time.monotonic() + patience_s
+        with self._answered:
+            while any(watch.awaited for watch in watches.values()):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                self._answered.wait(left)
+        for watch in watches.values():
+            watch.gave_up()
+        taken = {broker: watch.take() for broker, watch in watches.items()}
+        return {broker: answer for broker, answer in taken.items() if answer is not None}
+
+    def failures(self) -> dict[int, Failure]:
+        """The brokers whose circuit is open."""
+        found = {broker: watch.failure for broker, watch in self._watches.items()}
+        return {broker: failure for broker, failure in found.items() if failure is not None}
+
+    def trip(self, broker: int, error: str) -> None:
+        """Open a broker's circuit; see ``BrokerWatch.trip``."""
+        self._watch(broker).trip(error)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        for watch in self._watches.values():
+            watch.close()
+
+    def _watch(self, broker: int) -> BrokerWatch[Question, Answer]:
+        if broker not in self._watches:
+            self._watches[broker] = BrokerWatch(
+                broker, lambda question: self._ask(broker, question), *self._pauses, self._answered
+            )
+        return self._watches[broker]
