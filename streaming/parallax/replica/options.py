@@ -1,8 +1,8 @@
 """Kafka's client options, in Kafka's own spelling, as what the transport needs.
 
 Both spellings in use are understood: the Java client's (``sasl.jaas.config``, ``ssl.truststore.location`` with PEM
-files) and librdkafka's (``sasl.username``, ``ssl.ca.location``). An option that is not known is an error, never ignored: a
-misspelt security option would otherwise weaken the connection in silence.
+files) and librdkafka's (``sasl.username``, ``ssl.ca.location``). An option that is not known is an error, never
+ignored: a misspelt security option would otherwise weaken the connection in silence.
 """
 
 from __future__ import annotations

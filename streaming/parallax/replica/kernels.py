@@ -1,0 +1,537 @@
+"""The loops over bytes, compiled: batch headers, CRC32C, SipHash, records to columns, transaction outcomes.
+
+All of them are in this one module on purpose: numba's cache looks at the age of the module that a kernel stands in, not
+at the modules whose functions it calls, so a change elsewhere would go on running old code.
+
+The bytes come from a network. Every kernel checks each read against the end of what it was given, and reports a problem
+as a code (see ``PROBLEMS``); nothing in here raises or reads out of bounds. The loads assume a little-endian machine.
+
+Formats: KIP-98 (record batch v2, control records), KIP-534 (delete horizon), org.apache.kafka.common.record.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+if sys.byteorder != "little":
+    raise ImportError("parallax decodes records on little-endian machines only")
+
+HEADER = 61
+"""Bytes of a record batch up to its first record."""
+_PREFIX = 12
+"""Bytes of a record batch that its length does not count: base offset and the length itself."""
+_CRC_FROM = 21
+"""The CRC covers a batch from its attributes on."""
+SMALLEST_RECORD = 7
+"""Bytes: length, attributes, two deltas, two sizes and a count of headers."""
+
+# Columns of the batch table, one row per whole batch.
+AT, BODY, END, BASE, LAST, EPOCH, ATTRIBUTES, BASE_TIME, MAX_TIME, PRODUCER, PRODUCER_EPOCH, COUNT, CRC = range(13)
+INFLATED, CONTROL, FIRST_ROW, ROWS = range(13, 17)
+TABLE_WIDTH = 17
+
+CODEC, LOG_APPEND_TIME, TRANSACTIONAL, IS_CONTROL = 0x07, 0x08, 0x10, 0x20
+NO_MARKER, ABORT_MARKER, COMMIT_MARKER = -1, 0, 1
+
+OK = 0
+OLD_FORMAT, BAD_LENGTH, BAD_COUNT, BAD_ORDER, BAD_CRC, BAD_RECORD, BAD_OFFSET, LEFT_OVER, BAD_CONTROL = range(1, 10)
+PROBLEMS = {
+    OLD_FORMAT: "message format v0 or v1, or one not known yet",
+    BAD_LENGTH: "its length is smaller than a batch's header",
+    BAD_COUNT: "its number of records does not fit its size or its offsets",
+    BAD_ORDER: "its offsets run backwards",
+    BAD_CRC: "its CRC32C does not match",
+    BAD_RECORD: "a record runs beyond its end",
+    BAD_OFFSET: "a record's offset is not inside the batch",
+    LEFT_OVER: "bytes are left over after its last record",
+    BAD_CONTROL: "its control record has no type",
+}
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_I64 = types.int64
+_U64 = types.uint64
+
+
+def _array(element: Any, dimensions: int = 1) -> Any:
+    return types.Array(element, dimensions, "C")
+
+
+def _load(bits: int, *, swap: bool) -> Any:
+    """Make an unaligned load of an unsigned integer; with ``swap``, of one in network byte order."""
+    result = {8: types.uint8, 32: types.uint32, 64: types.uint64}[bits]
+
+    @intrinsic
+    def load(typing_context: Any, array: Any, position: Any) -> Any:
+        del typing_context, position
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            word = ir.IntType(bits)
+            pointer = builder.bitcast(builder.gep(data, [arguments[1]]), word.as_pointer())
+            value = builder.load(pointer, align=1)
+            return builder.bswap(value) if swap else value
+
+        return result(array, types.int64), generate
+
+    return load
+
+
+_u8 = _load(8, swap=False)
+_u64 = _load(64, swap=False)
+_network_u32 = _load(32, swap=True)
+_network_u64 = _load(64, swap=True)
+
+
+@njit(inline="always")
+def _i32(data: Any, at: Any) -> Any:
+    return np.int64(np.int32(_network_u32(data, at)))
+
+
+@njit(inline="always")
+def _i16(data: Any, at: Any) -> Any:
+    return np.int64(np.int16((np.int64(_u8(data, at)) << 8) | np.int64(_u8(data, at + 1))))
+
+
+@njit(inline="always")
+def _varint(data: Any, at: Any, end: Any) -> Any:
+    """Read a zigzag varint of up to 64 bits: (value, position behind it), position -1 if it does not end in time."""
+    if at >= end:
+        return np.int64(0), np.int64(-1)
+    byte = np.uint64(_u8(data, at))
+    raw = byte & np.uint64(0x7F)
+    at += 1
+    shift = np.uint64(7)
+    while byte & np.uint64(0x80):
+        if at >= end or shift > np.uint64(63):
+            return np.int64(0), np.int64(-1)
+        byte = np.uint64(_u8(data, at))
+        raw |= (byte & np.uint64(0x7F)) << shift
+        shift += np.uint64(7)
+        at += 1
+    return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+
+
+# --- batch headers ---
+
+
+@njit(inline="always")
+def _next_batch(data: Any, at: Any) -> Any:
+    """End of the batch at ``at`` (0: it is cut off), and what is wrong with it so far."""
+    size = data.shape[0]
+    if at + 17 > size:
+        return np.int64(0), OK
+    if _u8(data, at + 16) != 2:
+        return np.int64(0), OLD_FORMAT
+    length = _i32(data, at + 8)
+    if length < HEADER - _PREFIX:
+        return np.int64(0), BAD_LENGTH
+    end = at + _PREFIX + length
+    return (end, OK) if end <= size else (np.int64(0), OK)
+
+
+@njit(inline="always")
+def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
+    base = np.int64(_network_u64(data, at))
+    row[AT] = at
+    row[BODY] = at + HEADER
+    row[END] = end
+    row[BASE] = base
+    row[LAST] = base + _i32(data, at + 23)
+    row[EPOCH] = _i32(data, at + 12)
+    row[CRC] = np.int64(_network_u32(data, at + 17))
+    row[ATTRIBUTES] = _i16(data, at + 21)
+    row[BASE_TIME] = np.int64(_network_u64(data, at + 27))
+    row[MAX_TIME] = np.int64(_network_u64(data, at + 35))
+    row[PRODUCER] = np.int64(_network_u64(data, at + 43))
+    row[PRODUCER_EPOCH] = _i16(data, at + 51)
+    row[COUNT] = _i32(data, at + 57)
+    row[INFLATED] = 0
+    row[CONTROL] = NO_MARKER
+    row[FIRST_ROW] = 0
+    row[ROWS] = 0
+
+
+@njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
+def walk(data: Any) -> Any:
+    """Table of the whole batches, (problem, where); a batch that is cut off at the end is left out."""
+    count = 0
+    at = np.int64(0)
+    while True:
+        end, problem = _next_batch(data, at)
+        if end == 0:
+            break
+        count += 1
+        at = end
+    table = np.empty((count, TABLE_WIDTH), np.int64)
+    at = np.int64(0)
+    reached = np.int64(-1)
+    for i in range(count):
+        end, _ = _next_batch(data, at)
+        row = table[i]
+        _read_header(data, at, end, row)
+        records = row[COUNT]
+        if records < 0 or row[LAST] < row[BASE] or records > row[LAST] - row[BASE] + 1:
+            return table[:i].copy(), BAD_COUNT, at
+        if row[BASE] <= reached:
+            return table[:i].copy(), BAD_ORDER, at
+        reached = row[LAST]
+        at = end
+    return table, problem, at
+
+
+# --- CRC32C of small batches ---
+
+
+def _crc_table() -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Eight tables of 256, for eight bytes at a step ("slicing by 8"), polynomial 0x82F63B78."""
+    first = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        first = np.where(first & 1, (first >> 1) ^ np.uint32(0x82F63B78), first >> 1).astype(np.uint32)
+    tables = [first]
+    for _ in range(7):
+        last = tables[-1]
+        tables.append((first[last & 0xFF] ^ (last >> 8)).astype(np.uint32))
+    return np.ascontiguousarray(np.stack(tables))
+
+
+_CRC_TABLE = _crc_table()
+
+
+@njit([types.uint32(_BYTES, _I64, _I64)], cache=True, nogil=True)
+def crc32c(data: Any, at: Any, end: Any) -> Any:
+    """CRC32C (Castagnoli) of ``data[at:end]``; no call out of compiled code, which pays off for small batches."""
+    crc = np.uint64(0xFFFFFFFF)
+    low = np.uint64(0xFF)
+    table = _CRC_TABLE
+    while at + 8 <= end:
+        word = _u64(data, at) ^ crc
+        crc = np.uint64(0)
+        for i in range(8):
+            crc ^= np.uint64(table[7 - i, np.int64((word >> np.uint64(8 * i)) & low)])
+        at += 8
+    while at < end:
+        crc = np.uint64(table[0, np.int64((crc ^ np.uint64(_u8(data, at))) & low)]) ^ (crc >> np.uint64(8))
+        at += 1
+    return np.uint32(crc ^ np.uint64(0xFFFFFFFF))
+
+
+@njit([_I64(_BYTES, _array(_I64, 2), _I64)], cache=True, nogil=True)
+def check_small(data: Any, table: Any, limit: Any) -> Any:
+    """Index of the first batch of less than ``limit`` bytes whose CRC does not match, or -1."""
+    for i in range(table.shape[0]):
+        at = table[i, AT]
+        end = table[i, END]
+        if end - at < limit and np.int64(crc32c(data, at + _CRC_FROM, end)) != table[i, CRC]:
+            return i
+    return -1
+
+
+# --- SipHash-2-4 (Aumasson, Bernstein) with outputs of 64 and of 128 bits ---
+
+
+@njit(inline="always")
+def _rotate(x: Any, by: int) -> Any:
+    return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
+
+
+@njit(inline="always")
+def _sip_round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    v0 += v1
+    v1 = _rotate(v1, 13) ^ v0
+    v0 = _rotate(v0, 32)
+    v2 += v3
+    v3 = _rotate(v3, 16) ^ v2
+    v0 += v3
+    v3 = _rotate(v3, 21) ^ v0
+    v2 += v1
+    v1 = _rotate(v1, 17) ^ v2
+    v2 = _rotate(v2, 32)
+    return v0, v1, v2, v3
+
+
+@njit(inline="always")
+def _sip_tail(data: Any, at: Any, size: Any) -> Any:
+    """The last word: up to seven bytes left over, and the size modulo 256 on top."""
+    left = size & 7
+    word = np.uint64(size & 0xFF) << np.uint64(56)
+    if left == 0:
+        return word
+    if size >= 8:
+        return word | (_u64(data, at + size - 8) >> np.uint64(8 * (8 - left)))
+    for i in range(left):
+        word |= np.uint64(_u8(data, at + i)) << np.uint64(8 * i)
+    return word
+
+
+@njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64, types.boolean)], cache=True, nogil=True)
+def siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
+    """SipHash-2-4 of ``data[at:at + size]``: (low, high) halves of 128 bits if ``wide``, else (64 bits, 0)."""
+    v0 = k0 ^ np.uint64(0x736F6D6570736575)
+    v1 = k1 ^ np.uint64(0x646F72616E646F6D)
+    v2 = k0 ^ np.uint64(0x6C7967656E657261)
+    v3 = k1 ^ np.uint64(0x7465646279746573)
+    if wide:
+        v1 ^= np.uint64(0xEE)
+    for i in range(size >> 3):
+        word = _u64(data, at + 8 * i)
+        v3 ^= word
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0 ^= word
+    word = _sip_tail(data, at, size)
+    v3 ^= word
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0 ^= word
+    v2 ^= np.uint64(0xEE) if wide else np.uint64(0xFF)
+    for _ in range(4):
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    low = v0 ^ v1 ^ v2 ^ v3
+    if not wide:
+        return low, np.uint64(0)
+    v1 ^= np.uint64(0xDD)
+    for _ in range(4):
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    return low, v0 ^ v1 ^ v2 ^ v3
+
+
+# --- records to columns ---
+
+_RECORD = types.UniTuple(_I64, 9)
+
+
+@njit(inline="always")
+def _skip_bytes(data: Any, at: Any, end: Any) -> Any:
+    """Skip a length (-1: null) and that many bytes: (size, position behind), position -1 if it runs beyond ``end``."""
+    size, at = _varint(data, at, end)
+    if at < 0 or size < -1 or size > end - at:
+        return np.int64(0), np.int64(-1)
+    return size, at + max(size, np.int64(0))
+
+
+@njit
+def _skip_headers(data: Any, at: Any, end: Any) -> Any:
+    """Position behind a record's headers, -1 if they run beyond ``end``."""
+    count, at = _varint(data, at, end)
+    if at < 0 or count < 0 or count > end - at:
+        return np.int64(-1)
+    for _ in range(count):
+        size, at = _skip_bytes(data, at, end)
+        if at < 0 or size < 0:
+            return np.int64(-1)
+        size, at = _skip_bytes(data, at, end)
+        if at < 0:
+            return np.int64(-1)
+    return at
+
+
+@njit(inline="always")
+def _record(data: Any, at: Any, end: Any) -> Any:
+    """Take a record apart.
+
+    Returns:
+        (end of the record, timestamp delta, offset delta, key at, key size, value's length at, value at, value size,
+        headers at); the first is -1 if the record is broken.
+    """
+    zero = np.int64(0)
+    broken = (np.int64(-1), zero, zero, zero, zero, zero, zero, zero, zero)
+    size, at = _varint(data, at, end)
+    if at < 0 or size < 1 or size > end - at:
+        return broken
+    stop = at + size
+    time, at = _varint(data, at + 1, stop)  # one byte of attributes, unused in format v2
+    if at < 0:
+        return broken
+    delta, at = _varint(data, at, stop)
+    if at < 0:
+        return broken
+    key_size, after_key = _skip_bytes(data, at, stop)
+    if after_key < 0:
+        return broken
+    value_size, after_value = _skip_bytes(data, after_key, stop)
+    if after_value < 0 or _skip_headers(data, after_value, stop) != stop:
+        return broken
+    key_at = after_key - max(key_size, zero)
+    value_at = after_value - max(value_size, zero)
+    return stop, time, delta, key_at, key_size, after_key, value_at, value_size, after_value
+
+
+@njit(inline="always")
+def _put_batch_fields(row: Any, n: Any, out: Any) -> None:
+    """Write what a row takes from its batch's header."""
+    out[3][n] = row[EPOCH]
+    out[4][n] = row[PRODUCER]
+    out[5][n] = row[PRODUCER_EPOCH]
+    out[6][n] = (row[ATTRIBUTES] & TRANSACTIONAL) != 0
+
+
+@njit(inline="always")
+def _put_identity(data: Any, n: Any, found: Any, k0: Any, k1: Any, out: Any) -> None:
+    """Write a record's hashes and sizes; ``found`` is what :func:`_record` returned."""
+    stop, _, _, key_at, key_size, content_at, _, value_size, _ = found
+    low, high = np.uint64(0), np.uint64(0)
+    if key_size >= 0:
+        low, high = siphash(data, key_at, key_size, k0, k1, True)
+    out[7][n] = np.int64(high)
+    out[8][n] = np.int64(low)
+    out[9][n] = np.int64(siphash(data, content_at, stop - content_at, k0, k1, False)[0])
+    out[10][n] = key_size
+    out[11][n] = value_size
+
+
+@njit(inline="always")
+def _put_spans(n: Any, found: Any, spans: Any) -> None:
+    """Write where key, value and headers lie, for :func:`gather`."""
+    stop, _, _, key_at, key_size, _, value_at, value_size, headers_at = found
+    spans[n, 0] = key_at
+    spans[n, 1] = key_size
+    spans[n, 2] = value_at
+    spans[n, 3] = value_size
+    spans[n, 4] = headers_at
+    spans[n, 5] = stop - headers_at
+
+
+@njit(inline="always")
+def _put_marker(n: Any, marker: Any, out: Any, spans: Any) -> None:
+    """Write a marker: no key, no value, no hash."""
+    out[0][n] = 2 - marker  # RowKind.ABORT is 2, RowKind.COMMIT 1
+    out[7][n] = 0
+    out[8][n] = 0
+    out[9][n] = 0
+    out[10][n] = -1
+    out[11][n] = -1
+    for i in range(spans.shape[1] if spans.shape[0] > 0 else 0):
+        spans[n, i] = -1
+
+
+@njit(inline="always")
+def _marker_type(data: Any, key_at: Any, key_size: Any) -> Any:
+    """Type of a control record: its key is a version and a type of two bytes each (KIP-98); -2 if it has none."""
+    return _i16(data, key_at + 2) if key_size >= 4 else np.int64(-2)
+
+
+@njit(cache=True, nogil=True)
+def _records(data: Any, row: Any, n: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
+    """Decode one batch's data records into the columns from row ``n`` on: (rows so far, problem)."""
+    at, stop, base, last = row[BODY], row[END], row[BASE], row[LAST]
+    append_time = (row[ATTRIBUTES] & LOG_APPEND_TIME) != 0
+    previous = base - 1
+    for _ in range(row[COUNT]):
+        found = _record(data, at, stop)
+        at = found[0]
+        if at < 0:
+            return n, BAD_RECORD
+        here = base + found[2]
+        if here <= previous or here > last:
+            return n, BAD_OFFSET
+        previous = here
+        if here < start or here >= end:
+            continue
+        out[0][n] = 0
+        out[1][n] = here
+        out[2][n] = row[MAX_TIME] if append_time else row[BASE_TIME] + found[1]
+        _put_batch_fields(row, n, out)
+        _put_identity(data, n, found, k0, k1, out)
+        if spans.shape[0] > 0:
+            _put_spans(n, found, spans)
+        n += 1
+    return (n, OK) if at == stop else (n, LEFT_OVER)
+
+
+@njit(cache=True, nogil=True)
+def _control(data: Any, row: Any, n: Any, start: Any, end: Any, out: Any, spans: Any) -> Any:
+    """Decode a control batch: one record, or none once the cleaner has emptied it; only markers become rows."""
+    if row[COUNT] == 0:
+        return (n, OK) if row[BODY] == row[END] else (n, LEFT_OVER)
+    found = _record(data, row[BODY], row[END])
+    if found[0] < 0:
+        return n, BAD_RECORD
+    here = row[BASE] + found[2]
+    if here < row[BASE] or here > row[LAST]:
+        return n, BAD_OFFSET
+    marker = _marker_type(data, found[3], found[4])
+    if marker == -2:
+        return n, BAD_CONTROL
+    row[CONTROL] = marker
+    if (marker != ABORT_MARKER and marker != COMMIT_MARKER) or here < start or here >= end:
+        return n, OK
+    out[1][n] = here
+    out[2][n] = row[MAX_TIME] if row[ATTRIBUTES] & LOG_APPEND_TIME else row[BASE_TIME] + found[1]
+    _put_batch_fields(row, n, out)
+    _put_marker(n, marker, out, spans)
+    return n + 1, OK
+
+
+@njit(cache=True, nogil=True)
+def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
+    """Decode the records of all batches in [start, end): (rows, problem, index of the batch it is in)."""
+    n = np.int64(0)
+    for i in range(table.shape[0]):
+        row = table[i]
+        row[FIRST_ROW] = n
+        data = inflated if row[INFLATED] else raw
+        if row[ATTRIBUTES] & IS_CONTROL:
+            n, problem = _control(data, row, n, start, end, out, spans)
+        else:
+            n, problem = _records(data, row, n, start, end, k0, k1, out, spans)
+        row[ROWS] = n - row[FIRST_ROW]
+        if problem != OK:
+            return n, problem, i
+    return n, OK, -1
+
+
+@njit(
+    [types.void(_BYTES, _BYTES, _array(_I64, 2), _array(_I64, 2), _I64, _array(types.int32), _array(types.uint8))],
+    cache=True,
+    nogil=True,
+)
+def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets: Any, target: Any) -> None:
+    """Copy one field of every record (0 key, 2 value, 4 headers) to where ``offsets`` says, end to end."""
+    for i in range(table.shape[0]):
+        data = inflated if table[i, INFLATED] else raw
+        for n in range(table[i, FIRST_ROW], table[i, FIRST_ROW] + table[i, ROWS]):
+            source = spans[n, field]
+            at = offsets[n]
+            for j in range(offsets[n + 1] - at):
+                target[at + j] = data[source + j]
+
+
+# --- transaction outcomes ---
+
+
+@njit(cache=True, nogil=True)
+def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: Any) -> None:
+    """Write the outcome of each row: 0 not transactional, 1 committed, 2 aborted.
+
+    Batch by batch, as org.apache.kafka.clients.consumer.internals.CompletedFetch decides it.
+
+    Args:
+        table: the batch table.
+        index: of each batch, the producer's index in ``aborted``, -1 where it has no aborted transaction.
+        first: first offsets of the aborted transactions, rising.
+        who: of each of them, the producer's index in ``aborted``.
+        aborted: all False; while walking, whether the producer's current transaction is an aborted one.
+        out: the outcome of each row is written here.
+    """
+    taken = 0
+    for i in range(table.shape[0]):
+        row = table[i]
+        outcome = 0
+        if row[PRODUCER] >= 0:
+            while taken < first.shape[0] and first[taken] <= row[LAST]:
+                aborted[who[taken]] = True
+                taken += 1
+            if row[ATTRIBUTES] & IS_CONTROL:
+                outcome = 2 if row[CONTROL] == ABORT_MARKER else 1
+                if row[CONTROL] == ABORT_MARKER and index[i] >= 0:
+                    aborted[index[i]] = False
+            elif row[ATTRIBUTES] & TRANSACTIONAL:
+                outcome = 2 if index[i] >= 0 and aborted[index[i]] else 1
+        for n in range(row[FIRST_ROW], row[FIRST_ROW] + row[ROWS]):
+            out[n] = outcome

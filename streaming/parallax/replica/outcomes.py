@@ -1,0 +1,53 @@
+"""What a read_committed consumer of one replica makes of each record.
+
+The rule is that of Kafka's own consumer (org.apache.kafka.clients.consumer.internals.CompletedFetch): a Fetch response
+lists the aborted transactions that its range may hold, as (producer id, first offset). Walking the batches in order, a
+producer's transaction counts as aborted from the batch whose last offset reaches the first offset on, until an ABORT
+marker of that producer. Empty control batches decide nothing. Each response's list is complete for that response, so
+nothing is carried from one to the next; neither does the consumer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parallax.model import IsolationLevel, Outcome
+from parallax.replica import kernels
+from parallax.replica.decode import Columns
+
+Int8 = np.ndarray[Any, np.dtype[np.int8]]
+
+
+def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Int8:
+    """Decide the outcome of each row.
+
+    Args:
+        columns: the decoded records of one response.
+        aborted: int64[m, 2] of (producer id, first offset), that response's list.
+        isolation: in read_uncommitted, transactional records are UNDECIDED.
+
+    Returns:
+        int8[n] of Outcome. A commit marker is COMMITTED, an abort marker ABORTED, in both isolation levels.
+    """
+    out = np.empty(len(columns), np.int8)
+    table = columns.batches
+    listed = np.asarray(aborted, np.int64).reshape(-1, 2)
+    listed = listed[np.argsort(listed[:, 1], kind="stable")]
+    producers, who = np.unique(listed[:, 0], return_inverse=True)
+    index = _index(producers, table[:, kernels.PRODUCER])
+    state = np.zeros(len(producers), np.bool_)
+    first = np.ascontiguousarray(listed[:, 1])
+    kernels.outcomes(table, index, first, who.astype(np.int64), state, out)
+    if isolation is IsolationLevel.READ_UNCOMMITTED:
+        out[columns.transactional & (columns.kind == 0)] = Outcome.UNDECIDED
+    return out
+
+
+def _index(producers: Any, of_batch: Any) -> Any:
+    """Where each batch's producer stands in ``producers`` (sorted), -1 where it does not."""
+    if not len(producers):
+        return np.full(len(of_batch), -1, np.int64)
+    at = np.searchsorted(producers, of_batch).clip(max=len(producers) - 1)
+    return np.where(producers[at] == of_batch, at, -1).astype(np.int64)

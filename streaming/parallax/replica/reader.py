@@ -1,0 +1,216 @@
+"""A range of one replica's log, read as a consumer of one isolation level, chunk by chunk.
+
+While a chunk is decoded, the broker already works on the next Fetch: the request goes out as soon as the batch headers
+of the last answer say where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from parallax.model import IsolationLevel
+from parallax.replica import kernels
+from parallax.replica.client import FetchedPartition, FetchPosition, PendingFetch, ReplicaClient
+from parallax.replica.connection import ReceiveBuffer
+from parallax.replica.decode import Columns, ContentHasher, Inflater, Payload, batch_table, decode
+from parallax.replica.errors import CorruptBatch, ReplicaError, Unsupported
+from parallax.replica.outcomes import Int8, outcomes
+
+_MAX_FETCH = 1 << 29
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The rows of one Fetch response.
+
+    Attributes:
+        columns: records and markers.
+        outcome: int8[n] of Outcome, what this replica's consumers make of each row.
+        position: next offset to read; everything below it that this replica shows in the range is in this chunk or
+            in an earlier one.
+        high_watermark: the replica's own, when it answered.
+        last_stable_offset: the replica's own.
+        log_start_offset: the replica's own.
+    """
+
+    columns: Columns
+    outcome: Int8
+    position: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+@dataclass
+class Buffers:
+    """Memory for one reader at a time; handing it from range to range spares asking the system for it anew."""
+
+    receive: ReceiveBuffer = field(default_factory=ReceiveBuffer)
+    inflater: Inflater = field(default_factory=Inflater)
+
+
+def read_range(
+    client: ReplicaClient,
+    broker: int,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    isolation: IsolationLevel,
+    hasher: ContentHasher,
+    payload: Payload = Payload.HASH,
+    max_bytes: int = 4 << 20,
+    deadline_ms: float = 3000,
+    buffers: Buffers | None = None,
+) -> Iterator[Chunk]:
+    """Read what one replica shows in [start, end).
+
+    Ends when the position has reached ``end``: by a batch there, or because the replica has nothing more below its high
+    watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is below ``end``,
+    reading ends there, and the last chunk's position is below ``end``: the replica does not show the rest at present.
+
+    Args:
+        client: connections to the cluster.
+        broker: whose replica to read.
+        topic: topic to read.
+        partition: partition to read.
+        start: first offset.
+        end: offset to stop before.
+        isolation: which consumer to be.
+        hasher: identity of keys and contents.
+        payload: which bytes to copy out beside the hashes.
+        max_bytes: of one Fetch; a batch that is larger comes whole.
+        deadline_ms: for each Fetch, from when it is waited for.
+        buffers: memory to use; its own by default.
+
+    Yields:
+        Chunks, in offset order; also empty ones, where only the position has moved.
+
+    Raises:
+        ReplicaError: the broker failed or its data are corrupt. The chunks before it stand: the position of the last
+            one (``start`` where there is none) is where to go on.
+    """
+    reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms)
+    buffers = buffers or Buffers()
+    try:
+        reader.ask(start)
+        position = start
+        while position < end:
+            answer = reader.answer(buffers.receive)
+            chunk = _decoded(reader, answer, position, hasher, payload, buffers.inflater)
+            if chunk is None:
+                reader.widen(position)
+                continue
+            position = chunk.position
+            yield chunk
+            if not len(chunk.columns.batches):
+                return
+    except ReplicaError as error:
+        raise error.at(broker=broker, topic=topic, partition=partition) from error.__cause__
+    finally:
+        reader.forget()
+
+
+class _Range:
+    """The Fetches of one range, one in flight at a time."""
+
+    def __init__(
+        self,
+        client: ReplicaClient,
+        broker: int,
+        topic: str,
+        partition: int,
+        end: int,
+        isolation: IsolationLevel,
+        max_bytes: int,
+        deadline_ms: float,
+    ) -> None:
+        self._client = client
+        self._broker = broker
+        self._place = topic, partition
+        self._max_bytes = max_bytes
+        self._deadline_ms = deadline_ms
+        self._pending: PendingFetch | None = None
+        self._failure: ReplicaError | None = None
+        self.end = end
+        self.isolation = isolation
+
+    def ask(self, position: int) -> None:
+        """Send the Fetch from ``position`` on, unless the range ends there; a failure comes out in :meth:`answer`."""
+        if position >= self.end:
+            return
+        wanted = [FetchPosition(*self._place, position, self._max_bytes)]
+        try:
+            self._pending = self._client.begin_fetch(
+                self._broker, wanted, isolation=self.isolation, max_bytes=self._max_bytes, timeout_ms=self._deadline_ms
+            )
+        except ReplicaError as error:
+            self._failure = error
+
+    def answer(self, into: ReceiveBuffer) -> FetchedPartition:
+        """Wait for the Fetch in flight."""
+        if self._failure is not None:
+            raise self._failure
+        if self._pending is None:
+            raise ReplicaError("no Fetch is in flight")
+        pending, self._pending = self._pending, None
+        (answer,) = pending.result(self._deadline_ms, into)
+        if answer.error is not None:
+            raise answer.error
+        return answer
+
+    def widen(self, position: int) -> None:
+        """Ask again for twice as many bytes, since not even one batch came whole."""
+        self._max_bytes *= 2
+        if self._max_bytes > _MAX_FETCH:
+            raise Unsupported(f"a batch at offset {position} is larger than {_MAX_FETCH >> 20} MiB")
+        self.ask(position)
+
+    def forget(self) -> None:
+        """Give up the Fetch in flight."""
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
+
+
+def _decoded(
+    reader: _Range, answer: FetchedPartition, position: int, hasher: ContentHasher, payload: Payload, inflater: Inflater
+) -> Chunk | None:
+    """Decode an answer, and send the next Fetch before that; None if the answer holds a part of a batch only."""
+    table = batch_table(answer.records)
+    if len(table):
+        reached = min(int(table[-1, kernels.LAST]) + 1, reader.end)
+        if reached <= position:
+            raise CorruptBatch(f"the broker's answer ends at offset {reached}, below what was asked for: {position}")
+        reader.ask(reached)
+    elif len(answer.records):
+        return None
+    else:
+        committed = reader.isolation is IsolationLevel.READ_COMMITTED
+        shown = answer.last_stable_offset if committed else answer.high_watermark
+        reached = max(position, min(shown, reader.end))
+    columns = decode(answer.records, hasher=hasher, payload=payload, start=position, end=reader.end, inflater=inflater)
+    return Chunk(
+        columns=columns,
+        outcome=outcomes(columns, answer.aborted, reader.isolation),
+        position=reached,
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.log_start_offset,
+    )
+
+
+def read_all(chunks: Iterator[Chunk]) -> tuple[list[Chunk], int | None, ReplicaError | None]:
+    """Take all chunks of a range: (chunks, position reached or None, the failure that ended it or None)."""
+    taken: list[Chunk] = []
+    failure: ReplicaError | None = None
+    try:
+        taken.extend(chunks)
+    except ReplicaError as error:
+        failure = error
+    return taken, taken[-1].position if taken else None, failure
+
+
+__all__ = ["Buffers", "Chunk", "read_all", "read_range"]
