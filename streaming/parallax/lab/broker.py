@@ -65,18 +65,20 @@ class Broker:
             raise LabError(f"broker {self.id} runs already; stop it before starting it")
         command: list[str | Path] = [java, *_JVM, "-cp", class_path(jars), "kafka.Kafka", "server.properties"]
         with self.log.open("ab") as log:
-            self.process = psutil.Popen(  # type: ignore[assignment]  # the stubs do not say that it is a Process
+            self.process = psutil.Popen(
                 command,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C in the terminal is not for the brokers
-                env={name: value for name, value in os.environ.items() if name not in ("KAFKA_OPTS", "JDK_JAVA_OPTIONS")},
+                env={
+                    name: value for name, value in os.environ.items() if name not in ("KAFKA_OPTS", "JDK_JAVA_OPTIONS")
+                },
             )
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Send SIGTERM, on which Kafka gives up its leaderships first, and wait for the end; kill after ``timeout`` s."""
+        """Send SIGTERM, on which Kafka first gives up its leaderships, and wait; kill after ``timeout`` seconds."""
         if not self.running or self.process is None:
             return
         self.process.terminate()

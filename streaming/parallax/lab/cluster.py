@@ -7,7 +7,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,6 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.min.isr": "1",
-    "transaction.max.timeout.ms": "3600000",
     # A broker that dies leaves the ISR after this; it counts on the controllers, which these brokers are too.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
@@ -47,7 +46,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "producer.id.expiration.ms": "5000",
     "producer.id.expiration.check.interval.ms": "1000",
 }
-"""What differs from Kafka's defaults; sources: Kafka's configuration reference, LogCleanerManager, ProducerStateManager."""
+"""What differs from Kafka's defaults (its configuration reference, LogCleanerManager, ProducerStateManager)."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,8 @@ class Cluster:
         self.version = version
         self.cluster_id = kafka_uuid()
         self.keep_logs = False
+        self.on_processes: Callable[[Cluster], None] | None = None
+        """Is called whenever a broker was started or has ended."""
         self.folder = folder or Path(tempfile.mkdtemp(prefix="parallax-lab-"))
         ports = free_ports(2 * brokers)
         self.brokers = {
@@ -169,7 +170,9 @@ class Cluster:
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(broker.id),
-            "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in self.brokers.values()),
+            "controller.quorum.voters": ",".join(
+                f"{b.id}@127.0.0.1:{b.controller_port}" for b in self.brokers.values()
+            ),
             "listeners": f"PLAINTEXT://{broker.address},CONTROLLER://127.0.0.1:{broker.controller_port}",
             "advertised.listeners": f"PLAINTEXT://{broker.address}",
             "controller.listener.names": "CONTROLLER",
@@ -199,17 +202,17 @@ class Cluster:
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that is down; returns before it answers."""
         self.brokers[broker_id].start(find_java(KAFKA_NEEDS).path, kafka_jars(self.version))
-        self._guard()
+        self._processes_changed()
 
     def stop_broker(self, broker_id: int) -> None:
         """Stop a broker in good order (SIGTERM)."""
         self.brokers[broker_id].stop()
-        self._guard()
+        self._processes_changed()
 
     def kill_broker(self, broker_id: int) -> None:
         """Kill a broker as a power cut would (SIGKILL)."""
         self.brokers[broker_id].kill()
-        self._guard()
+        self._processes_changed()
 
     def pause_broker(self, broker_id: int) -> None:
         """Freeze a broker (SIGSTOP): it keeps its connections and answers nothing."""
@@ -219,7 +222,9 @@ class Cluster:
         """Let a frozen broker go on (SIGCONT)."""
         self.brokers[broker_id].resume()
 
-    def _guard(self) -> None:
+    def _processes_changed(self) -> None:
+        if self.on_processes is not None:
+            self.on_processes(self)
         if self._watchdog is not None:
             self._watchdog.guard(b.process.pid for b in self.brokers.values() if b.process is not None and b.running)
 
@@ -317,7 +322,10 @@ class Cluster:
         """Create several topics that are alike; see ``create_topic``."""
         assignment = list(replicas or self.brokers)
         wanted = [
-            NewTopic(t, num_partitions=partitions, replica_assignment=[assignment] * partitions, config=dict(config or {})) for t in topics
+            NewTopic(
+                t, num_partitions=partitions, replica_assignment=[assignment] * partitions, config=dict(config or {})
+            )
+            for t in topics
         ]
         for topic, future in self.admin.create_topics(wanted, operation_timeout=20).items():
             try:

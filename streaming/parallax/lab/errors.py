@@ -7,5 +7,5 @@ class LabError(Exception):
     """The lab cannot do what was asked; the text is one line that says what was wrong and what to do."""
 
 
-class ScenarioFailed(LabError):
+class ScenarioFailed(LabError):  # noqa: N818 - says what happened, as ReplicaError's kinds do
     """A scenario did not reach its state on the brokers; the text says what was seen on which broker."""

@@ -67,7 +67,9 @@ def _resolve(version: str, folder: Path, progress: Progress) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
-        raise LabError(f"{folder.parent}: {error.strerror}; set PARALLAX_CACHE to a folder that can be written") from error
+        raise LabError(
+            f"{folder.parent}: {error.strerror}; set PARALLAX_CACHE to a folder that can be written"
+        ) from error
     try:
         (work / "ivy.xml").write_text(_IVY_MODULE.format(version=version), encoding="utf-8")
         progress(f"resolving the jars of Kafka {version}")
@@ -114,11 +116,11 @@ def _publish(jars: Path, folder: Path) -> None:
         jars.rename(folder)
     except OSError as error:
         if not folder.is_dir():  # otherwise another process was faster, with the same jars
-            raise LabError(f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE to another folder") from error
+            raise LabError(
+                f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE to another folder"
+            ) from error
 
 
 def class_path(jars: Path) -> str:
     """The class path of everything in a folder of jars, for ``java -cp``."""
     return f"{jars}{os.sep}*"
-
-

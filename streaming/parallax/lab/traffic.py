@@ -82,9 +82,7 @@ def _send(producer: Any, topic: str, key: str, value: str | None) -> int:
         else:
             offsets.append(message.offset())
 
-    producer.produce(
-        topic, None if value is None else value.encode(), key.encode(), partition=0, on_delivery=delivered
-    )
+    producer.produce(topic, None if value is None else value.encode(), key.encode(), partition=0, on_delivery=delivered)
     producer.flush(_SECONDS)
     if not offsets:
         raise LabError(f"{topic}: a record was not acknowledged ({(failures or ['no answer'])[0]})")

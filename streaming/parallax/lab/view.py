@@ -100,9 +100,10 @@ def _read(client: ReplicaClient, view: ReplicaView, position: int, isolation: Is
 
 
 def _take(view: ReplicaView, answer: FetchedPartition, position: int, isolation: IsolationLevel) -> int:
-    """Add one answer's batches to the view, deciding outcomes as Kafka's consumer does (CompletedFetch.nextFetchedRecord).
+    """Add one answer's batches to the view, deciding outcomes as Kafka's consumer does; give the next offset.
 
-    A producer counts as aborted from the first offset of a listed transaction on, until its ABORT marker.
+    A producer counts as aborted from the first offset of a listed transaction on, until its ABORT marker
+    (org.apache.kafka.clients.consumer.internals.CompletedFetch).
     """
     listed = sorted((int(first), int(producer)) for producer, first in answer.aborted)
     view.aborted_from.update(first for first, _ in listed)
@@ -114,13 +115,18 @@ def _take(view: ReplicaView, answer: FetchedPartition, position: int, isolation:
             if record.offset < position:
                 continue
             if batch.is_control_batch:
-                view.markers[record.offset] = RowKind.ABORT if record.abort else RowKind.COMMIT
+                view.markers[record.offset] = _marker(record, batch, aborting)
             else:
                 view.records[record.offset] = _record(record, batch, isolation, aborting)
-        if batch.is_control_batch and RowKind.ABORT in (view.markers.get(o) for o in [batch.base_offset]):
-            aborting.discard(batch.producer_id)
         position = max(position, batch.next_offset)
     return position
+
+
+def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
+    if not record.abort:
+        return RowKind.COMMIT
+    aborting.discard(batch.producer_id)
+    return RowKind.ABORT
 
 
 def _record(record: Any, batch: Any, isolation: IsolationLevel, aborting: set[int]) -> Record:

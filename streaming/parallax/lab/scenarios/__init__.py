@@ -58,7 +58,7 @@ class Scenario:
             say: is told what happens, a line at a time.
             await_observed: is called with (topic, offset, broker) before anything may be cleaned away, and returns once
                 a monitor has recorded that offset.
-            hold_s: seconds of quiet between the last marker and the first cleaning, where ``await_observed`` is not given.
+            hold_s: seconds between the last marker and the first cleaning, where ``await_observed`` is not given.
             outage: how broker 2 goes: ``kill`` (SIGKILL), ``stop`` (SIGTERM) or ``pause`` (SIGSTOP).
 
         Raises:

@@ -336,7 +336,7 @@ class Conductor:
 
 
 def _agree(views: Mapping[int, ReplicaView]) -> bool:
-    """Whether no consumer could tell the replicas apart: same visible values, same outcomes, same last stable offset."""
+    """Whether no consumer could tell the replicas apart: by values, outcomes, or last stable offset."""
     reference = views[LEADER]
     for view in views.values():
         shared = reference.records.keys() & view.records.keys()

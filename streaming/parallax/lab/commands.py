@@ -1,0 +1,169 @@
+"""What ``parallax lab`` does: up, down, status, scenario. Returns plain data; prints nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from parallax.lab import state
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.jars import DEFAULT_VERSION
+from parallax.lab.scenarios import ScenarioResult
+from parallax.lab.scenarios import scenario as find_scenario
+from parallax.lab.traffic import ProducerKind
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BrokerStatus:
+    """One broker of a lab."""
+
+    id: int
+    address: str
+    pid: int | None
+    condition: str
+    """``running``, ``paused`` or ``down``."""
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """A lab and its brokers."""
+
+    name: str
+    version: str
+    bootstrap_servers: str
+    folder: Path
+    brokers: tuple[BrokerStatus, ...]
+
+
+def up(
+    version: str = DEFAULT_VERSION,
+    *,
+    name: str = state.DEFAULT_LAB,
+    directory: Path | None = None,
+    say: Say = lambda _: None,
+) -> LabStatus:
+    """Start three brokers that stay when this process ends, until ``down``.
+
+    Args:
+        version: Kafka's version.
+        name: of the lab; several may be up at once.
+        directory: where the state file and the brokers' folders go; ``lab`` in the cache folder by default.
+        say: is told the progress.
+
+    Raises:
+        LabError: a lab of that name is up already, or the brokers could not be started.
+    """
+    file = state.state_file(name, directory)
+    old = state.load(file)
+    if old is not None:
+        if any(broker.running for broker in old.brokers.values()):
+            raise LabError(f"lab {name} is up already ({old.bootstrap_servers}); stop it with: parallax lab down")
+        _remove(old, file)
+    cluster = Cluster(version, folder=file.with_suffix(""), detached=True, progress=say)
+    cluster.on_processes = lambda changed: state.save(changed, file)
+    try:
+        cluster.start()
+    except BaseException:
+        cluster.keep_logs = True
+        cluster.stop()
+        raise
+    return _status(name, cluster)
+
+
+def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
+    """Stop a lab's brokers and remove what they hold; gives what was stopped.
+
+    Raises:
+        LabError: there is no lab of that name.
+    """
+    file = state.state_file(name, directory)
+    cluster = _load(name, file)
+    status_before = _status(name, cluster)
+    _remove(cluster, file)
+    return status_before
+
+
+def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
+    """Tell of a lab's brokers.
+
+    Raises:
+        LabError: there is no lab of that name.
+    """
+    return _status(name, _load(name, state.state_file(name, directory)))
+
+
+def scenario(
+    scenario_name: str,
+    *,
+    producer: ProducerKind = "legacy",
+    topic_prefix: str | None = None,
+    name: str = state.DEFAULT_LAB,
+    directory: Path | None = None,
+    say: Say = lambda _: None,
+) -> ScenarioResult:
+    """Play a scenario on a lab that is up.
+
+    Args:
+        scenario_name: a key of ``parallax.lab.scenarios.SCENARIOS``.
+        producer: how transactions are ended.
+        topic_prefix: is put before the topics' names; the scenario's name and the time by default.
+        name: of the lab.
+        directory: where its state file is.
+        say: is told what happens.
+
+    Raises:
+        LabError: no such scenario or lab, or brokers of it are down, or the scenario failed.
+    """
+    chosen = find_scenario(scenario_name)
+    cluster = _load(name, state.state_file(name, directory))
+    missing = [broker.id for broker in cluster.brokers.values() if _condition(broker.process) != "running"]
+    if missing:
+        raise LabError(f"lab {name}: broker {missing[0]} does not run; start anew with: parallax lab down, then up")
+    prefix = topic_prefix if topic_prefix is not None else f"{scenario_name}-{time.strftime('%H%M%S')}-"
+    return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say)
+
+
+def _load(name: str, file: Path) -> Cluster:
+    cluster = state.load(file)
+    if cluster is None:
+        raise LabError(f"no lab {name} is up ({file} is not there); start it with: parallax lab up")
+    return cluster
+
+
+def _remove(cluster: Cluster, file: Path) -> None:
+    cluster.on_processes = None
+    cluster.stop()
+    file.unlink(missing_ok=True)
+
+
+def _status(name: str, cluster: Cluster) -> LabStatus:
+    brokers = tuple(
+        BrokerStatus(
+            broker.id,
+            broker.address,
+            broker.process.pid if broker.running and broker.process else None,
+            _condition(broker.process),
+        )
+        for broker in cluster.brokers.values()
+    )
+    return LabStatus(name, cluster.version, cluster.bootstrap_servers, cluster.folder, brokers)
+
+
+def _condition(process: psutil.Process | None) -> str:
+    try:
+        found = process.status() if process is not None and process.is_running() else psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return "down"
+    if found == psutil.STATUS_ZOMBIE:
+        return "down"
+    return "paused" if found == psutil.STATUS_STOPPED else "running"
+
+
+__all__ = ["BrokerStatus", "LabStatus", "down", "scenario", "status", "up"]
