@@ -450,7 +450,7 @@ class Cluster:
         """Fetch until every live follower has all and the high watermarks agree."""
         changed = self.leading.up
         while changed:
-            changed = any([self.fetch(b) for b in self.replicas])
+            changed = sum(self.fetch(b) for b in self.replicas) > 0
 
     def behind(self, broker: int) -> bool:
         """Whether the replica lacks something that the leader's log goes beyond."""

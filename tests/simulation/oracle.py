@@ -32,7 +32,7 @@ class Divergence:
     kinds: frozenset[str]
     broker: int
     producer_id: int = -1
-    offset: int | None = None
+    offsets: frozenset[int] = frozenset()
     key: int | None = None
 
 
@@ -129,7 +129,8 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
         return any(pid == producer_id for pid, _ in missed_markers(truth, replica))
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
-        return wrong_outcomes(truth, replica).get(offset) is end
+        around = transaction_around(replica, producer_id, offset)
+        return any(o in around and wrong is end for o, wrong in wrong_outcomes(truth, replica).items())
     if key is None:
         return False
     bound = min(r.lso for r in cluster.replicas.values() if r.up)
@@ -180,7 +181,7 @@ def must_be_found(cluster: Cluster, shown: Shown, positions: dict[tuple[int, int
 def _frozen(cluster: Cluster, truth: Truth, replica: Replica) -> list[Divergence]:
     others = max(r.lso for r in cluster.replicas.values() if r.id != replica.id)
     return [
-        Divergence(frozenset({"read_committed_frozen"}), replica.id, pid, first)
+        Divergence(frozenset({"read_committed_frozen"}), replica.id, pid, frozenset({first}))
         for pid, first in missed_markers(truth, replica)
         if replica.lso == first < others
     ]
@@ -188,14 +189,31 @@ def _frozen(cluster: Cluster, truth: Truth, replica: Replica) -> list[Divergence
 
 def _wrong(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
     mine = shown.outcomes.get(replica.id, {})
-    found = {}
-    for offset, end in sorted(wrong_outcomes(truth, replica).items()):
+    found: dict[int, set[int]] = {}
+    wrong = wrong_outcomes(truth, replica)
+    for offset, end in wrong.items():
         proven = any(seen.get(offset, end) is not end for b, seen in shown.outcomes.items() if b != replica.id)
         if mine.get(offset) is end and proven:
-            kind = "aborted_record_committed" if end is End.COMMIT else "committed_record_aborted"
-            transaction = truth.of_offset[offset]
-            found[transaction.first] = Divergence(frozenset({kind}), replica.id, transaction.producer_id, offset)
-    return list(found.values())
+            found.setdefault(truth.of_offset[offset].first, set()).add(offset)
+    return [
+        Divergence(
+            frozenset(
+                {"aborted_record_committed" if wrong[min(offsets)] is End.COMMIT else "committed_record_aborted"}
+            ),
+            replica.id,
+            truth.of_offset[first].producer_id,
+            frozenset(transaction_around(replica, truth.of_offset[first].producer_id, first)),
+        )
+        for first, offsets in found.items()
+    ]
+
+
+def transaction_around(replica: Replica, producer_id: int, offset: int) -> range:
+    """The offsets, first to marker, of the transaction that the replica believes an offset to belong to."""
+    for ended in replica.ended:
+        if ended.producer_id == producer_id and ended.first <= offset <= ended.marker:
+            return range(ended.first, ended.marker + 1)
+    return range(offset, offset + 1)
 
 
 def _resurrected(
@@ -212,5 +230,5 @@ def _resurrected(
         if offset < 0 or value is not None or shown_latest(replica, key, bound)[1] is None:
             continue
         if any((offset, None) in seen.get(key, []) for b, seen in shown.visible.items() if b != replica.id):
-            found.append(Divergence(frozenset({"deleted_record_resurrected"}), replica.id, offset=offset, key=key))
+            found.append(Divergence(frozenset({"deleted_record_resurrected"}), replica.id, key=key))
     return found

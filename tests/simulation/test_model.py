@@ -226,7 +226,7 @@ def test_a_deposed_leader_drops_what_the_new_one_never_got() -> None:
     assert {r.lso for r in c.replicas.values()} == {2}
 
 
-# -- the four divergences, as they were reproduced on real brokers ------------------------------------------------------
+# -- the four divergences, as they were reproduced on real brokers -------------------------------------------------
 
 
 def lose(c: Cluster, passes: int = 5) -> None:

@@ -1,0 +1,152 @@
+"""Histories: lists of plain operations on a cluster and its monitor, drawn from a seed, replayable and shrinkable.
+
+An operation is a tuple of a name and integers. One that is impossible where it stands does nothing, so any sublist
+of a history is a history, and shrinking is leaving out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RETENTION = 2_000
+EXPIRATION = 5_000
+BROKERS = (1, 2, 3)
+TOMBSTONE = -1
+PLAIN = -1
+FILLER = 90
+
+Op = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How a history is drawn."""
+
+    seed: int
+    healthy: bool
+    length: int
+    keys: int
+    writers: int
+    busy_reader: float
+    trims: bool
+    moves: bool
+
+
+def profile(seed: int, healthy: bool) -> Profile:
+    """The profile of a seed."""
+    draw = random.Random(seed * 2 + healthy)
+    return Profile(
+        seed=seed,
+        healthy=healthy,
+        length=draw.randint(10, 60),
+        keys=draw.randint(1, 4),
+        writers=draw.choice((0, 2, 2, 3, 4)),
+        busy_reader=draw.choice((0.1, 0.3, 0.6)),
+        trims=draw.random() < 0.1,
+        moves=draw.random() < 0.5,
+    )
+
+
+def generate(p: Profile) -> list[Op]:
+    """The operations of a profile."""
+    draw = random.Random(p.seed * 7 + 1)
+    ops: list[Op] = []
+    faults = 0 if p.healthy else draw.choice((0, 1, 1, 1, 2))
+    at = sorted(draw.randrange(p.length // 2, p.length) for _ in range(faults))
+    for i in range(p.length):
+        while at and at[0] == i:
+            at.pop(0)
+            ops += _with_noise(draw, p, _outage(draw, p))
+        ops += _step(draw, p)
+    return ops
+
+
+def _with_noise(draw: random.Random, p: Profile, ops: list[Op]) -> Iterator[Op]:
+    noise = draw.choice((0.0, 0.03, 0.1, 0.4))
+    for op in ops:
+        if draw.random() < noise:
+            yield from _step(draw, p)
+        if draw.random() < p.busy_reader:
+            yield from _look(draw)
+        yield op
+
+
+def _step(draw: random.Random, p: Profile) -> list[Op]:
+    if draw.random() < p.busy_reader:
+        return _look(draw)
+    broker = draw.choice(BROKERS)
+    choices = [
+        (5, lambda: [_write(draw, p)]),
+        (3, lambda: [("end", draw.randrange(4), draw.randrange(2), 0)]),
+        (3, lambda: [("tick", draw.choice((1, 30, 150, 500)), 0, 0)]),
+        (4, lambda: [("fetch", broker, draw.choice((1, 2, 50)), 0)]),
+        (3, lambda: [("sync", 0, 0, 0)]),
+        (3, lambda: [("clean", broker, 0, 0)]),
+        (3, lambda: turn(draw)),
+        (1, lambda: [("stop", broker, 0, 0)]),
+        (1.5, lambda: [("start", broker, 0, 0)]),
+        (0.5, lambda: [("checkpoint", 0, 0, 0)]),
+        (0.7 * p.moves, lambda: [("lead", broker, 0, 0)]),
+        (0.5 * p.trims, lambda: [("trim", draw.randint(1, 3), 0, 0)]),
+    ]
+    return draw.choices([c for _, c in choices], [w for w, _ in choices])[0]()
+
+
+def _look(draw: random.Random) -> list[Op]:
+    broker = draw.choice(BROKERS)
+    choices = [
+        (6, ("read", draw.randrange(2), broker, draw.choice((1, 3, 1_000)))),
+        (1, ("progress", broker, 0, 0)),
+        (2, ("batch", draw.choice((3, 5, 10)), draw.randrange(4) == 0, draw.randrange(6) == 0)),
+        (1, ("probe", 0, 0, 0)),
+        (1, ("round", 0, 0, 0)),
+    ]
+    return [draw.choices([c for _, c in choices], [w for w, _ in choices])[0]]
+
+
+def _write(draw: random.Random, p: Profile) -> Op:
+    writer = draw.randrange(p.writers) if p.writers and draw.random() < 0.5 else PLAIN
+    value = TOMBSTONE if draw.random() < 0.3 else draw.randrange(100)
+    return ("write", writer, draw.randrange(p.keys), value)
+
+
+def turn(draw: random.Random, ms: int = 200) -> list[Op]:
+    """Close the segment, replicate, and clean the brokers once."""
+    brokers = list(BROKERS)
+    draw.shuffle(brokers)
+    filler: Op = ("write", PLAIN, FILLER, draw.randrange(100))
+    return [("tick", ms, 0, 0), filler, ("sync", 0, 0, 0), *(("clean", b, 0, 0) for b in brokers)]
+
+
+def _lose(draw: random.Random) -> list[Op]:
+    return [op for _ in range(draw.randint(3, 5)) for op in turn(draw, draw.choice((200, RETENTION + 1)))] + turn(
+        draw, RETENTION + 1
+    )
+
+
+def _outage(draw: random.Random, p: Profile) -> list[Op]:
+    """An outage longer than the delete retention, around something that is written meanwhile."""
+    away, key, writer = draw.choice(BROKERS), draw.randrange(p.keys), draw.randrange(4)
+    expire: list[Op] = [("tick", EXPIRATION, 0, 0)] if draw.random() < 0.4 else []
+    calm: list[Op] = [("start", b, 0, 0) for b in BROKERS] + [("sync", 0, 0, 0)]
+    calm += [("end", w, draw.randrange(2), 0) for w in range(4)]
+    stop: list[Op] = [("sync", 0, 0, 0), ("stop", away, 0, 0)]
+    start: list[Op] = [("start", away, 0, 0), ("sync", 0, 0, 0)]
+    seen: list[Op] = [("sync", 0, 0, 0), ("round", 0, 0, 0)] if draw.random() < 0.8 else []
+    value = draw.randrange(100)
+    if draw.random() < 0.3:
+        written: list[Op] = [("write", PLAIN, key, value), *stop, ("write", PLAIN, key, TOMBSTONE)]
+        return [*calm, *written, *seen, *_lose(draw), *start]
+    end = draw.randrange(2)
+    first: Op = ("write", writer, key, draw.choice((value, TOMBSTONE)))
+    over: list[Op] = [("write", PLAIN, key, value + 1)] if draw.random() < 0.7 else []
+    ops = [*calm, ("write", PLAIN, key, value), first, *seen, *stop, ("end", writer, end, 0), *over, *seen]
+    second: list[Op] = []
+    other = end if draw.random() < 0.25 else 1 - end
+    if draw.random() < 0.7:
+        second = [("write", writer, draw.randrange(p.keys), value), ("end", writer, other, 0)]
+    early = draw.random() < (0.7 if writer % 2 == 0 else 0.2)
+    lose = [*expire, *_lose(draw)]
+    return ops + (second + lose if early else lose + second) + start

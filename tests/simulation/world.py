@@ -1,0 +1,230 @@
+"""One history, run: the cluster, the monitor, and what must hold."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from parallax.config import CompareSettings
+from parallax.model import FindingKind
+from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile
+from tests.simulation.model import Cluster, End, Limits
+from tests.simulation.monitor import Finding, Monitor
+from tests.simulation.oracle import Divergence, is_true, must_be_found
+
+GRACE = 300
+ROUNDS = 6
+
+
+class Violation(AssertionError):  # noqa: N818 - it is what a property says, not an error of the program
+    """A property that did not hold."""
+
+
+@dataclass
+class World:
+    """A cluster and its monitor, driven by the operations of a history."""
+
+    healthy: bool
+    seed: int = 0
+    trace: list[str] | None = None
+    cluster: Cluster = field(init=False)
+    monitor: Monitor = field(init=False)
+    expected: list[Divergence] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(Limits(RETENTION, EXPIRATION), writers=4)
+        self.monitor = Monitor(self.cluster, CompareSettings(grace_ms=GRACE), self.seed)
+        self.order = random.Random(self.seed)
+        self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
+
+    def run(self, ops: Sequence[Op]) -> None:
+        """Apply the operations, let the cluster come to rest, and check what must have been found.
+
+        Raises:
+            Violation: a property does not hold; its text says which and where.
+        """
+        for op in ops:
+            self.apply(op)
+        self.settle()
+
+    def apply(self, op: Op) -> None:
+        """Apply one operation and check what it confirmed."""
+        name, a, b, c = op
+        found = _OPERATIONS[name](self, a, b, c)
+        for broker in self.cluster.replicas:
+            if not self.cluster.behind(broker):
+                self.level[broker] = self.cluster.now
+        if self.trace is not None:
+            self.trace.append(self._describe(op))
+        for finding in found or ():
+            self._check(finding)
+
+    def settle(self) -> None:
+        """All brokers up and level, then a bounded number of full rounds."""
+        for broker in self.cluster.replicas:
+            self.apply(("start", broker, 0, 0))
+        for _ in range(ROUNDS):
+            self.apply(("sync", 0, 0, 0))
+            self.apply(("tick", GRACE // 2, 0, 0))
+            self.apply(("round", 0, 0, 0))
+        if self.monitor.pending:
+            raise Violation(f"still pending on a cluster at rest: {self.monitor.pending}")
+        self.expected = must_be_found(self.cluster, self.monitor.shown, self.monitor.positions)
+        if self.healthy and self.expected:
+            raise Violation(f"the model itself diverged without a fault: {self.expected}")
+        for divergence in self.expected:
+            if not any(_matches(divergence, finding) for finding in self.monitor.confirmed):
+                raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
+
+    def tally(self) -> Counter[str]:
+        """What the history held, for the report of a long run."""
+        counts: Counter[str] = Counter()
+        for divergence in self.expected:
+            counts.update(f"expected {kind}" for kind in divergence.kinds)
+        counts.update(f"confirmed {finding.kind}" for finding in self.monitor.confirmed)
+        counts["suspects"] += len(self.monitor.suspects)
+        counts["dismissed"] += len(self.monitor.dismissed)
+        counts["steps"] += self.monitor.steps
+        counts["cleaner passes"] += sum(r.passes for r in self.cluster.replicas.values())
+        return counts
+
+    def _check(self, finding: Finding) -> None:
+        if self.healthy:
+            raise Violation(f"false alarm on a healthy cluster: {finding}")
+        if not is_true(self.cluster, finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key):
+            raise Violation(f"not true: {finding}")
+
+    def keep_level(self, ms: int) -> None:
+        """On a healthy cluster no replica stays behind for longer than markers and tombstones are kept."""
+        if self.healthy and any(self.cluster.now + ms - t > RETENTION // 2 for t in self.level.values()):
+            for broker in self.cluster.replicas:
+                self.cluster.start(broker)
+            self.cluster.sync()
+
+    def _describe(self, op: Op) -> str:
+        replicas = " | ".join(
+            f"{'*' if r.id == self.cluster.leader else ''}{r.id}{'' if r.up else ' down'} "
+            f"start={r.log_start} hw={r.hw} lso={r.lso} leo={r.leo} {_log(r)}"
+            for r in self.cluster.replicas.values()
+        )
+        return f"{op}  t={self.cluster.now}  {replicas}"
+
+
+def _log(replica) -> str:
+    parts = []
+    for batch in replica.batches:
+        txn = f"p{batch.producer_id}" if batch.transactional else ""
+        if batch.control:
+            parts.append(f"{batch.base}:{txn}{batch.marker.name if batch.marker is not None else 'EMPTY'}")
+        else:
+            parts.append(f"{batch.base}:{txn}" + ",".join(f"{r.key}={r.value}" for r in batch.records))
+    return "[" + " ".join(parts) + "]"
+
+
+def _matches(divergence: Divergence, finding: Finding) -> bool:
+    if finding.kind not in divergence.kinds or finding.broker != divergence.broker:
+        return False
+    if divergence.key is not None:
+        return finding.key == divergence.key
+    return finding.producer_id == divergence.producer_id and (
+        finding.kind == FindingKind.READ_COMMITTED_FROZEN or finding.offset in divergence.offsets
+    )
+
+
+def _write(w: World, writer: int, key: int, value: int) -> None:
+    w.cluster.write([(key, None if value == TOMBSTONE else value)], None if writer < 0 else writer)
+
+
+def _tick(w: World, ms: int, _b: int, _c: int) -> None:
+    while ms > 0:
+        part = min(ms, RETENTION // 4)
+        w.keep_level(part)
+        w.cluster.tick(part)
+        for broker in w.cluster.replicas:
+            if not w.cluster.behind(broker):
+                w.level[broker] = w.cluster.now
+        ms -= part
+
+
+_OPERATIONS: dict[str, Callable[[World, int, int, int], object]] = {
+    "write": _write,
+    "end": lambda w, writer, end, _: w.cluster.end(writer, End(end)) and None,
+    "tick": _tick,
+    "fetch": lambda w, broker, batches, _: w.cluster.fetch(broker, batches) and None,
+    "sync": lambda w, *_: w.cluster.sync(),
+    "clean": lambda w, broker, *_: w.cluster.clean(broker) and None,
+    "stop": lambda w, broker, *_: w.cluster.stop(broker) and None,
+    "start": lambda w, broker, *_: w.cluster.start(broker) and None,
+    "checkpoint": lambda w, *_: w.cluster.checkpoint(),
+    "lead": lambda w, broker, *_: w.cluster.lead(broker) and None,
+    "trim": lambda w, share, *_: w.cluster.trim(w.cluster.leading.hw * share // 4),
+    "read": lambda w, view, broker, limit: w.monitor.read(view, broker, limit) and None,
+    "progress": lambda w, broker, *_: w.monitor.progress(broker),
+    "batch": lambda w, share, crash, repeat: w.monitor.batch(share / 10, bool(crash), bool(repeat)),
+    "probe": lambda w, *_: w.monitor.probe(),
+    "round": lambda w, *_: w.monitor.round(w.order),
+}
+
+
+def run(seed: int, healthy: bool) -> World:
+    """Draw the history of a seed and run it.
+
+    Raises:
+        Violation: with the seed, and the shortest history found that still fails.
+    """
+    p: Profile = profile(seed, healthy)
+    ops = generate(p)
+    world = World(healthy, seed)
+    try:
+        world.run(ops)
+    except Exception as error:
+        raise Violation(explain(seed, healthy, ops, error)) from error
+    return world
+
+
+def fails(ops: Sequence[Op], healthy: bool, seed: int, like: Exception) -> bool:
+    """Whether the history still fails in the same way: the same property, or the same exception."""
+    try:
+        World(healthy, seed).run(ops)
+    except Exception as error:  # noqa: BLE001 - any crash of the product is a failure too
+        return _signature(error) == _signature(like)
+    return False
+
+
+def _signature(error: Exception) -> tuple[type, str]:
+    return type(error), str(error).split(":", 1)[0]
+
+
+def shrink(ops: list[Op], healthy: bool, seed: int, like: Exception) -> list[Op]:
+    """Leave out operations for as long as the history still fails in the same way."""
+    size = max(1, len(ops) // 2)
+    while size:
+        start = 0
+        while start < len(ops):
+            shorter = ops[:start] + ops[start + size :]
+            if fails(shorter, healthy, seed, like):
+                ops = shorter
+            else:
+                start += size
+        size //= 2
+    return ops
+
+
+def explain(seed: int, healthy: bool, ops: list[Op], error: Exception) -> str:
+    """The failure, the command that reproduces it, and its shortest history step by step."""
+    short = shrink(list(ops), healthy, seed, error)
+    world = World(healthy, seed, trace=[])
+    try:
+        world.run(short)
+    except Exception as last:  # noqa: BLE001 - it is being reported
+        error = last
+    mode = "healthy" if healthy else "faulty"
+    lines = [
+        f"{type(error).__name__}: {error}",
+        f"reproduce: python -m tests.simulation --mode {mode} --seed {seed} --count 1",
+        f"shrunken history ({len(short)} of {len(ops)} operations): {short}",
+        *(f"  {line}" for line in world.trace or ()),
+    ]
+    return "\n".join(lines)
