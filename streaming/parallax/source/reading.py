@@ -15,20 +15,25 @@ from typing import Any
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import ReplicaError, Unreachable
-from parallax.replica.reader import read_range
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
+from parallax.replica.reader import Buffers, read_range
 from parallax.source.columns import ROWS, Position, position_batch, record_batches
 from parallax.source.options import ReplicaOptions
 from parallax.source.planning import Piece
 
 _PIECE_TIMEOUTS = 20
-"""A piece may take this many request timeouts, however steadily its broker answers."""
+"""A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
 
 
 @lru_cache(maxsize=8)
 def _client(kafka: tuple[tuple[str, str], ...], timeout_ms: int) -> ReplicaClient:
     # Spark reuses its Python workers: connections outlive the task.
     return ReplicaClient(dict(kafka), timeout_ms=timeout_ms)
+
+
+@lru_cache(maxsize=1)
+def _buffers() -> Buffers:
+    return Buffers()
 
 
 @dataclass
@@ -89,14 +94,21 @@ def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress
         hasher=ContentHasher(options.hash_key),
         payload=Payload(options.payload),
         max_bytes=options.fetch_bytes,
-        deadline_ms=options.timeout_ms * _PIECE_TIMEOUTS,
+        deadline_ms=options.timeout_ms,
+        buffers=_buffers(),
     )
+    give_up_at = time.monotonic() + options.timeout_ms * _PIECE_TIMEOUTS / 1000
     for chunk in chunks:
         yield from record_batches(chunk, reader, with_isolation=options.with_isolation)
-        progress.position = min(chunk.position, span.end)
+        progress.position = chunk.position
         progress.high_watermark = chunk.high_watermark
         progress.last_stable_offset = chunk.last_stable_offset
         progress.log_start_offset = chunk.log_start_offset
+        if options.feedback is not None and time.monotonic() > give_up_at and chunk.position < span.end:
+            raise DeadlineExceeded("it answers too slowly", broker=reader.broker)
+    if options.feedback is None and progress.position < span.end:
+        problem = f"shows offsets below {progress.position} only, a moment ago below {span.end}; read again"
+        raise Unreachable(problem, broker=reader.broker, topic=reader.topic, partition=reader.partition)
 
 
 def _event_row(piece: Piece) -> Position:

@@ -1,8 +1,8 @@
 """``format("kafka-replica")``: what single brokers show of their replicas, as a stream or as a batch.
 
 Register with ``spark.dataSource.register(KafkaReplicaSource)``. Options: ``parallax.source.options``; rows:
-``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only; what talks
-to a broker is made where it is used.
+``parallax.source.schema``. The reader objects travel to Spark's workers by pickle, so they hold options only; what$
+talks to a broker is made where it is used.
 """
 
 from __future__ import annotations

@@ -1,0 +1,43 @@
+"""The process that Spark's Python workers are forked from (``spark.python.daemon.module``).
+
+Spark's own daemon imports nothing before it forks, so each worker imports pyarrow and loads compiled kernels anew:
+seconds, and a copy in memory for each. This one imports them once, then hands over to Spark's; workers share its pages.
+Threads do not survive a fork, so the libraries are kept from starting any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def preload() -> None:
+    """Import what a worker of Spark needs, and what reading a replica needs on top.
+
+    The kernels have their signatures spelt out, so importing them loads their machine code from numba's cache.
+    """
+    import gc
+    from importlib import import_module
+
+    for module in ("pyspark.worker", "pyspark.sql.worker.plan_data_source_read", "parallax.source.reading"):
+        import_module(module)
+    # What is here to stay is kept out of collections, which would copy the shared pages.
+    gc.freeze()
+
+
+def main() -> None:
+    """Preload for the workers that run tasks, then serve as Spark's daemon does."""
+    for name in _SINGLE_THREADED:
+        os.environ.setdefault(name, "1")
+    # Spark also starts short-lived workers of other modules through a daemon (to plan a source); they need none of this.
+    if sys.argv[1:2] in ([], ["pyspark.worker"]):
+        preload()
+    from pyspark.daemon import manager
+
+    manager()
+
+
+if __name__ == "__main__":
+    main()
