@@ -1,0 +1,105 @@
+"""The cap on unmatched state: what does not fit is left out, as a range that is counted and never judged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
+from parallax.compare.replicas import common_position, furthest_position
+from parallax.compare.rules.arrays import latest_of_keys
+from parallax.compare.state import DEFERRED, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
+
+_CONTENT_SHARE, _COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
+
+
+def stored(state: PartitionState, view: int, offsets: Array) -> Array:
+    """Mask of the offsets that the state still takes: not below the floor, not in a deferred range."""
+    kept: Array = offsets >= state.partition["floor"][0, view]
+    for deferred in state.deferred[state.deferred["view"] == view]:
+        kept &= (offsets < deferred["start"]) | (offsets >= deferred["end"])
+    return kept
+
+
+def is_deferring(state: PartitionState, view: int) -> bool:
+    """Whether rows of a view are being left out."""
+    return bool((state.deferred["view"] == view).any())
+
+
+def close_ranges(state: PartitionState) -> None:
+    """End a deferred range once the slowest replica has reached its start, and drop those that all have passed.
+
+    The comparison resumes at the furthest position: the replica that was behind is then behind by one range only.
+    """
+    if not len(state.deferred):
+        return
+    deferred = state.deferred.copy()
+    for view in VIEWS:
+        common = common_position(state, view)
+        growing = (deferred["view"] == view) & (deferred["end"] == NEVER) & (deferred["start"] <= common)
+        deferred["end"][growing] = np.maximum(deferred["start"][growing], furthest_position(state, view))
+        passed = (deferred["view"] == view) & (deferred["end"] <= common)
+        state.partition["skipped"][0, view] += int((deferred["end"][passed] - deferred["start"][passed]).sum())
+        deferred = deferred[~passed]
+    state.deferred = deferred
+
+
+def enforce(state: PartitionState, cap_bytes: int) -> None:
+    """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
+    _cap_content(state, int(cap_bytes * _CONTENT_SHARE) // state.content.itemsize)
+    _cap_committed(state, int(cap_bytes * _COMMITTED_SHARE) // state.candidates.itemsize)
+    _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + INTERVAL.itemsize))
+
+
+def _cap_content(state: PartitionState, limit: int) -> None:
+    if len(state.content) > limit:
+        cut = int(state.content["offset"][limit])
+        state.content = state.content[state.content["offset"] < cut]
+        _defer(state, READ_UNCOMMITTED, cut)
+
+
+def _cap_committed(state: PartitionState, limit: int) -> None:
+    if len(state.candidates) > limit:
+        state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates) - limit
+        state.candidates = state.candidates[np.argsort(state.candidates["offset"], kind="stable")[:limit]]
+    room = limit - len(state.candidates)
+    if len(state.pending) > room:
+        state.pending = without_superseded(state.pending)
+    if len(state.pending) > room:
+        cut = int(state.pending["offset"][room])
+        state.pending = state.pending[:room]
+        _defer(state, READ_COMMITTED, cut)
+
+
+def without_superseded(pending: Array) -> Array:
+    """Drop what a later record of the same key makes irrelevant: only the latest value of a key is compared.
+
+    Transactional records stay, because their outcome is compared record by record.
+    """
+    plain = (pending["producer_id"] < 0) & (pending["aborted"] == 0)
+    visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)
+    keys = pending["key_hash_hi"], pending["key_hash_lo"]
+    latest = latest_of_keys(*keys, [(keys[0][visible], keys[1][visible], pending["offset"][visible])])
+    return pending[~(plain & (latest > pending["offset"]))]
+
+
+def _cap_transactions(state: PartitionState, limit: int) -> None:
+    if len(state.markers) > limit:
+        cut = int(state.markers["offset"][limit])
+        state.markers = state.markers[:limit]
+        _defer(state, READ_UNCOMMITTED, cut)
+        state.content = state.content[state.content["offset"] < cut]
+    if len(state.intervals) > 2 * limit:
+        settled = (state.intervals["end"] != NEVER) & (state.intervals["missed"] == NEVER)
+        room = max(0, 2 * limit - int((~settled).sum()))
+        ends = np.sort(state.intervals["end"][settled])
+        if room < len(ends):
+            state.intervals = state.intervals[~settled | (state.intervals["end"] < ends[room])]
+
+
+def _defer(state: PartitionState, view: int, start: int) -> None:
+    growing = (state.deferred["view"] == view) & (state.deferred["end"] == NEVER)
+    if growing.any():
+        start = min(start, int(state.deferred["start"][growing].min()))
+    # A closed range above the new start is part of what is deferred now.
+    kept = state.deferred[(state.deferred["view"] != view) | (~growing & (state.deferred["start"] < start))]
+    state.deferred = np.concatenate([kept, np.array([(view, start, NEVER)], DEFERRED)])

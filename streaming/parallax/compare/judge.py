@@ -1,0 +1,363 @@
+"""From matched arrays to accusations: runs the rules over a state, and lets go of what is settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parallax.compare import replicas
+from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
+from parallax.compare.rules import content, latest, markers, outcome
+from parallax.compare.rules.arrays import bit_counts, slots_of
+from parallax.compare.state import DISPUTE, NEVER, TOLD, PartitionState
+from parallax.compare.suspect import Accusation
+from parallax.model import FindingKind, Rule
+
+MAX_KEY_VERDICTS = 256
+"""Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
+
+_EXAMPLES = 8
+
+_TOLD_MISSING, _TOLD_TURNED = 1, 2
+
+_OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
+_MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
+
+
+def judge(state: PartitionState, left_out: Array, *, compacted: bool) -> list[Accusation]:
+    """Apply I1 to I3 to a state whose rows and positions have been taken in.
+
+    Args:
+        state: written to: what is settled leaves it.
+        left_out: `PENDING` rows that were shown and not stored.
+        compacted: the topic is compacted.
+    """
+    accusations = _judge_content(state)
+    accusations += _judge_markers(state)
+    accusations += _judge_disputes(state)
+    accusations += _judge_latest(state, left_out, compacted=compacted)
+    _let_go(state)
+    return accusations
+
+
+def _broker(state: PartitionState, slot: int) -> int:
+    return int(state.brokers["broker"][slot])
+
+
+def _named(state: PartitionState, mask: int, value: str) -> dict[str, str]:
+    return {str(_broker(state, slot)): value for slot in slots_of(mask)}
+
+
+# I1
+
+
+def _judge_content(state: PartitionState) -> list[Accusation]:
+    differs = content.contradictions(state.content)
+    ripe = differs & (state.content["offset"] < replicas.asked_position(state, READ_UNCOMMITTED))
+    tracked = state.brokers["mismatch_last"] != UNKNOWN
+    if not ripe.any() and not tracked.any():
+        return []
+    agreed = state.content[~differs & (bit_counts(state.content["shown"]) > 1)]
+    accusations = []
+    rows = state.content[ripe]
+    for offset, odd in content.odd_ones(rows):
+        here = rows[rows["offset"] == offset]
+        for slot in slots_of(odd):
+            if _continues_run(state, slot, offset, agreed):
+                continue
+            shown = {b: f"{int(r['fingerprint']) & (1 << 64) - 1:016x}" for r in here for b in _brokers(state, r)}
+            accusations.append(
+                Accusation(
+                    Rule.CONTENT,
+                    FindingKind.CONTENT_MISMATCH,
+                    _broker(state, slot),
+                    offset,
+                    observations={"records": shown},
+                )
+            )
+    state.content = state.content[~ripe]
+    _end_runs(state, agreed)
+    return accusations
+
+
+def _brokers(state: PartitionState, row: Array) -> list[str]:
+    return [str(_broker(state, slot)) for slot in slots_of(int(row["shown"]))]
+
+
+def _continues_run(state: PartitionState, slot: int, offset: int, agreed: Array) -> bool:
+    """Whether a differing record belongs to the run of differing records before it: one accusation for the run."""
+    broker = state.brokers[slot : slot + 1]
+    last = int(broker["mismatch_last"][0])
+    mine = agreed["offset"][(agreed["shown"] >> np.uint32(slot)) & 1 == 1]
+    continues = last != UNKNOWN and not ((mine > last) & (mine < offset)).any()
+    if not continues:
+        broker["mismatch_start"] = offset
+    broker["mismatch_last"] = offset
+    return continues
+
+
+def _end_runs(state: PartitionState, agreed: Array) -> None:
+    """A record that a replica shows as others do ends its run of differing records."""
+    for slot in np.flatnonzero(state.brokers["mismatch_last"] != UNKNOWN):
+        mine = agreed["offset"][(agreed["shown"] >> np.uint32(slot)) & 1 == 1]
+        if mine.max(initial=UNKNOWN) > state.brokers["mismatch_last"][slot]:
+            state.brokers["mismatch_start"][slot] = state.brokers["mismatch_last"][slot] = UNKNOWN
+
+
+# I2
+
+
+def _judge_markers(state: PartitionState) -> list[Accusation]:
+    positions = replicas.positions(state, READ_UNCOMMITTED)
+    state.intervals = markers.find_missed(state.intervals, state.markers, positions, replicas.members(state))
+    missed = np.flatnonzero(state.intervals["missed"] != NEVER)
+    if not len(missed):
+        return []
+    intervals = state.intervals = state.intervals.copy()
+    committed = replicas.positions(state, READ_COMMITTED)
+    accusations = []
+    for i in missed:
+        interval = intervals[i]
+        if interval["end"] == NEVER and not interval["told"] & _TOLD_MISSING:
+            intervals["told"][i] |= _TOLD_MISSING
+            accusations.append(_missing(state, interval))
+        elif outcome.turned(intervals[i : i + 1])[0] and committed[interval["slot"]] > interval["end"]:
+            rows = _settle(state, interval)
+            if not interval["told"] & _TOLD_TURNED:
+                intervals["told"][i] |= _TOLD_TURNED
+                accusations.append(_turned(state, interval, rows))
+    return accusations
+
+
+def _settle(state: PartitionState, interval: Array) -> Array:
+    """Mark the disputes that a wrongly ended transaction explains; returns the disputed rows, before that."""
+    covered = outcome.covered(state.pending["offset"], state.pending["producer_id"], interval)
+    rows = state.pending[covered]
+    if covered.any():
+        state.pending = state.pending.copy()
+        state.pending["flags"][covered] |= TOLD
+    return rows
+
+
+def _missing(state: PartitionState, interval: Array) -> Accusation:
+    return Accusation(
+        Rule.OUTCOME,
+        FindingKind.MARKER_MISSING,
+        _broker(state, int(interval["slot"])),
+        offset=int(interval["start"]),
+        producer_id=int(interval["producer_id"]),
+        transaction_start_offset=int(interval["start"]),
+        marker_offset=int(interval["missed"]),
+        observations={"markers": _markers_shown(state, interval)},
+    )
+
+
+def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
+    shown = _named(state, int(interval["missed_shown"]), _MARKER_NAME[int(interval["missed_type"])])
+    if interval["end"] != NEVER:
+        shown[str(_broker(state, int(interval["slot"])))] = _MARKER_NAME[int(interval["end_type"])]
+    return shown
+
+
+def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
+    """A transaction that another type of marker ended on the accused than on the others."""
+    slot, ended = int(interval["slot"]), int(interval["end_type"])
+    disputed = rows[(rows["visible"] != 0) & (rows["aborted"] != 0)]
+    own = (rows["visible"] | rows["aborted"]) >> np.uint32(slot) & 1 == 1
+    best = disputed if len(disputed) else rows[own] if own.any() else rows
+    observations: dict[str, Any] = {
+        "markers": _markers_shown(state, interval),
+        "closed_by_marker_offset": int(interval["end"]),
+    }
+    offset = int(best["offset"][0]) if len(best) else int(interval["start"])
+    if len(best):
+        observations |= _outcomes(state, best)
+    first = best[0] if len(best) else None
+    return Accusation(
+        Rule.OUTCOME,
+        FindingKind.ABORTED_RECORD_COMMITTED if ended == COMMIT else FindingKind.COMMITTED_RECORD_ABORTED,
+        _broker(state, slot),
+        offset=offset,
+        producer_id=int(interval["producer_id"]),
+        transaction_start_offset=int(interval["start"]),
+        marker_offset=int(interval["missed"]),
+        key_hash_hi=int(first["key_hash_hi"]) if first is not None else 0,
+        key_hash_lo=int(first["key_hash_lo"]) if first is not None else 0,
+        observations=observations,
+    )
+
+
+def _outcomes(state: PartitionState, rows: Array) -> dict[str, Any]:
+    """Who showed the first of the rows how; how many rows, and some of their offsets."""
+    return {
+        "outcomes": {
+            **_named(state, int(rows["visible"][0]), "committed"),
+            **_named(state, int(rows["aborted"][0]), "aborted"),
+        },
+        "count": len(rows),
+        "offsets": [int(o) for o in rows["offset"][:_EXAMPLES]],
+    }
+
+
+def _judge_disputes(state: PartitionState) -> list[Accusation]:
+    """Outcomes that differ although no marker is known to have been missed: the one that was shown first is true."""
+    disputed = np.flatnonzero(outcome.open_disputes(state.pending))
+    if not len(disputed):
+        state.disputes = state.disputes[:0]
+        return []
+    producers = np.unique(state.pending["producer_id"][disputed])
+    horizons = {int(d["producer_id"]): int(d["horizon"]) for d in state.disputes}
+    read_to = replicas.furthest_position(state, READ_COMMITTED)
+    horizons = {int(p): horizons.get(int(p), read_to) for p in producers}
+    reached = replicas.asked_position(state, READ_UNCOMMITTED)
+    accusations = []
+    for producer, horizon in list(horizons.items()):
+        rows = disputed[state.pending["producer_id"][disputed] == producer]
+        rows = rows[~_explained_by_interval(state, rows)]
+        if reached >= horizon:
+            for verdict in outcome.judge_by_first(state.pending, rows):
+                accusations += _accuse_by_first(state, verdict)
+            state.pending = state.pending.copy()
+            state.pending["flags"][rows] |= TOLD
+            del horizons[producer]
+    state.disputes = np.array(list(horizons.items()), DISPUTE)
+    return accusations
+
+
+def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
+    explained = np.zeros(len(rows), np.bool_)
+    for interval in state.intervals[outcome.turned(state.intervals)]:
+        explained |= outcome.covered(state.pending["offset"][rows], state.pending["producer_id"][rows], interval)
+    return explained
+
+
+def _accuse_by_first(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
+    """One accusation for each transaction among the rows, so far as the accused replica's intervals tell them apart."""
+    rows = state.pending[verdict.rows]
+    offsets, producer = rows["offset"], int(rows["producer_id"][0])
+    mine = state.intervals[(state.intervals["slot"] == verdict.slot) & (state.intervals["producer_id"] == producer)]
+    starts = np.sort(mine["start"])
+    which = np.searchsorted(starts, offsets, side="right") - 1
+    kind = FindingKind.COMMITTED_RECORD_ABORTED if verdict.shown_aborted else FindingKind.ABORTED_RECORD_COMMITTED
+    accusations = []
+    for group in np.unique(which):
+        part = rows[which == group]
+        accusations.append(
+            Accusation(
+                Rule.OUTCOME,
+                kind,
+                _broker(state, verdict.slot),
+                offset=int(part["offset"][0]),
+                producer_id=producer,
+                transaction_start_offset=int(starts[group]) if group >= 0 else int(part["offset"][0]),
+                key_hash_hi=int(part["key_hash_hi"][0]),
+                key_hash_lo=int(part["key_hash_lo"][0]),
+                observations=_outcomes(state, part),
+            )
+        )
+    return accusations
+
+
+# I3
+
+
+def _judge_latest(state: PartitionState, left_out: Array, *, compacted: bool) -> list[Accusation]:
+    common = replicas.common_position(state, READ_COMMITTED)
+    below = state.pending["offset"] < common
+    released = state.pending[below & ~outcome.open_disputes(state.pending)]
+    judged = released[released["offset"] >= max(replicas.retained_from(state), _floor(state, READ_COMMITTED))]
+    members = replicas.members(state)
+    passed_at = int(state.partition["passed_at"][0])
+    absent = latest.absences(judged, members, compacted=compacted, passed_at=passed_at)
+    candidates = np.concatenate([state.candidates, absent])
+    if compacted:
+        candidates = latest.unexplained(candidates, [state.pending, left_out])
+    if len(released):
+        state.pending = state.pending[~below | outcome.open_disputes(state.pending)]
+    if not len(candidates):
+        state.candidates = candidates
+        return []
+    candidates = latest.set_horizons(candidates, state.brokers)
+    ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), members)
+    at = np.flatnonzero(ripe)
+    at = at[np.argsort(candidates["offset"][at], kind="stable")][:MAX_KEY_VERDICTS]
+    state.candidates = np.delete(candidates, at)
+    rows = candidates[at]
+    rows = rows[~_belongs_to_transaction(state, rows, members) & (rows["offset"] >= replicas.retained_from(state))]
+    return [_accuse_key(state, rows[v.row], v, members) for v in latest.judge(rows, members, compacted=compacted)]
+
+
+def _belongs_to_transaction(state: PartitionState, rows: Array, members: int) -> Array:
+    """Mask of the absences that a wrongly ended transaction accounts for: they are part of that finding.
+
+    A replica that aborted what is committed elsewhere lacks the record; one that committed what is aborted elsewhere
+    holds it alone.
+    """
+    belongs = np.zeros(len(rows), np.bool_)
+    lacking = latest.lacking(rows, members)
+    for interval in state.intervals[outcome.turned(state.intervals)]:
+        concerned = lacking if interval["end_type"] == ABORT else rows["visible"]
+        belongs |= outcome.covered(rows["offset"], rows["producer_id"], interval) & (
+            (concerned >> np.uint32(interval["slot"])) & 1 == 1
+        )
+    return belongs
+
+
+def _accuse_key(state: PartitionState, row: Array, verdict: latest.Verdict, members: int) -> Accusation:
+    return Accusation(
+        Rule.LATEST_VALUE,
+        verdict.kind,
+        _broker(state, verdict.slot),
+        offset=int(row["offset"]),
+        producer_id=int(row["producer_id"]),
+        key_hash_hi=int(row["key_hash_hi"]),
+        key_hash_lo=int(row["key_hash_lo"]),
+        observations={
+            "shown_by": [_broker(state, slot) for slot in slots_of(int(row["visible"]))],
+            "not_shown_by": [
+                _broker(state, slot) for slot in slots_of(members & ~int(row["visible"]) & ~int(row["aborted"]))
+            ],
+            "passed_at": int(row["passed_at"]),
+            "read_to": int(row["horizon"]),
+        },
+    )
+
+
+# What is settled
+
+
+def _floor(state: PartitionState, view: int) -> int:
+    return int(state.partition["floor"][0, view])
+
+
+def _let_go(state: PartitionState) -> None:
+    """Drop what every replica has passed, or what retention has deleted somewhere."""
+    retained = replicas.retained_from(state)
+    common = [replicas.common_position(state, view) for view in (READ_UNCOMMITTED, READ_COMMITTED)]
+    for view in (READ_UNCOMMITTED, READ_COMMITTED):
+        state.partition["floor"][0, view] = max(_floor(state, view), common[view], retained)
+    floor = _floor(state, READ_UNCOMMITTED)
+    unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
+    state.content = state.content[(state.content["offset"] >= floor) | unjudged]
+    state.markers = state.markers[state.markers["offset"] >= floor]
+    state.pending = state.pending[
+        (state.pending["offset"] >= _floor(state, READ_COMMITTED)) | outcome.open_disputes(state.pending)
+    ]
+    state.candidates = state.candidates[state.candidates["offset"] >= retained]
+    _let_go_intervals(state, floor)
+
+
+def _let_go_intervals(state: PartitionState, floor: int) -> None:
+    """An ended transaction is settled once no marker below its end can come; a wrongly ended one, once it was told."""
+    if not len(state.intervals):
+        return
+    intervals = state.intervals
+    turned = outcome.turned(intervals)
+    oldest = min(
+        int(state.candidates["offset"].min(initial=NEVER)),
+        int(state.pending["offset"][outcome.open_disputes(state.pending)].min(initial=NEVER)),
+    )
+    told = (intervals["told"] & _TOLD_TURNED) != 0
+    awaited = turned & (~told | (intervals["end"] >= _floor(state, READ_COMMITTED)) | (oldest < intervals["missed"]))
+    state.intervals = intervals[(intervals["end"] >= floor) | awaited]

@@ -1,0 +1,253 @@
+"""What one micro-batch showed of one topic partition, as columns: rows of the views, and rows of progress.
+
+The columns are those of docs/design.md ("What passes between the parts"), narrowed to what the rules look at.
+"""
+
+# ruff: noqa: RUF009 - the calls make dataclass fields
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind
+
+Array = NDArray[Any]
+
+READ_UNCOMMITTED = int(IsolationLevel.READ_UNCOMMITTED)
+READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
+VIEWS = (READ_UNCOMMITTED, READ_COMMITTED)
+
+EVENTS: tuple[ReadEvent, ...] = tuple(ReadEvent)
+"""The event of a position row, by its code in the column ``event``."""
+
+EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVENTS)}
+
+UNKNOWN = -1
+"""Stands for an offset, a position or a time that nobody has told."""
+
+
+def topic_id_code(topic_id: str | None) -> int:
+    """A topic id as a signed 64-bit number; 0 where it is not known."""
+    if not topic_id:
+        return 0
+    digest = hashlib.blake2b(topic_id.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True) or 1
+
+
+def _column(dtype: str, default: int = 0) -> Any:
+    return field(default_factory=lambda: np.empty(0, dtype), metadata={"dtype": np.dtype(dtype), "default": default})
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Arrays of equal length; the base of the column sets below."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    @classmethod
+    def dtypes(cls) -> dict[str, np.dtype[Any]]:
+        """The type of each column, in order."""
+        return {f.name: f.metadata["dtype"] for f in fields(cls)}
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any], length: int | None = None) -> Self:
+        """Make a set from arrays by name; columns that are not given hold their default."""
+        if length is None:
+            length = len(next(iter(columns.values()))) if columns else 0
+        made = {}
+        for f in fields(cls):
+            value = columns.get(f.name)
+            dtype = f.metadata["dtype"]
+            made[f.name] = np.full(length, f.metadata["default"], dtype) if value is None else np.asarray(value, dtype)
+        return cls(**made)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
+        """Make a set from mappings, one a row; for tests and small inputs."""
+        defaults = {f.name: f.metadata["default"] for f in fields(cls)}
+        return cls.of({name: [row.get(name, default) for row in rows] for name, default in defaults.items()}, len(rows))
+
+    @classmethod
+    def concat(cls, parts: Iterable[Self]) -> Self:
+        """Join sets, one after another."""
+        kept = [part for part in parts if len(part)]
+        if not kept:
+            return cls()
+        if len(kept) == 1:
+            return kept[0]
+        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in kept]) for f in fields(cls)})
+
+    def take(self, index: Array) -> Self:
+        """The rows that a mask or an index array selects."""
+        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def to_bytes(self) -> bytes:
+        """The columns one after another, without a header; ``from_bytes`` needs the number of rows."""
+        return b"".join(getattr(self, f.name).tobytes() for f in fields(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, length: int) -> Self:
+        """Read what ``to_bytes`` wrote.
+
+        Raises:
+            ValueError: the bytes do not hold ``length`` rows.
+        """
+        made, start = {}, 0
+        for f in fields(cls):
+            dtype = f.metadata["dtype"]
+            made[f.name] = np.frombuffer(data, dtype, length, start)
+            start += dtype.itemsize * length
+        if start != len(data):
+            raise ValueError(f"{cls.__name__}: {len(data)} bytes do not hold {length} rows of {start} bytes in all")
+        return cls(**made)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRows(_Columns):
+    """Rows of the two views; within a (view, broker) in the order in which they were recorded.
+
+    ``view`` is an `IsolationLevel`, ``kind`` a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`.
+    ``timestamp`` is in milliseconds. The last five columns are told by position rows only.
+    """
+
+    view: Array = _column("i1")
+    broker: Array = _column("i4", UNKNOWN)
+    kind: Array = _column("i1")
+    offset: Array = _column("i8", UNKNOWN)
+    timestamp: Array = _column("i8")
+    producer_id: Array = _column("i8", -1)
+    producer_epoch: Array = _column("i4", -1)
+    outcome: Array = _column("i1")
+    key_hash_hi: Array = _column("i8")
+    key_hash_lo: Array = _column("i8")
+    content_hash: Array = _column("i8")
+    key_size: Array = _column("i4", -1)
+    value_size: Array = _column("i4", -1)
+    high_watermark: Array = _column("i8", UNKNOWN)
+    last_stable_offset: Array = _column("i8", UNKNOWN)
+    log_start_offset: Array = _column("i8", UNKNOWN)
+    event: Array = _column("i1")
+    topic_id: Array = _column("i8")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRows(_Columns):
+    """Rows of ``replica_progress``: what each replica said of its log at one tick.
+
+    ``observed_at`` is in milliseconds. Where ``reachable`` is false the numbers are `UNKNOWN`.
+    """
+
+    broker: Array = _column("i4", UNKNOWN)
+    observed_at: Array = _column("i8")
+    reachable: Array = _column("?")
+    high_watermark: Array = _column("i8", UNKNOWN)
+    last_stable_offset: Array = _column("i8", UNKNOWN)
+    log_start_offset: Array = _column("i8", UNKNOWN)
+    log_end_offset: Array = _column("i8", UNKNOWN)
+    leader: Array = _column("i4", UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransactions(_Columns):
+    """The open transactions that replicas listed: one row each, of the progress row (broker, observed_at)."""
+
+    broker: Array = _column("i4", UNKNOWN)
+    observed_at: Array = _column("i8")
+    producer_id: Array = _column("i8", -1)
+    start_offset: Array = _column("i8", UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSets(_Columns):
+    """The assigned replicas: one row for each broker in the ``replicas`` of the progress rows of one time."""
+
+    observed_at: Array = _column("i8")
+    broker: Array = _column("i4", UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """One topic partition's rows of one micro-batch.
+
+    Attributes:
+        rows: of the views ``read_uncommitted`` and ``read_committed``.
+        progress: of ``replica_progress``.
+        open_transactions: the lists in the progress rows, flattened.
+        replica_sets: the assigned replicas in the progress rows, flattened.
+    """
+
+    topic: str
+    partition: int
+    rows: ViewRows = field(default_factory=ViewRows)
+    progress: ProgressRows = field(default_factory=ProgressRows)
+    open_transactions: OpenTransactions = field(default_factory=OpenTransactions)
+    replica_sets: ReplicaSets = field(default_factory=ReplicaSets)
+
+    @classmethod
+    def of(cls, topic: str, partition: int, rows: Iterable[Mapping[str, Any]]) -> Observations:
+        """Make observations from mappings, one a row, for tests and simulations.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            rows: a mapping with ``observed_at`` is a row of progress (with lists ``replicas`` of broker ids and
+                ``open_transactions`` of (producer id, start offset)); any other is a row of a view, with the names of
+                `ViewRows`; ``event`` may be a `ReadEvent`.
+        """
+        views: list[dict[str, Any]] = []
+        progress: list[Mapping[str, Any]] = []
+        for row in rows:
+            if "observed_at" in row:
+                progress.append(row)
+            else:
+                event = row.get("event", 0)
+                views.append({**row, "event": EVENT_CODE[event] if isinstance(event, str) else event})
+        listed = [
+            {"broker": p["broker"], "observed_at": p["observed_at"], "producer_id": producer, "start_offset": start}
+            for p in progress
+            for producer, start in p.get("open_transactions") or ()
+        ]
+        replicas = [
+            {"observed_at": p["observed_at"], "broker": broker} for p in progress for broker in p.get("replicas") or ()
+        ]
+        return cls(
+            topic,
+            partition,
+            ViewRows.from_rows(views),
+            ProgressRows.from_rows(progress),
+            OpenTransactions.from_rows(listed),
+            ReplicaSets.from_rows(replicas),
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Observations]) -> Observations:
+        """Join observations of the same topic partition.
+
+        Raises:
+            ValueError: there is none, or they are of different partitions.
+        """
+        if not parts or any((p.topic, p.partition) != (parts[0].topic, parts[0].partition) for p in parts):
+            raise ValueError("Observations.concat: give at least one, all of the same topic partition")
+        return cls(
+            parts[0].topic,
+            parts[0].partition,
+            ViewRows.concat(p.rows for p in parts),
+            ProgressRows.concat(p.progress for p in parts),
+            OpenTransactions.concat(p.open_transactions for p in parts),
+            ReplicaSets.concat(p.replica_sets for p in parts),
+        )
+
+
+RECORD = int(RowKind.RECORD)
+COMMIT = int(RowKind.COMMIT)
+ABORT = int(RowKind.ABORT)
+POSITION = int(RowKind.POSITION)
+ABORTED = int(Outcome.ABORTED)
+COMMITTED = int(Outcome.COMMITTED)
+NOT_TRANSACTIONAL = int(Outcome.NONE)

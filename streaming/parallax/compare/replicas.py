@@ -1,0 +1,277 @@
+"""Who the replicas are, how far each was read, and what breaks in its log mean for what may still be compared."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare.observations import (
+    EVENT_CODE,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    UNKNOWN,
+    VIEWS,
+    Array,
+    Observations,
+    ReplicaSets,
+    ViewRows,
+)
+from parallax.compare.state import MAX_BROKERS, NEVER, PartitionState, new_broker
+from parallax.compare.suspect import Accusation
+from parallax.model import FindingKind, ReadEvent, Rule
+
+_TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
+_LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]
+_DELETED = EVENT_CODE[ReadEvent.TOPIC_DELETED]
+
+
+def register(state: PartitionState, observations: Observations) -> None:
+    """Give every broker that is named anywhere a slot, and take in the newest replica set.
+
+    A broker beyond `MAX_BROKERS` takes the slot of one that has left the replica set.
+    """
+    named = np.unique(
+        np.concatenate([observations.rows.broker, observations.progress.broker, observations.replica_sets.broker])
+    )
+    for broker in np.setdiff1d(named[named >= 0], state.brokers["broker"]):
+        if len(state.brokers) < MAX_BROKERS:
+            state.brokers = np.concatenate([state.brokers, new_broker(int(broker))])
+        elif (left := np.flatnonzero(~state.brokers["member"])).size:
+            _forget(state, int(left[0]))
+            state.brokers[left[0]] = new_broker(int(broker))[0]
+    _take_in_members(state, observations.replica_sets)
+
+
+def _forget(state: PartitionState, slot: int) -> None:
+    keep = np.uint32(0xFFFF_FFFF ^ (1 << slot))
+    for name, columns in (("content", ("shown",)), ("pending", ("visible", "aborted")), ("markers", ("shown",))):
+        table = getattr(state, name).copy()
+        for column in columns:
+            table[column] &= keep
+        setattr(state, name, table)
+    state.candidates = state.candidates[:0]
+    state.intervals = state.intervals[state.intervals["slot"] != slot]
+
+
+def _take_in_members(state: PartitionState, sets: ReplicaSets) -> None:
+    if not len(sets):
+        return
+    newest = int(sets.observed_at.max())
+    if newest <= state.partition["members_at"][0]:
+        return
+    state.brokers["member"] = np.isin(state.brokers["broker"], sets.broker[sets.observed_at == newest])
+    state.partition["members_at"] = newest
+    state.partition["members_known"] = True
+
+
+def slots(state: PartitionState, brokers: Array) -> Array:
+    """The slot of each broker id; -1 for one that has none."""
+    if not len(state.brokers):
+        return np.full(len(brokers), -1)
+    order = np.argsort(state.brokers["broker"])
+    known = state.brokers["broker"][order]
+    at = np.minimum(np.searchsorted(known, brokers), len(known) - 1)
+    return np.where(known[at] == brokers, order[at], -1)
+
+
+def members(state: PartitionState) -> int:
+    """Mask of the replica set; empty while it is not known."""
+    if not state.partition["members_known"][0]:
+        return 0
+    return sum(1 << int(slot) for slot in np.flatnonzero(state.brokers["member"]))
+
+
+def positions(state: PartitionState, view: int) -> Array:
+    """Next offset to read, by slot; padded to `MAX_BROKERS` with -1."""
+    padded = np.full(MAX_BROKERS, UNKNOWN, np.int64)
+    padded[: len(state.brokers)] = state.brokers["position"][:, view]
+    return padded
+
+
+def common_position(state: PartitionState, view: int) -> int:
+    """The offset below which every replica of the set has been read; -1 while the set or one of them is not known."""
+    if not members(state):
+        return UNKNOWN
+    return int(state.brokers["position"][state.brokers["member"], view].min())
+
+
+def furthest_position(state: PartitionState, view: int) -> int:
+    """The highest position among the replicas; -1 where none was read."""
+    return int(state.brokers["position"][:, view].max(initial=UNKNOWN))
+
+
+def asked_position(state: PartitionState, view: int) -> int:
+    """Like `common_position`, but without the replicas that cannot be reached or were never read."""
+    asked = state.brokers["reachable"] & (state.brokers["position"][:, view] >= 0)
+    if state.partition["members_known"][0]:
+        asked &= state.brokers["member"]
+    return int(state.brokers["position"][asked, view].min(initial=NEVER)) if asked.any() else UNKNOWN
+
+
+def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
+    """Take in what breaks the order of offsets: a recreated or deleted topic, a truncated log, a jump of the log start.
+
+    Nothing is compared across a break: rows that could belong to either side of it are left out, and the offsets that
+    they lie at become unknown.
+
+    Returns:
+        The rows that can still be compared, and an accusation for each log that lost what it had shown.
+    """
+    at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
+    if not len(at):
+        return rows, []
+    keep = _apply_topic_ids(state, rows, at)
+    accusations = []
+    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _DELETED))]:
+        view, slot = int(rows.view[i]), int(slots(state, rows.broker[i : i + 1])[0])
+        if slot < 0 or not keep[i]:
+            continue
+        mine = (rows.view == view) & (rows.broker == rows.broker[i])
+        if rows.event[i] == _DELETED:
+            _start_anew(state, int(state.partition["topic_id"][0]))
+            keep[:] = False
+        elif rows.event[i] == _TRUNCATED:
+            keep &= ~mine
+            if _truncate(state, view, slot, int(rows.offset[i]), int(rows.offset[mine].max())):
+                accusations.append(_truncated(int(rows.broker[i]), int(rows.offset[i])))
+        else:
+            _jump(state, view, slot, int(rows.offset[i]))
+    return (rows if keep.all() else rows.take(keep)), accusations
+
+
+def _apply_topic_ids(state: PartitionState, rows: ViewRows, at: Array) -> Array:
+    """Start anew when the topic id changes; returns the mask of the rows that belong to the topic as it is now."""
+    keep = np.ones(len(rows), np.bool_)
+    told = at[rows.topic_id[at] != 0]
+    if not len(told):
+        return keep
+    newest = int(rows.topic_id[told[np.argmax(rows.timestamp[told])]])
+    current = int(state.partition["topic_id"][0])
+    if current == 0:
+        state.partition["topic_id"] = current = newest
+    elif newest != current:
+        _start_anew(state, newest)
+        current = newest
+    for view in VIEWS:
+        for slot in range(len(state.brokers)):
+            mine = (rows.view == view) & (rows.broker == state.brokers["broker"][slot])
+            if mine.any():
+                keep &= ~mine | _admit(state, view, slot, rows, told[mine[told]], current)
+    return keep
+
+
+def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, told: Array, current: int) -> bool:
+    """Whether one reader's rows of this batch belong to the topic as it is now; follows the reader's topic id."""
+    before = int(state.brokers["topic_id"][slot, view])
+    if not len(told):
+        return before in (0, current)
+    last = told[np.argmax(rows.timestamp[told])]
+    state.brokers["topic_id"][slot, view] = rows.topic_id[last]
+    mixed = bool((rows.topic_id[told] != current).any())
+    if before in (0, current) and not mixed:
+        return True
+    if rows.topic_id[last] == current:
+        offset = int(rows.offset[last])
+        state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = offset
+        _raise_floor(state, view, offset)
+    return False
+
+
+def _start_anew(state: PartitionState, topic_id: int) -> None:
+    """Forget everything but who the replicas are: the offsets start again."""
+    fresh = PartitionState()
+    fresh.partition["topic_id"] = topic_id
+    for name in ("members_at", "members_known"):
+        fresh.partition[name] = state.partition[name]
+    brokers = state.brokers.copy()
+    for name in ("position", "shown", "stable_told", "stalled_since", "stalled_reference", "log_start_offset"):
+        brokers[name] = UNKNOWN
+    fresh.brokers = brokers
+    for name in PartitionState.__dataclass_fields__:
+        if name != "told":
+            setattr(state, name, getattr(fresh, name))
+
+
+def _truncate(state: PartitionState, view: int, slot: int, offset: int, read_to: int) -> bool:
+    """Take a replica back to an offset; what it or others show up to where it had been is unknown.
+
+    Returns:
+        Whether rows that it had shown are lost.
+    """
+    shown = int(state.brokers["shown"][slot, view])
+    lost = view == READ_UNCOMMITTED and offset < max(shown, read_to)
+    end = max(shown, read_to)
+    state.partition["skipped"][0, view] += max(0, end - max(offset, int(state.partition["floor"][0, view])))
+    state.brokers["position"][slot, view] = offset
+    state.brokers["shown"][slot, view] = offset
+    _raise_floor(state, view, end)
+    if view == READ_UNCOMMITTED:
+        state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
+    return lost
+
+
+def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
+    """Move a replica over a range that it never showed."""
+    before = int(state.brokers["position"][slot, view])
+    if offset <= before:
+        return
+    if before >= 0:
+        state.partition["skipped"][0, view] += offset - max(before, int(state.partition["floor"][0, view]))
+    _raise_floor(state, view, offset)
+    if view == READ_UNCOMMITTED:
+        mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)
+        state.intervals = state.intervals[~mine | (state.intervals["start"] >= offset)]
+
+
+def _truncated(broker: int, offset: int) -> Accusation:
+    return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, offset)
+
+
+def _raise_floor(state: PartitionState, view: int, offset: int) -> None:
+    state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
+
+
+def begin_readers(state: PartitionState, rows: ViewRows) -> None:
+    """Where readers start at the log end: compare from where the last of them started.
+
+    Each replica's log end is another, so what one shows below the start of another cannot be compared.
+    """
+    for view in VIEWS:
+        for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
+            mine = rows.offset[(rows.view == view) & (rows.broker == state.brokers["broker"][slot])]
+            if len(mine):
+                _raise_floor(state, view, int(mine.min()))
+
+
+def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
+    """Move the replicas' positions to what the position rows say, never back."""
+    told = rows.kind == POSITION
+    for view in VIEWS:
+        in_view = rows.view == view
+        for slot in np.unique(row_slots[in_view]):
+            mine = in_view & (row_slots == slot)
+            broker = state.brokers[slot : slot + 1]
+            last = int(rows.offset[mine].max())
+            broker["shown"][0, view] = max(int(broker["shown"][0, view]), last)
+            ends = np.flatnonzero(mine & told)
+            records = mine & ~told
+            if records.any():
+                broker["shown"][0, view] = max(int(broker["shown"][0, view]), int(rows.offset[records].max()) + 1)
+            if len(ends):
+                broker["position"][0, view] = max(int(broker["position"][0, view]), int(rows.offset[ends].max()))
+                _take_in_told(broker, rows, int(ends[np.argmax(rows.timestamp[ends])]))
+    committed = told & (rows.view == READ_COMMITTED)
+    passed = int(rows.timestamp[committed].max(initial=UNKNOWN))
+    state.partition["passed_at"] = max(int(state.partition["passed_at"][0]), passed)
+
+
+def _take_in_told(broker: Array, rows: ViewRows, i: int) -> None:
+    broker["log_start_offset"] = max(int(broker["log_start_offset"][0]), int(rows.log_start_offset[i]))
+    if rows.timestamp[i] > broker["reported_at"][0] and rows.last_stable_offset[i] >= 0:
+        broker["stable_told"], broker["reported_at"] = rows.last_stable_offset[i], rows.timestamp[i]
+        broker["high_watermark"] = rows.high_watermark[i]
+
+
+def retained_from(state: PartitionState) -> int:
+    """The largest log start offset of the replica set: nothing is judged below it."""
+    return int(state.brokers["log_start_offset"][state.brokers["member"]].max(initial=UNKNOWN))

@@ -1,0 +1,134 @@
+"""Array operations that several rules share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from parallax.compare.observations import Array
+
+_SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
+
+
+def bits(slots: Array) -> Array:
+    """The mask with the one bit of each slot set."""
+    return _SLOT_BITS[slots]
+
+
+def slots_of(mask: int) -> list[int]:
+    """The slots whose bits are set, ascending."""
+    return [slot for slot in range(32) if mask >> slot & 1]
+
+
+def bit_counts(masks: Array) -> Array:
+    """How many bits are set in each mask."""
+    return np.bitwise_count(masks).astype(np.int64)
+
+
+def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
+    """A structured array from columns; those not given are zero."""
+    made = np.zeros(length, dtype)
+    for name, value in columns.items():
+        made[name] = value
+    return made
+
+
+def group_starts(sorted_keys: Array) -> Array:
+    """Index of the first row of each run of equal keys."""
+    if not len(sorted_keys):
+        return np.empty(0, np.intp)
+    return np.concatenate([[0], np.flatnonzero(sorted_keys[1:] != sorted_keys[:-1]) + 1])
+
+
+def passed_without(positions: Array, members: int, offsets: Array, shown: Array) -> Array:
+    """Which member replicas have been read past an offset without showing what lies there.
+
+    Args:
+        positions: next offset to read, by slot.
+        members: mask of the replica set.
+        offsets: of each row, ``int64[n]``.
+        shown: who showed the row, ``uint32[n]``.
+
+    Returns:
+        A mask for each row, ``uint32[n]``.
+    """
+    passed = np.zeros(len(offsets), np.uint32)
+    for slot in slots_of(members):
+        passed |= np.where(positions[slot] > offsets, np.uint32(1 << slot), np.uint32(0))
+    return passed & ~shown.astype(np.uint32)
+
+
+@njit(cache=True)
+def _mix(hi: int, lo: int) -> int:  # pragma: no cover - compiled
+    return (hi * np.int64(-7046029254386353131)) ^ lo  # type: ignore[return-value]
+
+
+@njit(cache=True)
+def _build(hi: Array, lo: Array, slots: Array, mask: int) -> None:  # pragma: no cover - compiled
+    for i in range(len(hi)):
+        at = _mix(hi[i], lo[i]) & mask
+        while slots[at] >= 0 and (hi[slots[at]] != hi[i] or lo[slots[at]] != lo[i]):
+            at = (at + 1) & mask
+        if slots[at] < 0:
+            slots[at] = i
+
+
+@njit(cache=True)
+def _raise_to(
+    hi: Array, lo: Array, slots: Array, mask: int, latest: Array, other_hi: Array, other_lo: Array, offsets: Array
+) -> None:  # pragma: no cover - compiled
+    for i in range(len(other_hi)):
+        at = _mix(other_hi[i], other_lo[i]) & mask
+        while slots[at] >= 0:
+            row = slots[at]
+            if hi[row] == other_hi[i] and lo[row] == other_lo[i]:
+                if offsets[i] > latest[row]:
+                    latest[row] = offsets[i]
+                break
+            at = (at + 1) & mask
+
+
+@njit(cache=True)
+def _spread(hi: Array, lo: Array, slots: Array, mask: int, latest: Array) -> None:  # pragma: no cover - compiled
+    for i in range(len(hi)):
+        at = _mix(hi[i], lo[i]) & mask
+        while hi[slots[at]] != hi[i] or lo[slots[at]] != lo[i]:
+            at = (at + 1) & mask
+        latest[i] = latest[slots[at]]
+
+
+def latest_of_keys(hi: Array, lo: Array, others: list[tuple[Array, Array, Array]]) -> Array:
+    """The highest offset at which each key occurs among other rows.
+
+    Args:
+        hi: high halves of the keys asked for.
+        lo: low halves.
+        others: sets of (high halves, low halves, offsets) to look in.
+
+    Returns:
+        ``int64[n]``; -1 where the key does not occur.
+    """
+    latest = np.full(len(hi), -1, np.int64)
+    if not len(hi):
+        return latest
+    hi, lo = np.ascontiguousarray(hi), np.ascontiguousarray(lo)
+    size = 1 << (2 * len(hi) - 1).bit_length()
+    slots = np.full(max(size, 2), -1, np.int64)
+    mask = len(slots) - 1
+    _build(hi, lo, slots, mask)
+    for other_hi, other_lo, offsets in others:
+        if len(other_hi):
+            _raise_to(
+                hi,
+                lo,
+                slots,
+                mask,
+                latest,
+                np.ascontiguousarray(other_hi),
+                np.ascontiguousarray(other_lo),
+                np.ascontiguousarray(offsets),
+            )
+    _spread(hi, lo, slots, mask, latest)
+    return latest

@@ -1,0 +1,146 @@
+"""I3: up to a common stable offset, the latest committed value of each key is the same on every replica.
+
+A tombstone and nothing at all are equal. Replicas compact on their own, so the rule is about absences that nothing
+explains: a record that was shown by some and passed by others stays a *candidate* until a later record of its key is
+seen, or the replicas that lack it have been read up to where such a record could lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parallax.compare.observations import UNKNOWN, Array
+from parallax.compare.rules.arrays import bit_counts, latest_of_keys, slots_of
+from parallax.compare.state import CANDIDATE, DISPUTED, NULL_KEY, TOMBSTONE
+from parallax.model import FindingKind
+
+
+def absences(released: Array, members: int, *, compacted: bool, passed_at: int) -> Array:
+    """Records that every replica of the set has passed and not all have shown.
+
+    Args:
+        released: `PENDING` rows below the common stable offset.
+        members: mask of the replica set.
+        compacted: the topic is compacted: only records with a key have a latest value.
+        passed_at: when the last of the replicas passed them, in milliseconds.
+
+    Returns:
+        `CANDIDATE` rows.
+    """
+    set_mask = np.uint32(members)
+    holders = released["visible"] & set_mask
+    lacking = set_mask & ~released["visible"] & ~released["aborted"]
+    absent = (holders != 0) & (lacking != 0) & (released["aborted"] == 0) & (released["flags"] & DISPUTED == 0)
+    if compacted:
+        absent &= (released["flags"] & NULL_KEY) == 0
+    rows = released[absent]
+    made = np.zeros(len(rows), CANDIDATE)
+    for name in released.dtype.names or ():
+        made[name] = rows[name]
+    made["passed_at"] = passed_at
+    made["horizon"] = UNKNOWN
+    return made
+
+
+def unexplained(candidates: Array, shown: list[Array]) -> Array:
+    """Drop the candidates whose key some replica has shown a later committed record of.
+
+    Args:
+        candidates: `CANDIDATE`.
+        shown: `PENDING` tables to look in, beside the candidates themselves.
+    """
+    if not len(candidates):
+        return candidates
+    others = [
+        (rows["key_hash_hi"], rows["key_hash_lo"], rows["offset"])
+        for rows in (
+            candidates,
+            *(t[(t["visible"] != 0) & (t["aborted"] == 0) & (t["flags"] & NULL_KEY == 0)] for t in shown),
+        )
+    ]
+    latest = latest_of_keys(candidates["key_hash_hi"], candidates["key_hash_lo"], others)
+    has_key = (candidates["flags"] & NULL_KEY) == 0
+    return candidates[~(has_key & (latest > candidates["offset"]))]
+
+
+def set_horizons(candidates: Array, brokers: Array) -> Array:
+    """Say up to where the replicas that lack a record must be read before its absence counts.
+
+    A replica may have copied a log in which the record was superseded already, by a record anywhere below the last
+    stable offset of the replica it copied from. So the horizon is the highest last stable offset of all, as told after
+    the record was passed.
+
+    Args:
+        candidates: `CANDIDATE`.
+        brokers: `BROKER`.
+    """
+    waiting = candidates["horizon"] == UNKNOWN
+    asked = brokers["member"] & brokers["reachable"]
+    if not waiting.any() or not asked.any():
+        return candidates
+    told_since = int(brokers["reported_at"][asked].min())
+    ready = waiting & (candidates["passed_at"] < told_since)
+    if ready.any():
+        candidates = candidates.copy()
+        candidates["horizon"][ready] = int(brokers["stable_told"][brokers["member"]].max())
+    return candidates
+
+
+def lacking(candidates: Array, members: int) -> Array:
+    """Mask of the replicas that lack each candidate."""
+    return np.uint32(members) & ~candidates["visible"] & ~candidates["aborted"]
+
+
+def ripe(candidates: Array, positions: Array, members: int) -> Array:
+    """Mask of the candidates that all who lack them have been read past the horizon of."""
+    done = candidates["horizon"] != UNKNOWN
+    absent = lacking(candidates, members)
+    for slot in slots_of(members):
+        lacks = (absent >> np.uint32(slot)) & 1 == 1
+        done &= ~lacks | (positions[slot] >= candidates["horizon"])
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A latest value that one replica shows otherwise than the rest.
+
+    Attributes:
+        row: index into the candidates.
+        slot: the accused.
+    """
+
+    row: int
+    slot: int
+    kind: FindingKind
+
+
+def judge(candidates: Array, members: int, *, compacted: bool) -> list[Verdict]:
+    """Say who is accused of an absence that nothing explains.
+
+    - A tombstone that is missing: each replica that lacks it may still show what it deletes. The state does not hold
+      what all have shown alike, so the probe looks for the older value.
+    - A value that fewer lack than hold: each that lacks it, `RECORD_MISSING`.
+    - A value that more lack than hold: each that holds it, `VISIBILITY_MISMATCH`: the others deleted it,
+      or lost it.
+    - A value that as many lack as hold: each that lacks it, `VISIBILITY_MISMATCH`.
+    """
+    absent = lacking(candidates, members)
+    holding = candidates["visible"] & np.uint32(members)
+    fewer_lack = bit_counts(absent) < bit_counts(holding)
+    more_lack = bit_counts(absent) > bit_counts(holding)
+    tombstone = (candidates["flags"] & TOMBSTONE) != 0
+    verdicts = []
+    for row in range(len(candidates)):
+        accused = int(absent[row])
+        if tombstone[row] and compacted:
+            kind = FindingKind.DELETED_RECORD_RESURRECTED
+        elif fewer_lack[row] or not compacted:
+            kind = FindingKind.RECORD_MISSING
+        else:
+            kind = FindingKind.VISIBILITY_MISMATCH
+            accused = int(holding[row]) if more_lack[row] else accused
+        verdicts += [Verdict(row, slot, kind) for slot in slots_of(accused)]
+    return verdicts

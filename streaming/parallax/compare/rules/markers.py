@@ -1,0 +1,130 @@
+"""I2 for transactions: the end marker that one replica shows, all show that had that transaction open.
+
+A replica's transactions are read off its read_uncommitted rows as *intervals*: from the first data of a producer to its
+next end marker on that replica. A marker of the same producer strictly inside an interval, shown by another replica
+and passed by this one, was missed: on this replica the next marker ended the transaction in its place, or nothing did.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare.observations import Array
+from parallax.compare.rules.arrays import bits, group_starts, passed_without, slots_of, table
+from parallax.compare.state import INTERVAL, MARKER, NEVER
+
+DATA = 0
+"""Stands for a data row where a marker's type (1 commit, 2 abort: `RowKind`) would stand."""
+
+
+def take_in_markers(markers: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
+    """Add the end markers that replicas showed; `MARKER`, in offset order, one row an offset."""
+    if not len(offsets):
+        return markers
+    shown = table(MARKER, len(offsets), offset=offsets, producer_id=producers, type=types, shown=bits(slots))
+    both = np.concatenate([markers, shown])
+    both = both[np.argsort(both["offset"], kind="stable")]
+    starts = group_starts(both["offset"])
+    merged = both[starts]
+    merged["shown"] = np.bitwise_or.reduceat(both["shown"], starts)
+    return merged
+
+
+def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
+    """Continue the intervals with the transactional rows that replicas showed.
+
+    Args:
+        intervals: `INTERVAL`.
+        offsets: of transactional data and of end markers.
+        producers: their producer ids.
+        types: `DATA`, or the marker's type.
+        slots: who showed them.
+
+    Returns:
+        `INTERVAL`: those that were open may have ended, new ones are added.
+    """
+    if not len(offsets):
+        return intervals
+    is_open = intervals["end"] == NEVER
+    carried = intervals[is_open]
+    slot = np.concatenate([carried["slot"], slots.astype(np.uint8)])
+    producer = np.concatenate([carried["producer_id"], producers])
+    offset = np.concatenate([carried["start"], offsets])
+    kind = np.concatenate([np.zeros(len(carried), np.uint8), types.astype(np.uint8)])
+    origin = np.concatenate([np.arange(len(carried)), np.full(len(offsets), -1)])
+    order = np.lexsort((offset, producer, slot))
+    slot, producer, offset, kind, origin = slot[order], producer[order], offset[order], kind[order], origin[order]
+
+    same = (slot[1:] == slot[:-1]) & (producer[1:] == producer[:-1])
+    continues = np.concatenate([[False], same & (kind[:-1] == DATA)])
+    begins = np.flatnonzero((kind == DATA) & ~continues)
+    ends = np.flatnonzero(kind != DATA)
+    at = np.searchsorted(ends, begins)
+    has_end = at < len(ends)
+    end = ends[np.minimum(at, max(len(ends) - 1, 0))] if len(ends) else np.zeros(len(begins), np.intp)
+    if len(ends):
+        has_end &= (slot[end] == slot[begins]) & (producer[end] == producer[begins])
+    made = table(
+        INTERVAL,
+        len(begins),
+        slot=slot[begins],
+        producer_id=producer[begins],
+        start=offset[begins],
+        end=np.where(has_end, offset[end], NEVER),
+        end_type=np.where(has_end, kind[end], 0),
+        missed=NEVER,
+    )
+    came = origin[begins]
+    old = came >= 0
+    for name in ("missed", "missed_type", "missed_shown", "told"):
+        made[name][old] = carried[name][came[old]]
+    return np.concatenate([intervals[~is_open], made])
+
+
+def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
+    """Note in each interval the lowest end marker inside it that its replica passed without showing.
+
+    The lowest is the true end: a marker can be lost, never invented.
+
+    Args:
+        intervals: `INTERVAL`.
+        markers: `MARKER`.
+        positions: next offset to read in read_uncommitted, by slot.
+        members: mask of the replica set.
+    """
+    if not len(intervals) or not len(markers):
+        return intervals
+    lacking = passed_without(positions, members, markers["offset"], markers["shown"])
+    if not lacking.any():
+        return intervals
+    found = intervals.copy()
+    for slot in slots_of(int(np.bitwise_or.reduce(lacking))):
+        mine = np.flatnonzero(found["slot"] == slot)
+        unshown = markers[(lacking >> np.uint32(slot) & np.uint32(1)) == 1]
+        unshown = unshown[np.isin(unshown["producer_id"], found["producer_id"][mine])]
+        if len(unshown):
+            _note_missed(found, mine, unshown)
+    return found
+
+
+def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
+    """Join markers with the intervals of one replica: each marker belongs to the last one that starts before it."""
+    producer = np.concatenate([intervals["producer_id"][mine], unshown["producer_id"]])
+    offset = np.concatenate([intervals["start"][mine], unshown["offset"]])
+    interval = np.concatenate([mine, np.full(len(unshown), -1)])
+    marker = np.concatenate([np.full(len(mine), -1), np.arange(len(unshown))])
+    order = np.lexsort((offset, producer))
+    producer, interval, marker = producer[order], interval[order], marker[order]
+    last = np.maximum.accumulate(np.where(interval >= 0, np.arange(len(order)), -1))
+    rows = np.flatnonzero((marker >= 0) & (last >= 0))
+    rows = rows[producer[last[rows]] == producer[rows]]
+    hit, missed = interval[last[rows]], unshown[marker[rows]]
+    inside = missed["offset"] < intervals["end"][hit]
+    # Rows are in offset order within a producer, so the first of each interval is the lowest.
+    hit, first = np.unique(hit[inside], return_index=True)
+    missed = missed[inside][first]
+    lowest = missed["offset"] <= intervals["missed"][hit]
+    hit, missed = hit[lowest], missed[lowest]
+    intervals["missed"][hit] = missed["offset"]
+    intervals["missed_type"][hit] = missed["type"]
+    intervals["missed_shown"][hit] = missed["shown"]

@@ -1,0 +1,136 @@
+"""I4: a replica that has replicated past the end of a transaction does not keep its last stable offset before it.
+
+The clock of a replica that stands still starts when its high watermark has reached the *reference*: the last stable
+offset that another replica had when it was first seen ahead. So a replica that does not replicate is no suspect, nor is
+a high watermark that trails by a fetch round or steps back after a restart: any movement of the last stable offset
+stops the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parallax.compare.observations import UNKNOWN, Array, OpenTransactions, ProgressRows
+from parallax.compare.state import NEVER
+from parallax.compare.suspect import Accusation
+from parallax.model import FindingKind, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A replica whose last stable offset has stood still for longer than the grace period.
+
+    Attributes:
+        slot: the accused.
+        last_stable_offset: where it stands.
+        ahead: the highest last stable offset of the others.
+        seconds: for how long.
+        producer_id: of the open transaction that holds it, -1 where the replica did not tell.
+        start: first offset of that transaction, -1 where the replica did not tell.
+    """
+
+    slot: int
+    last_stable_offset: int
+    ahead: int
+    seconds: float
+    producer_id: int
+    start: int
+
+
+def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots: Array, grace_ms: int) -> list[Frozen]:
+    """Follow the replicas through the ticks, in the order in which they were observed.
+
+    Args:
+        brokers: `BROKER`; written to.
+        rows: of progress.
+        listed: the open transactions in them.
+        slots: index into ``brokers`` of each row.
+        grace_ms: how long a last stable offset may trail.
+
+    Returns:
+        Those that are frozen, at most one for each replica: the last.
+    """
+    found: dict[int, Frozen] = {}
+    for i in np.lexsort((rows.broker, rows.observed_at)):
+        slot, now = int(slots[i]), int(rows.observed_at[i])
+        broker = brokers[slot : slot + 1]
+        if now <= broker["observed_at"][0]:
+            continue
+        broker["observed_at"] = now
+        broker["reachable"] = rows.reachable[i]
+        found.pop(slot, None)
+        if not rows.reachable[i] or rows.last_stable_offset[i] < 0:
+            broker["stalled_reference"] = broker["stalled_since"] = UNKNOWN
+            continue
+        ahead = _follow(brokers, slot, rows, int(i))
+        since = int(broker["stalled_since"][0])
+        if since != UNKNOWN and now - since >= grace_ms:
+            producer, start = _holder(listed, int(rows.broker[i]), now, int(rows.last_stable_offset[i]))
+            found[slot] = Frozen(slot, int(rows.last_stable_offset[i]), ahead, (now - since) / 1000.0, producer, start)
+    return list(found.values())
+
+
+def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int) -> int:
+    """Take one row in; returns the highest last stable offset of the other reachable replicas."""
+    broker = brokers[slot : slot + 1]
+    moved = rows.last_stable_offset[i] != broker["last_stable_offset"][0]
+    for name in ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"):
+        broker[name] = getattr(rows, name)[i]
+    if rows.observed_at[i] >= broker["reported_at"][0]:
+        broker["stable_told"], broker["reported_at"] = rows.last_stable_offset[i], rows.observed_at[i]
+    others = brokers["member"] & brokers["reachable"]
+    others[slot] = False
+    ahead = int(brokers["last_stable_offset"][others].max(initial=UNKNOWN))
+    if moved or ahead <= rows.last_stable_offset[i]:
+        broker["stalled_reference"] = broker["stalled_since"] = UNKNOWN
+    if ahead > rows.last_stable_offset[i]:
+        if broker["stalled_reference"][0] == UNKNOWN:
+            broker["stalled_reference"] = ahead
+        if broker["stalled_since"][0] == UNKNOWN and rows.high_watermark[i] >= broker["stalled_reference"][0]:
+            broker["stalled_since"] = rows.observed_at[i]
+    return ahead
+
+
+def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: int) -> tuple[int, int]:
+    """The open transaction that a replica's last stable offset stands at, by what the replica itself lists."""
+    mine = (listed.broker == broker) & (listed.observed_at == observed_at) & (listed.start_offset >= 0)
+    at = np.flatnonzero(mine & (listed.start_offset <= stands_at))
+    if not len(at):
+        return -1, -1
+    first = at[np.argmin(listed.start_offset[at])]
+    return int(listed.producer_id[first]), int(listed.start_offset[first])
+
+
+def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> Accusation | None:
+    """Name the transaction that freezes a replica; None while it cannot be named but might be soon.
+
+    The transaction's start is the one that its read_uncommitted rows show, where they show it: the name of the
+    divergence must be the same as that of the marker which was missed.
+    """
+    mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER)]
+    if frozen.producer_id >= 0:
+        mine = mine[mine["producer_id"] == frozen.producer_id]
+    producer, start, missed = frozen.producer_id, frozen.start, UNKNOWN
+    if len(mine):
+        interval = mine[np.argmin(mine["start"])]
+        producer, start = int(interval["producer_id"]), int(interval["start"])
+        missed = int(interval["missed"]) if interval["missed"] != NEVER else UNKNOWN
+    if producer < 0 and frozen.seconds * 1000 < 3 * grace_ms:
+        return None
+    return Accusation(
+        Rule.PROGRESS,
+        FindingKind.READ_COMMITTED_FROZEN,
+        int(brokers["broker"][frozen.slot]),
+        offset=start if start >= 0 else frozen.last_stable_offset,
+        producer_id=producer,
+        transaction_start_offset=start if start >= 0 else frozen.last_stable_offset,
+        marker_offset=missed,
+        observations={
+            "last_stable_offsets": {str(b["broker"]): int(b["last_stable_offset"]) for b in brokers if b["member"]},
+            "stands_at": frozen.last_stable_offset,
+            "others_at": frozen.ahead,
+            "seconds": round(frozen.seconds, 3),
+        },
+    )

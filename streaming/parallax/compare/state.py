@@ -1,0 +1,204 @@
+"""The unmatched rest of one topic partition between two micro-batches: packed arrays, one blob.
+
+Whatever every replica has shown, or has passed with a good reason not to show, is not in here.
+"""
+
+# ruff: noqa: RUF009 - the calls make dataclass fields
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from parallax.compare.observations import UNKNOWN, Array
+
+MAX_BROKERS = 32
+"""Replicas of one partition that the bit masks (``<u4``) have room for."""
+
+NEVER = np.iinfo(np.int64).max
+"""An offset above all others: the end of a transaction that is still open, a marker that is not missed."""
+
+PARTITION = np.dtype(
+    [
+        ("topic_id", "<i8"),
+        ("members_known", "?"),
+        ("members_at", "<i8"),
+        ("passed_at", "<i8"),
+        ("floor", "<i8", (2,)),
+        ("skipped", "<i8", (2,)),
+    ]
+)
+"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets left behind
+without verdict. ``passed_at``: when the last position of read_committed was read, in milliseconds.
+"""
+
+BROKER = np.dtype(
+    [
+        ("broker", "<i4"),
+        ("member", "?"),
+        ("reachable", "?"),
+        ("position", "<i8", (2,)),
+        ("shown", "<i8", (2,)),
+        ("topic_id", "<i8", (2,)),
+        ("high_watermark", "<i8"),
+        ("last_stable_offset", "<i8"),
+        ("log_start_offset", "<i8"),
+        ("log_end_offset", "<i8"),
+        ("stable_told", "<i8"),
+        ("reported_at", "<i8"),
+        ("observed_at", "<i8"),
+        ("stalled_reference", "<i8"),
+        ("stalled_since", "<i8"),
+        ("mismatch_start", "<i8"),
+        ("mismatch_last", "<i8"),
+    ]
+)
+"""One row a replica; its index is the replica's bit in the masks.
+
+``position`` by view: next offset to read, told by position rows; ``shown``: one past the last row taken in.
+``stable_told``: its last stable offset as told last, by progress or by a position row, at ``reported_at``; beside it,
+``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
+``mismatch_*``: the run of differing records that is under way (rules/content.py).
+"""
+
+CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
+"""read_uncommitted: who showed which record at an offset that not every replica has passed."""
+
+PENDING = np.dtype(
+    [
+        ("offset", "<i8"),
+        ("producer_id", "<i8"),
+        ("key_hash_hi", "<i8"),
+        ("key_hash_lo", "<i8"),
+        ("visible", "<u4"),
+        ("aborted", "<u4"),
+        ("flags", "u1"),
+    ]
+)
+"""read_committed: who showed a record as visible, and who as aborted, at an offset not every replica has passed."""
+
+TOMBSTONE, NULL_KEY, FIRST_ABORTED, DISPUTED, TOLD = 1, 2, 4, 8, 16
+"""Bits of ``flags``: the value is null; the key is; it was shown as aborted first; replicas differ; that was told."""
+
+CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
+"""read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""
+
+INTERVAL = np.dtype(
+    [
+        ("slot", "u1"),
+        ("producer_id", "<i8"),
+        ("start", "<i8"),
+        ("end", "<i8"),
+        ("end_type", "u1"),
+        ("missed", "<i8"),
+        ("missed_type", "u1"),
+        ("missed_shown", "<u4"),
+        ("told", "u1"),
+    ]
+)
+"""A transaction as one replica shows it: first data, end marker (`NEVER` while open), and the marker it missed."""
+
+MARKER = np.dtype([("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4")])
+"""An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT."""
+
+DISPUTE = np.dtype([("producer_id", "<i8"), ("horizon", "<i8")])
+"""A producer with disputed records: judged once the markers up to ``horizon`` have been read."""
+
+DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
+"""A range that the cap kept out of the state; ``end`` is `NEVER` while it is still growing."""
+
+TOLD_IDS = np.dtype("<u8")
+"""The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_TOLD`."""
+
+MAX_TOLD = 4096
+
+_MAGIC = b"PXC"
+_VERSION = 1
+
+
+def empty(dtype: np.dtype[Any]) -> Array:
+    """A table without rows."""
+    return np.empty(0, dtype)
+
+
+def _fresh_partition() -> Array:
+    row = np.zeros(1, PARTITION)
+    row["members_at"] = row["passed_at"] = UNKNOWN
+    return row
+
+
+def _table(dtype: np.dtype[Any]) -> Any:
+    return field(default_factory=lambda: empty(dtype), metadata={"dtype": dtype})
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """The state of one topic partition. A step replaces its arrays; it never writes into those of its input."""
+
+    partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
+    brokers: Array = _table(BROKER)
+    content: Array = _table(CONTENT)
+    pending: Array = _table(PENDING)
+    candidates: Array = _table(CANDIDATE)
+    intervals: Array = _table(INTERVAL)
+    markers: Array = _table(MARKER)
+    disputes: Array = _table(DISPUTE)
+    deferred: Array = _table(DEFERRED)
+    told: Array = _table(TOLD_IDS)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables, without the header."""
+        return sum(getattr(self, f.name).nbytes for f in fields(self))
+
+    def copy(self) -> PartitionState:
+        """A state whose two small tables may be written to; the large ones are replaced, never written to."""
+        return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
+
+    def to_bytes(self) -> bytes:
+        """Pack the state: a version, the number of rows of each table, then the tables as they lie in memory."""
+        tables = [getattr(self, f.name) for f in fields(self)]
+        header = _MAGIC + struct.pack(f"<B{len(tables)}Q", _VERSION, *(len(t) for t in tables))
+        return b"".join([header, *(t.tobytes() for t in tables)])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PartitionState:
+        """Unpack what ``to_bytes`` wrote; empty bytes are a fresh state.
+
+        Raises:
+            ValueError: the bytes are no state, or of another version.
+        """
+        if not data:
+            return cls()
+        tables = fields(cls)
+        layout = struct.Struct(f"<B{len(tables)}Q")
+        start = len(_MAGIC) + layout.size
+        if data[: len(_MAGIC)] != _MAGIC or len(data) < start:
+            raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
+        version, *counts = layout.unpack_from(data, len(_MAGIC))
+        if version != _VERSION:
+            raise ValueError(
+                f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
+                "delete the comparison's checkpoint, the tables are compared again"
+            )
+        made = {}
+        for f, count in zip(tables, counts, strict=True):
+            dtype = f.metadata["dtype"]
+            made[f.name] = np.frombuffer(data, dtype, count, start)
+            start += count * dtype.itemsize
+        if start != len(data):
+            raise ValueError(f"comparison state: {len(data)} bytes where {start} were announced")
+        return cls(**made)
+
+
+def new_broker(broker: int) -> Array:
+    """The row of a replica that nothing is known of yet."""
+    row = np.zeros(1, BROKER)
+    for name in BROKER.names or ():
+        if name not in ("broker", "member", "reachable", "topic_id"):
+            row[name] = UNKNOWN
+    row["broker"] = broker
+    row["reachable"] = True
+    return row

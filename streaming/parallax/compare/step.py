@@ -1,0 +1,245 @@
+"""One step of the comparison: a partition's state and what a micro-batch showed, in; state, suspects and coverage, out.
+
+A pure function: no clock, no Spark, no input or output. docs/theory.md says why its verdicts are right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parallax.compare import cap, replicas
+from parallax.compare.judge import judge
+from parallax.compare.observations import (
+    ABORTED,
+    NOT_TRANSACTIONAL,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    RECORD,
+    UNKNOWN,
+    VIEWS,
+    Array,
+    Observations,
+    ViewRows,
+)
+from parallax.compare.rules import content, latest, markers, outcome, progress
+from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, PartitionState, empty
+from parallax.compare.suspect import (
+    Accusation,
+    BrokerCoverage,
+    Coverage,
+    DeferredRange,
+    Suspect,
+    suspect_id,
+)
+from parallax.config import CompareSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step makes.
+
+    Attributes:
+        state: for the next step.
+        suspects: those not raised before.
+        coverage: how far the partition has been compared.
+    """
+
+    state: PartitionState
+    suspects: list[Suspect]
+    coverage: Coverage
+
+
+def step(
+    state: PartitionState,
+    observations: Observations,
+    settings: CompareSettings,
+    now_ms: int,
+    *,
+    compacted: bool = True,
+    from_log_start: bool = True,
+) -> StepResult:
+    """Compare what a micro-batch showed of one topic partition with what is unmatched.
+
+    Deterministic; rows that were taken in before change nothing; how rows are cut into batches, and in which order
+    those of different brokers and views arrive, changes when a suspect is raised, not which causes are found
+    (docs/theory.md, "Order").
+
+    Args:
+        state: of the step before; not written to.
+        observations: rows of the views, and of progress.
+        settings: grace period and cap.
+        now_ms: milliseconds since 1970 UTC; only a date for what is raised, no verdict depends on it.
+        compacted: the topic's cleanup policy holds ``compact``: a record may be absent because a later one has its key.
+        from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
+    """
+    work = state.copy()
+    replicas.register(work, observations)
+    rows, accusations = replicas.apply_breaks(work, observations.rows)
+    if not from_log_start:
+        replicas.begin_readers(work, rows)
+    row_slots = replicas.slots(work, rows.broker)
+    fresh = _fresh(work, rows, row_slots)
+    _take_in_uncommitted(work, *fresh[READ_UNCOMMITTED])
+    left_out = _take_in_committed(work, *fresh[READ_COMMITTED], compacted=compacted)
+    replicas.take_in_positions(work, rows, row_slots)
+    cap.close_ranges(work)
+    accusations += judge(work, left_out, compacted=compacted)
+    accusations += _follow_progress(work, observations, settings.grace_ms)
+    cap.enforce(work, settings.state_cap_bytes)
+    suspects = _new_suspects(work, observations, accusations, now_ms)
+    return StepResult(work, suspects, _coverage(work, observations, now_ms))
+
+
+def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int, tuple[ViewRows, Array]]:
+    """The rows of each view that no step has taken in before, by replica and in offset order, with their slots."""
+    shown = state.brokers["shown"]
+    usable = (rows.kind != POSITION) & (row_slots >= 0)
+    made = {}
+    for view in VIEWS:
+        mine = np.flatnonzero(usable & (rows.view == view))
+        mine = mine[rows.offset[mine] >= shown[row_slots[mine], view]] if len(mine) else mine
+        offset, slot = rows.offset[mine], row_slots[mine]
+        ordered = (slot[1:] > slot[:-1]) | ((slot[1:] == slot[:-1]) & (offset[1:] >= offset[:-1]))
+        if not ordered.all():
+            mine = mine[np.lexsort((offset, slot))]
+        made[view] = rows.take(mine), row_slots[mine]
+    return made
+
+
+def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) -> None:
+    if not len(rows):
+        return
+    is_record = rows.kind == RECORD
+    kept = cap.stored(state, READ_UNCOMMITTED, rows.offset)
+    records = np.flatnonzero(is_record & kept)
+    state.content = content.take_in(
+        state.content, rows.offset[records], content.fingerprints(rows.take(records)), slots[records]
+    )
+    ends = np.flatnonzero(~is_record & kept)
+    state.markers = markers.take_in_markers(
+        state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends]
+    )
+    # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
+    data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0)
+    follows = np.zeros(len(rows), np.bool_)
+    follows[1:] = data[:-1] & (slots[1:] == slots[:-1]) & (rows.producer_id[1:] == rows.producer_id[:-1])
+    turns = np.flatnonzero((data & ~follows) | ~is_record)
+    types = np.where(is_record[turns], markers.DATA, rows.kind[turns])
+    state.intervals = markers.take_in_intervals(
+        state.intervals, rows.offset[turns], rows.producer_id[turns], types, slots[turns]
+    )
+
+
+def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array, *, compacted: bool) -> Array:
+    """Returns the records that were shown and not stored; they still explain absences."""
+    transactional = rows.outcome != NOT_TRANSACTIONAL
+    null_key = rows.key_size < 0
+    wanted = rows.kind == RECORD
+    if compacted:
+        wanted &= transactional | ~null_key
+    at = np.flatnonzero(wanted)
+    if not len(at):
+        return empty(PENDING)
+    shown = outcome.shown_records(
+        rows.offset[at],
+        np.where(transactional[at], rows.producer_id[at], -1),
+        (rows.key_hash_hi[at], rows.key_hash_lo[at]),
+        null_key[at],
+        rows.value_size[at] < 0,
+        rows.outcome[at] == ABORTED,
+        slots[at],
+    )
+    kept = cap.stored(state, READ_COMMITTED, rows.offset[at])
+    state.pending = outcome.take_in(state.pending, shown if kept.all() else shown[kept])
+    left_out = shown[~kept]
+    if compacted and len(left_out) and cap.is_deferring(state, READ_COMMITTED):
+        state.pending = _without_superseded_by(state.pending, left_out)
+    return left_out
+
+
+def _without_superseded_by(pending: Array, shown: Array) -> Array:
+    """Drop plain records whose key has a later record among those that the cap keeps out: their key is not judged."""
+    plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0)
+    kept = latest.unexplained(pending[plain], [shown])
+    both = np.concatenate([pending[~plain], kept])
+    return both[np.argsort(both["offset"], kind="stable")]
+
+
+def _follow_progress(state: PartitionState, observations: Observations, grace_ms: int) -> list[Accusation]:
+    rows = observations.progress
+    if not len(rows):
+        return []
+    slots = replicas.slots(state, rows.broker)
+    known = np.flatnonzero(slots >= 0)
+    frozen = progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
+    return [a for one in frozen if (a := progress.accuse(one, state.brokers, state.intervals, grace_ms)) is not None]
+
+
+def _new_suspects(
+    state: PartitionState, observations: Observations, accusations: list[Accusation], now_ms: int
+) -> list[Suspect]:
+    """Name the accusations and leave out those that were raised before."""
+    if not accusations:
+        return []
+    topic, partition = observations.topic, observations.partition
+    positions = {
+        str(b["broker"]): {
+            "read_uncommitted": int(b["position"][READ_UNCOMMITTED]),
+            "read_committed": int(b["position"][READ_COMMITTED]),
+            "high_watermark": int(b["high_watermark"]),
+            "last_stable_offset": int(b["stable_told"]),
+            "log_start_offset": int(b["log_start_offset"]),
+        }
+        for b in state.brokers[state.brokers["member"]]
+    }
+    told = {int(t) for t in state.told}
+    suspects, new = [], []
+    for accusation in accusations:
+        name = int(suspect_id(topic, partition, accusation)[:16], 16)
+        if name not in told:
+            told.add(name)
+            new.append(name)
+            suspects.append(Suspect(topic, partition, accusation, positions, now_ms))
+    state.told = np.concatenate([state.told, np.array(new, state.told.dtype)])[-MAX_TOLD:]
+    return suspects
+
+
+def _coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
+    common = [replicas.common_position(state, view) for view in VIEWS]
+    unknown = []
+    for view in VIEWS:
+        skipped = int(state.partition["skipped"][0, view])
+        begun = max(common[view], int(state.partition["floor"][0, view]), replicas.retained_from(state), 0)
+        unknown.append(skipped + max(0, replicas.furthest_position(state, view) - begun))
+    return Coverage(
+        observations.topic,
+        observations.partition,
+        (common[READ_UNCOMMITTED], common[READ_COMMITTED]),
+        (unknown[READ_UNCOMMITTED], unknown[READ_COMMITTED]),
+        tuple(
+            DeferredRange(int(d["view"]), int(d["start"]), UNKNOWN if d["end"] == NEVER else int(d["end"]))
+            for d in state.deferred
+        ),
+        len(state.candidates),
+        state.nbytes,
+        tuple(_broker_coverage(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
+        now_ms,
+    )
+
+
+def _broker_coverage(broker: Array) -> BrokerCoverage:
+    since, seen = int(broker["stalled_since"]), int(broker["observed_at"])
+    return BrokerCoverage(
+        broker=int(broker["broker"]),
+        reachable=bool(broker["reachable"]),
+        read_uncommitted=int(broker["position"][READ_UNCOMMITTED]),
+        read_committed=int(broker["position"][READ_COMMITTED]),
+        high_watermark=int(broker["high_watermark"]),
+        last_stable_offset=int(broker["stable_told"]),
+        log_start_offset=int(broker["log_start_offset"]),
+        log_end_offset=int(broker["log_end_offset"]),
+        frozen_for_s=(seen - since) / 1000.0 if since != UNKNOWN else 0.0,
+    )

@@ -1,0 +1,183 @@
+"""What the comparison says: suspects for the probe to confirm, and how far it could compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parallax.model import FindingKind, Rule
+
+_TRANSACTION_KINDS = frozenset(
+    {
+        FindingKind.MARKER_MISSING,
+        FindingKind.READ_COMMITTED_FROZEN,
+        FindingKind.ABORTED_RECORD_COMMITTED,
+        FindingKind.COMMITTED_RECORD_ABORTED,
+    }
+)
+_KEY_KINDS = frozenset(
+    {FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """What a rule found, before it has a name that lasts.
+
+    Attributes:
+        broker: the accused replica.
+        offset: the record concerned; for a transaction, its first offset on the accused.
+        observations: JSON-able; what each broker was recorded to show.
+    """
+
+    rule: Rule
+    kind: FindingKind
+    broker: int
+    offset: int
+    producer_id: int = -1
+    transaction_start_offset: int = -1
+    marker_offset: int = -1
+    key_hash_hi: int = 0
+    key_hash_lo: int = 0
+    observations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def cause(self) -> str:
+        """What makes it the same divergence tomorrow (docs/design.md, Suspects)."""
+        if self.kind in _TRANSACTION_KINDS:
+            return f"txn:{self.producer_id}:{self.transaction_start_offset}"
+        if self.kind in _KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
+            return f"key:{self.key_hash_hi & _U64:016x}{self.key_hash_lo & _U64:016x}:{self.offset}"
+        return f"offset:{self.offset}"
+
+
+_U64 = 0xFFFF_FFFF_FFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A difference that no rule explains; a row of the table ``suspects``.
+
+    Attributes:
+        accusation: what the rule found.
+        positions: JSON-able; how far each broker had been read when the suspect was raised.
+        raised_at: milliseconds since 1970 UTC.
+    """
+
+    topic: str
+    partition: int
+    accusation: Accusation
+    positions: Mapping[str, Mapping[str, int]]
+    raised_at: int
+
+    @property
+    def kind(self) -> FindingKind:
+        """What it says of the accused."""
+        return self.accusation.kind
+
+    @property
+    def broker(self) -> int:
+        """The accused replica."""
+        return self.accusation.broker
+
+    @property
+    def cause(self) -> str:
+        """What makes it the same divergence tomorrow."""
+        return self.accusation.cause
+
+    @property
+    def suspect_id(self) -> str:
+        """32 hexadecimal digits: the hash of topic, partition, broker, cause and kind."""
+        return suspect_id(self.topic, self.partition, self.accusation)
+
+    def as_row(self) -> dict[str, Any]:
+        """The columns of the table ``suspects``, but for ``batch_id``; ``raised_at`` in milliseconds."""
+        a = self.accusation
+        return {
+            "suspect_id": self.suspect_id,
+            "rule": str(a.rule),
+            "kind": str(a.kind),
+            "topic": self.topic,
+            "partition": self.partition,
+            "broker": a.broker,
+            "offset": a.offset,
+            "producer_id": a.producer_id,
+            "transaction_start_offset": a.transaction_start_offset,
+            "marker_offset": a.marker_offset,
+            "key_hash_hi": a.key_hash_hi,
+            "key_hash_lo": a.key_hash_lo,
+            "positions": json.dumps(self.positions, separators=(",", ":")),
+            "observations": json.dumps(a.observations, separators=(",", ":")),
+            "raised_at": self.raised_at,
+        }
+
+
+def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
+    """The id that the same accusation of the same replica has in every run."""
+    identity = "\0".join((topic, str(partition), str(accusation.broker), accusation.cause, str(accusation.kind)))
+    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredRange:
+    """Offsets that were not compared because the unmatched state had reached its cap.
+
+    Attributes:
+        view: an `IsolationLevel`.
+        start: first offset.
+        end: one past the last; -1 while the slowest replica has not reached ``start`` yet.
+    """
+
+    view: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCoverage:
+    """How far one replica has been read; -1 stands for what is not known.
+
+    Attributes:
+        read_uncommitted: next offset to read in that view.
+        read_committed: next offset to read in that view.
+        frozen_for_s: seconds that its last stable offset has stood behind that of the others, although it has
+            replicated past the place where it should have moved; 0 where it does not.
+    """
+
+    broker: int
+    reachable: bool
+    read_uncommitted: int
+    read_committed: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+    frozen_for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How far one topic partition has been compared.
+
+    Attributes:
+        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the set has been read and
+            judged; -1 where the set is not known or one of its replicas has never been read.
+        unknown_offsets: by view, how many offsets below the furthest position have no verdict: not all replicas have
+            been read there yet, or the range was deferred or skipped.
+        deferred: ranges left to a later comparison of the tables.
+        candidates: absences that wait for an explanation.
+        state_bytes: size of the state when packed.
+    """
+
+    topic: str
+    partition: int
+    compared_up_to: tuple[int, int]
+    unknown_offsets: tuple[int, int]
+    deferred: tuple[DeferredRange, ...]
+    candidates: int
+    state_bytes: int
+    brokers: tuple[BrokerCoverage, ...]
+    compared_at: int
