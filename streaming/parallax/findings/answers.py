@@ -1,0 +1,179 @@
+"""What each replica answered to a probe: plain values, turned into JSON they are a finding's evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+COMMITTED = "committed"
+ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShown:
+    """One record as one replica shows it.
+
+    Attributes:
+        outcome: ``none`` (not transactional), ``committed``, ``aborted`` (a read_committed consumer is denied it).
+        key_hash: 32 hexadecimal digits; empty where the key is null.
+        content_hash: 16 hexadecimal digits over value and headers.
+        value_size: bytes; -1 is a tombstone.
+        timestamp: milliseconds since 1970 UTC.
+    """
+
+    offset: int
+    outcome: str
+    timestamp: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    leader_epoch: int = -1
+    key_hash: str = ""
+    content_hash: str = ""
+    key_size: int = -1
+    value_size: int = -1
+
+    @property
+    def fingerprint(self) -> str:
+        """What two replicas that hold one offset must agree on (I1)."""
+        fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
+        return ":".join(map(str, fields))
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerShown:
+    """An end marker: ``type`` is ``commit`` or ``abort`` (the control record's key, KIP-98)."""
+
+    offset: int
+    producer_id: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that DescribeProducers (KIP-664) of one replica lists as open."""
+
+    producer_id: int
+    start_offset: int
+    producer_epoch: int = -1
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShown:
+    """The records of one key on one replica, as a read_committed consumer of it sees them.
+
+    Attributes:
+        visible: the newest record that is not aborted; None where none is shown.
+        complete: the whole log up to the last stable offset was looked at, so that None means none.
+        newest_offset: of any record of the key, aborted ones too; -1 where none.
+        complete_from: no record of the key at or above this offset was overlooked, even where the log is too long
+            to be looked at as a whole.
+    """
+
+    visible: RecordShown | None
+    complete: bool
+    newest_offset: int = -1
+    complete_from: int = 0
+
+    @property
+    def live(self) -> RecordShown | None:
+        """The visible record, unless it is a tombstone: a tombstone and nothing at all are the same to a reader."""
+        return self.visible if self.visible is not None and self.visible.value_size >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAnswer:
+    """What one replica answered to one probe.
+
+    Attributes:
+        error: why it did not answer; the other fields then mean nothing.
+        committed: records at the offsets asked for, as a read_committed consumer decides them, by offset.
+        asked: the offsets of which ``committed`` was asked: one that is in here and not in there is not held.
+        uncommitted: the same, as a read_uncommitted consumer reads them.
+        markers: end markers at the offsets asked for.
+        aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
+        open_transactions: None where it could not say (see ``open_error``).
+        key: None where no key was asked for, or it could not be read (see ``key_error``).
+    """
+
+    broker: int
+    error: str | None = None
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    committed: Mapping[int, RecordShown] = field(default_factory=dict)
+    asked: frozenset[int] = frozenset()
+    uncommitted: Mapping[int, RecordShown] = field(default_factory=dict)
+    markers: tuple[MarkerShown, ...] = ()
+    aborted: tuple[tuple[int, int], ...] = ()
+    open_transactions: tuple[OpenTransaction, ...] | None = None
+    open_error: str | None = None
+    key: KeyShown | None = None
+    key_error: str | None = None
+
+    def holds_open(self, producer_id: int, start_offset: int) -> bool:
+        """Whether DescribeProducers lists that transaction as open on this replica."""
+        return any(
+            t.producer_id == producer_id and t.start_offset == start_offset for t in self.open_transactions or ()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswer:
+    """What the transaction coordinator says of a producer id (ListTransactions, KIP-664).
+
+    Attributes:
+        state: Kafka's name (``Ongoing``, ``PrepareCommit``, ``CompleteAbort`` ...); ``unknown`` where it lists none.
+    """
+
+    producer_id: int
+    transactional_id: str = ""
+    state: str = "unknown"
+    error: str | None = None
+
+    @property
+    def is_ending(self) -> bool:
+        """The markers are being written: wait."""
+        return self.state in {"PrepareCommit", "PrepareAbort"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All that one probe of one claim learnt.
+
+    Attributes:
+        replicas: by broker id; every replica of the partition is in it, with its error where it did not answer.
+        leader: node id; -1 where there is none.
+        gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands.
+        key: the key's bytes, where the payload setting lets them be read.
+    """
+
+    replicas: Mapping[int, ReplicaAnswer]
+    leader: int = -1
+    coordinator: CoordinatorAnswer | None = None
+    gone: str | None = None
+    asked_at_ms: int = 0
+    key: bytes | None = None
+
+    def evidence(self) -> dict[str, Any]:
+        """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""
+        return {
+            "asked_at_ms": self.asked_at_ms,
+            "leader": self.leader,
+            "replicas": {str(b): _replica_json(a) for b, a in sorted(self.replicas.items())},
+            "coordinator": None if self.coordinator is None else asdict(self.coordinator),
+        }
+
+
+def _replica_json(answer: ReplicaAnswer) -> dict[str, Any]:
+    if answer.error is not None:
+        return {"error": answer.error}
+    document = asdict(answer)
+    for name in ("committed", "uncommitted"):
+        document[name] = list(document[name].values())
+    document["asked"] = sorted(answer.asked)
+    document["aborted"] = [{"producer_id": p, "first_offset": o} for p, o in answer.aborted]
+    return {k: v for k, v in document.items() if v is not None and k != "broker"}

@@ -1,0 +1,185 @@
+"""What a suspect claims of a replica, in the form that the probe and the decision work on.
+
+A claim is made from a row of the ``suspects`` table, or from the last event of a finding that is checked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from parallax.compare.suspect import Accusation
+from parallax.model import FindingKind, Rule
+
+TRANSACTION_KINDS = frozenset(
+    {
+        FindingKind.MARKER_MISSING,
+        FindingKind.READ_COMMITTED_FROZEN,
+        FindingKind.ABORTED_RECORD_COMMITTED,
+        FindingKind.COMMITTED_RECORD_ABORTED,
+    }
+)
+"""The kinds that share the cause ``txn:<producer id>:<start>``: one of them may turn into another."""
+
+KEY_KINDS = frozenset(
+    {FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH}
+)
+"""The kinds that are about the latest value of a key (I3)."""
+
+RULES = {
+    FindingKind.CONTENT_MISMATCH: Rule.CONTENT,
+    FindingKind.LOG_TRUNCATED: Rule.CONTENT,
+    FindingKind.MARKER_MISSING: Rule.OUTCOME,
+    FindingKind.ABORTED_RECORD_COMMITTED: Rule.OUTCOME,
+    FindingKind.COMMITTED_RECORD_ABORTED: Rule.OUTCOME,
+    FindingKind.READ_COMMITTED_FROZEN: Rule.PROGRESS,
+} | dict.fromkeys(KEY_KINDS, Rule.LATEST_VALUE)
+"""The invariant that each kind breaks."""
+
+_REFINEMENT = {
+    FindingKind.MARKER_MISSING: 0,
+    FindingKind.READ_COMMITTED_FROZEN: 1,
+    FindingKind.ABORTED_RECORD_COMMITTED: 2,
+    FindingKind.COMMITTED_RECORD_ABORTED: 2,
+    FindingKind.VISIBILITY_MISMATCH: 0,
+    FindingKind.RECORD_MISSING: 1,
+    FindingKind.DELETED_RECORD_RESURRECTED: 1,
+}
+
+
+def refines(new: FindingKind, old: FindingKind) -> bool:
+    """Whether ``new`` says more than ``old`` of the same cause (``marker_missing`` turns into a wrong outcome)."""
+    return _REFINEMENT.get(new, 0) > _REFINEMENT.get(old, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the views recorded of each broker, by broker id: kept because compaction may have removed it since.
+
+    Attributes:
+        outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
+        markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
+        records: the content fingerprint that the broker showed at the claim's offset.
+    """
+
+    outcomes: Mapping[int, str] = field(default_factory=dict)
+    markers: Mapping[int, str] = field(default_factory=dict)
+    records: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Recorded:
+        """Read the ``observations`` of a suspect or the ``recorded`` part of a finding's evidence.
+
+        Whatever is not understood is left out: an observation that cannot be read is no evidence.
+        """
+        try:
+            document = json.loads(text) if text else {}
+        except ValueError:
+            document = {}
+        if not isinstance(document, dict):
+            document = {}
+        return cls(*(_by_broker(document.get(name)) for name in ("outcomes", "markers", "records")))
+
+    def as_json(self) -> dict[str, dict[str, str]]:
+        """The same, JSON-able: broker ids as text."""
+        return {name: {str(b): v for b, v in part.items()} for name, part in asdict(self).items()}
+
+
+def _by_broker(part: Any) -> dict[int, str]:
+    if not isinstance(part, dict):
+        return {}
+    return {int(b): str(v) for b, v in part.items() if str(b).lstrip("-").isdigit() and v is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One suspect, or one finding to be checked again.
+
+    Attributes:
+        offset: the record concerned; -1 where the claim is about a transaction only.
+        transaction_start_offset: first offset of the transaction on the accused; -1 where none.
+        marker_offset: the end marker that the accused lacks; -1 where unknown.
+        key_hash_hi: high half of the key's hash; both halves 0 where there is no key.
+        raised_at_ms: when the comparison raised it, milliseconds since 1970 UTC.
+    """
+
+    suspect_id: str
+    rule: Rule
+    kind: FindingKind
+    topic: str
+    partition: int
+    broker: int
+    offset: int = -1
+    producer_id: int = -1
+    transaction_start_offset: int = -1
+    marker_offset: int = -1
+    key_hash_hi: int = 0
+    key_hash_lo: int = 0
+    recorded: Recorded = field(default_factory=Recorded)
+    raised_at_ms: int = 0
+
+    @property
+    def cause(self) -> str:
+        """What makes it the same divergence tomorrow; the kind is left out (docs/design.md, Suspects)."""
+        return Accusation(
+            rule=self.rule,
+            kind=self.kind,
+            broker=self.broker,
+            offset=self.offset,
+            producer_id=self.producer_id,
+            transaction_start_offset=self.transaction_start_offset,
+            key_hash_hi=self.key_hash_hi,
+            key_hash_lo=self.key_hash_lo,
+        ).cause
+
+    @property
+    def key(self) -> tuple[int, int] | None:
+        """The two halves of the key's hash; None where the record has no key."""
+        return None if self.key_hash_hi == 0 == self.key_hash_lo else (self.key_hash_hi, self.key_hash_lo)
+
+    @property
+    def first_offset(self) -> int:
+        """The record to look at: the offset, else the first record of the transaction."""
+        return self.offset if self.offset >= 0 else self.transaction_start_offset
+
+    def finding_id(self, cluster_id: str) -> str:
+        """32 hexadecimal digits: the same for the same cause on the same replica, across kinds and restarts."""
+        identity = "\0".join((cluster_id, self.topic, str(self.partition), str(self.broker), self.cause))
+        return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+
+
+def claim_from_row(row: Mapping[str, Any]) -> Claim:
+    """Make a claim from a row of ``suspects``, or from a suspect's fields by name.
+
+    Args:
+        row: columns as docs/design.md has them; ``raised_at`` a datetime with a zone, or milliseconds.
+
+    Raises:
+        ValueError: ``kind`` or ``rule`` is none that this version knows.
+    """
+    raised = row.get("raised_at")
+    return Claim(
+        suspect_id=str(row["suspect_id"]),
+        rule=Rule(row["rule"]),
+        kind=FindingKind(row["kind"]),
+        topic=str(row["topic"]),
+        partition=int(row["partition"]),
+        broker=int(row["broker"]),
+        offset=_number(row, "offset", -1),
+        producer_id=_number(row, "producer_id", -1),
+        transaction_start_offset=_number(row, "transaction_start_offset", -1),
+        marker_offset=_number(row, "marker_offset", -1),
+        key_hash_hi=_number(row, "key_hash_hi", 0),
+        key_hash_lo=_number(row, "key_hash_lo", 0),
+        recorded=Recorded.parse(row.get("observations") or ""),
+        raised_at_ms=int(raised.timestamp() * 1000) if isinstance(raised, datetime) else int(raised or 0),
+    )
+
+
+def _number(row: Mapping[str, Any], name: str, default: int) -> int:
+    value = row.get(name)
+    return default if value is None else int(value)

@@ -1,0 +1,481 @@
+"""Is the suspect a divergence? A pure function of what the replicas answered and what was recorded of them.
+
+Three verdicts: *confirmed* needs proof, *dismissed* needs proof of the contrary, and everything else is *pending*
+and asked again. The order in which replicas were asked is part of some proofs; parallax.findings.probe holds to it:
+the others first, the accused after them, and (where the accused shows nothing) the others once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, RecordShown, ReplicaAnswer
+from parallax.findings.claim import TRANSACTION_KINDS, Claim
+from parallax.model import FindingKind
+
+
+class Verdict(StrEnum):
+    """What a probe makes of a claim."""
+
+    CONFIRMED = "confirmed"
+    DISMISSED = "dismissed"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with its reason.
+
+    Attributes:
+        kind: what it is; may say more than the claim did (``marker_missing`` that has turned into a wrong outcome).
+        reason: one line for people.
+    """
+
+    verdict: Verdict
+    kind: FindingKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A claim with the answers, sorted by who gave them."""
+
+    claim: Claim
+    accused: ReplicaAnswer
+    others: Sequence[ReplicaAnswer]
+    absent: Sequence[ReplicaAnswer]
+    answers: Answers
+    live_only: bool
+
+    def confirmed(self, reason: str, kind: FindingKind | None = None) -> Decision:
+        return Decision(Verdict.CONFIRMED, kind or self.claim.kind, reason)
+
+    def dismissed(self, reason: str) -> Decision:
+        return Decision(Verdict.DISMISSED, self.claim.kind, reason)
+
+    def pending(self, reason: str) -> Decision:
+        return Decision(Verdict.PENDING, self.claim.kind, reason)
+
+    def unproven(self, reason: str) -> Decision:
+        """Nobody who answered proves it: wait for those who did not answer, else it is no divergence."""
+        if self.absent:
+            return self.pending(f"{reason}; not reached: {_names(self.absent)} ({self.absent[0].error})")
+        return self.dismissed(reason)
+
+
+def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decision:
+    """Judge one claim.
+
+    Args:
+        claim: what is claimed of which replica.
+        answers: what the replicas said to the probe.
+        live_only: judge by what the accused shows now alone (a finding that is checked again): what was recorded of
+            it earlier does not keep a finding open.
+    """
+    claim = named(claim, answers)
+    if answers.gone is not None:
+        return Decision(Verdict.DISMISSED, claim.kind, answers.gone)
+    accused = answers.replicas.get(claim.broker)
+    if accused is None or accused.error is not None:
+        error = "it is not among the replicas" if accused is None else accused.error
+        return Decision(Verdict.PENDING, claim.kind, f"broker {claim.broker} could not be asked: {error}")
+    rest = [a for b, a in sorted(answers.replicas.items()) if b != claim.broker]
+    others = [a for a in rest if a.error is None]
+    absent = [a for a in rest if a.error is not None]
+    return _JUDGES[claim.kind](_Case(claim, accused, others, absent, answers, live_only))
+
+
+# Transactions: the marker that the accused never got, and what becomes of it (I2, I4).
+
+
+def _transaction(case: _Case) -> Decision:
+    claim, accused = case.claim, case.accused
+    if claim.producer_id < 0:
+        return _nameless(case)
+    if accused.open_transactions is None:
+        return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
+    if accused.holds_open(claim.producer_id, claim.transaction_start_offset):
+        return _still_open(case)
+    return _outcome(case)
+
+
+def named(claim: Claim, answers: Answers) -> Claim:
+    """Complete a claim that names no producer: the transaction that the accused holds open where its LSO stands."""
+    accused = answers.replicas.get(claim.broker)
+    if claim.kind not in TRANSACTION_KINDS or claim.producer_id >= 0 or accused is None:
+        return claim
+    for held in accused.open_transactions or ():
+        if held.start_offset == accused.last_stable_offset:
+            return replace(
+                claim,
+                offset=claim.offset if claim.offset >= 0 else held.start_offset,
+                producer_id=held.producer_id,
+                transaction_start_offset=held.start_offset,
+            )
+    return claim
+
+
+def _nameless(case: _Case) -> Decision:
+    """Nobody has told which transaction it is; it is no divergence once the accused has caught up."""
+    ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
+    if ahead:
+        return case.pending(f"broker {case.accused.broker} does not say which transaction holds it back")
+    return case.unproven("its last stable offset does not stand behind that of the others")
+
+
+def _still_open(case: _Case) -> Decision:
+    """The accused holds the transaction open: a divergence once it is past the marker and another has closed it."""
+    claim, accused = case.claim, case.accused
+    start = claim.transaction_start_offset
+    closed = [
+        a
+        for a in case.others
+        if a.open_transactions is not None and a.high_watermark > start and not a.holds_open(claim.producer_id, start)
+    ]
+    if not closed:
+        unsure = [a for a in case.others if a.open_transactions is None or a.high_watermark <= start]
+        if unsure:
+            return case.pending(f"{_names(unsure)} cannot say yet whether the transaction is open")
+        return case.unproven(f"the transaction at offset {start} is open on every replica that answered")
+    if not _past_the_marker(claim, accused, closed):
+        return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
+    if claim.marker_offset < 0 and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
+        return case.pending("the transaction coordinator is still writing the markers")
+    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= start:
+        return case.confirmed(
+            f"open at offset {start} on broker {accused.broker} only; its last stable offset stands there",
+            FindingKind.READ_COMMITTED_FROZEN,
+        )
+    return case.confirmed(
+        f"open at offset {start} on broker {accused.broker} only, past the end marker", FindingKind.MARKER_MISSING
+    )
+
+
+def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:
+    """Whether the accused has replicated beyond the place where the transaction ended.
+
+    A transaction that a replica has closed ended below the high watermark that it tells. A replica appends in offset
+    order, so one whose high watermark is past the marker and that still holds the transaction open never got it.
+    """
+    if claim.marker_offset >= 0:
+        return accused.high_watermark > claim.marker_offset
+    return any(accused.high_watermark >= a.high_watermark for a in closed)
+
+
+def _outcome(case: _Case) -> Decision:
+    """Compare what the replicas decided for the record: live where they hold it, else as recorded."""
+    claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.first_offset:
+        return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
+    own = _live_outcome(claim, accused)
+    if own is None:
+        return _outcome_without_record(case)
+    truth = _outcomes_of_others(case)
+    against = sorted(b for b, outcome in truth.items() if outcome != own)
+    if against:
+        return case.confirmed(
+            f"offset {claim.first_offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
+            f"{_broker_list(against)}",
+            _kind_of(own),
+        )
+    if truth:
+        return case.dismissed(f"every replica shows offset {claim.first_offset} as {own}")
+    return case.unproven(f"no other replica shows an outcome for offset {claim.first_offset}")
+
+
+def _outcome_without_record(case: _Case) -> Decision:
+    """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
+    claim = case.claim
+    if claim.key is not None and case.accused.key is not None:
+        if (differing := _latest_differs(case)) is not None:
+            recorded = claim.recorded.outcomes.get(claim.broker)
+            kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(claim)
+            return case.confirmed(differing, kind)
+        if not case.accused.key.complete:
+            return case.pending(f"the log of broker {claim.broker} is longer than one probe may read")
+    own = claim.recorded.outcomes.get(claim.broker)
+    if own is not None and not case.live_only:
+        against = sorted(b for b, outcome in _outcomes_of_others(case).items() if outcome != own)
+        if against:
+            return case.confirmed(
+                f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
+                f"{_other_outcome(own)} on {_broker_list(against)}",
+                _kind_of(own),
+            )
+    return case.dismissed(
+        f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}"
+    )
+
+
+def _wrong_outcome_kind(claim: Claim) -> FindingKind:
+    """The kind to report where only the key's value tells: a claim on the marker alone has become a hidden commit."""
+    if claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED):
+        return claim.kind
+    return FindingKind.COMMITTED_RECORD_ABORTED
+
+
+def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
+    """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions."""
+    shown = answer.committed.get(claim.first_offset)
+    if shown is not None and shown.outcome in (COMMITTED, ABORTED):
+        return shown.outcome
+    if shown is None and (claim.producer_id, claim.transaction_start_offset) in answer.aborted:
+        return ABORTED
+    return None
+
+
+def _outcomes_of_others(case: _Case) -> dict[int, str]:
+    """By broker: the live answer, else the end marker that it shows or showed, else the recorded outcome."""
+    claim = case.claim
+    truth = {broker: _ended_by(marker) for broker, marker in claim.recorded.markers.items()}
+    truth |= claim.recorded.outcomes
+    for answer in case.others:
+        for marker in answer.markers:
+            if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
+                truth[answer.broker] = _ended_by(marker.type)
+        if (live := _live_outcome(claim, answer)) is not None:
+            truth[answer.broker] = live
+    truth.pop(claim.broker, None)
+    return truth
+
+
+def _ended_by(marker: str) -> str:
+    return COMMITTED if marker == "commit" else ABORTED
+
+
+def _kind_of(accused_outcome: str) -> FindingKind:
+    if accused_outcome == COMMITTED:
+        return FindingKind.ABORTED_RECORD_COMMITTED
+    return FindingKind.COMMITTED_RECORD_ABORTED
+
+
+def _other_outcome(outcome: str) -> str:
+    return ABORTED if outcome == COMMITTED else COMMITTED
+
+
+def _latest_differs(case: _Case) -> str | None:
+    """Whether readers of the accused and of another replica see a value of the key where the other sees none."""
+    accused = case.accused
+    if accused.key is None:
+        return None
+    own = accused.key.live
+    for other in case.others:
+        if own is not None and own.offset < other.last_stable_offset:
+            if _shows_deleted(other, own.offset, accused.last_stable_offset):
+                return (
+                    f"broker {accused.broker} shows a live value at offset {own.offset}, "
+                    f"broker {other.broker} none for that key"
+                )
+        elif own is None and _lacks(accused, other):
+            return f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
+    return None
+
+
+def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
+    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it."""
+    theirs = other.key.live if other.key is not None else None
+    if theirs is None or accused.key is None or not accused.key.complete:
+        return False
+    explained = accused.key.visible is not None and accused.key.visible.offset > theirs.offset
+    return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset
+
+
+# The latest value of a key (I3).
+
+
+def _latest_value(case: _Case) -> Decision:
+    claim, accused = case.claim, case.accused
+    if claim.key is None:
+        return _missing_offset(case)
+    if accused.last_stable_offset <= claim.offset:
+        return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
+    if (told := _told_by_outcome(claim, accused)) is not None:
+        return case.dismissed(told)
+    if accused.key is None:
+        return case.pending(f"broker {accused.broker}: {accused.key_error or 'the key was not read'}")
+    if (live := accused.key.live) is not None:
+        return _accused_shows(case, live)
+    return _accused_lacks(case)
+
+
+def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
+    """A record that the accused holds but hides is a difference of outcome, which has a finding of its own."""
+    shown = accused.committed.get(claim.offset)
+    recorded = claim.recorded.outcomes.get(accused.broker)
+    if (shown is not None and shown.outcome == ABORTED) or (shown is None and recorded == ABORTED):
+        return f"broker {accused.broker} hides offset {claim.offset} as aborted: its outcome is the cause"
+    hides = any(p == claim.producer_id and first <= claim.offset for p, first in accused.aborted)
+    if shown is None and claim.producer_id >= 0 and hides:
+        return (
+            f"broker {accused.broker} lists the transaction around offset {claim.offset} as aborted: that is the cause"
+        )
+    return None
+
+
+def _accused_shows(case: _Case, live: RecordShown) -> Decision:
+    """The accused shows a live value: old news where the others have deleted or replaced it."""
+    claim, accused = case.claim, case.accused
+    if live.offset >= claim.offset:
+        return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
+    for other in case.others:
+        if other.key is None or other.last_stable_offset <= claim.offset:
+            continue
+        theirs = other.key.live
+        if theirs is not None and live.offset < theirs.offset < accused.last_stable_offset:
+            return case.confirmed(
+                f"broker {accused.broker} shows the key's value of offset {live.offset}, "
+                f"broker {other.broker} the newer one of offset {theirs.offset}",
+                FindingKind.RECORD_MISSING,
+            )
+        if theirs is None and _shows_deleted(other, live.offset, accused.last_stable_offset):
+            return _resurrected(case, live, other)
+    return _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
+
+
+def _shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
+    """Whether a replica tells its readers that the key has no value, by what the accused must have seen as well."""
+    if other.key is None or other.log_start_offset > offset:
+        return False
+    if other.key.newest_offset >= bound or other.key.live is not None:
+        return False
+    if other.key.visible is not None and other.key.visible.offset > offset:
+        return True
+    return other.key.complete or (offset in other.asked and offset not in other.committed)
+
+
+def _resurrected(case: _Case, live: RecordShown, other: ReplicaAnswer) -> Decision:
+    shown = other.key.visible if other.key is not None else None
+    what = "nothing" if shown is None else f"a tombstone at offset {shown.offset}"
+    reason = (
+        f"broker {case.accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; "
+        f"broker {other.broker} shows {what}"
+    )
+    if case.claim.kind is FindingKind.RECORD_MISSING:
+        return case.confirmed(reason, FindingKind.VISIBILITY_MISMATCH)
+    return case.confirmed(reason)
+
+
+def _accused_lacks(case: _Case) -> Decision:
+    """The accused shows no value: something is missing where another shows one that nothing on the accused explains."""
+    claim, accused = case.claim, case.accused
+    key = accused.key
+    resurrected = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
+        return case.pending(f"the log of broker {accused.broker} is longer than one probe may read")
+    if resurrected:
+        return case.dismissed(f"broker {accused.broker} shows no live value of the key")
+    if key.visible is not None and key.visible.offset > claim.offset:
+        return case.dismissed(f"broker {accused.broker} has deleted the key at offset {key.visible.offset}")
+    if accused.log_start_offset > claim.offset:
+        return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
+    for other in case.others:
+        theirs = other.key.live if other.key is not None else None
+        if theirs is not None and claim.offset <= theirs.offset < accused.last_stable_offset:
+            return case.confirmed(
+                f"broker {other.broker} shows the key's value at offset {theirs.offset}; "
+                f"broker {accused.broker} is past it and shows none"
+            )
+    return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
+
+
+def _undecided_key(case: _Case, reason: str) -> Decision:
+    """Dismiss only when every other replica was read as far as the claim needs."""
+    unread = [
+        a
+        for a in case.others
+        if a.key is None
+        or not (a.key.complete or a.key.complete_from <= case.claim.offset)
+        or a.last_stable_offset <= case.claim.offset
+        or a.key.newest_offset >= case.accused.last_stable_offset
+    ]
+    if unread:
+        why = unread[0].key_error or "it is behind, or ahead of the accused"
+        return case.pending(f"{_names(unread)} could not be compared: {why}")
+    return case.unproven(reason)
+
+
+def _missing_offset(case: _Case) -> Decision:
+    """A record without a key is never compacted away: its absence is judged by its offset alone."""
+    claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.offset:
+        return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
+    if accused.log_start_offset > claim.offset:
+        return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
+    if claim.offset in accused.committed or claim.offset in accused.uncommitted:
+        return case.dismissed(f"broker {accused.broker} holds offset {claim.offset}")
+    holders = [a.broker for a in case.others if claim.offset in a.committed]
+    if holders:
+        return case.confirmed(f"{_broker_list(holders)} hold offset {claim.offset}, broker {accused.broker} does not")
+    return case.unproven(f"no other replica holds offset {claim.offset}")
+
+
+# One offset, one record (I1).
+
+
+def _content(case: _Case) -> Decision:
+    claim, accused = case.claim, case.accused
+    shown = accused.uncommitted.get(claim.offset)
+    if shown is None:
+        return _recorded_content(case) or _not_held(case)
+    held = {a.broker: a.uncommitted[claim.offset].fingerprint for a in case.others if claim.offset in a.uncommitted}
+    against = [broker for broker, fingerprint in held.items() if fingerprint != shown.fingerprint]
+    if against:
+        return case.confirmed(
+            f"offset {claim.offset} holds another record on broker {accused.broker} than on {_broker_list(against)}"
+        )
+    if held:
+        return case.dismissed(f"every replica that holds offset {claim.offset} holds the same record")
+    return _recorded_content(case) or case.unproven(f"no other replica holds offset {claim.offset}")
+
+
+def _recorded_content(case: _Case) -> Decision | None:
+    """What was read at that offset before it was compacted away: fingerprints compare with recorded ones only."""
+    records, accused = case.claim.recorded.records, case.claim.broker
+    against = sorted(b for b, fingerprint in records.items() if fingerprint != records.get(accused, fingerprint))
+    if case.live_only or not against:
+        return None
+    return case.confirmed(
+        f"offset {case.claim.offset} held another record on broker {accused} than on {_broker_list(against)} "
+        "when it was read"
+    )
+
+
+def _not_held(case: _Case) -> Decision:
+    claim, accused = case.claim, case.accused
+    if accused.high_watermark <= claim.offset:
+        return case.pending(f"broker {accused.broker} does not show offset {claim.offset} yet")
+    return case.dismissed(f"broker {accused.broker} does not hold offset {claim.offset} any more")
+
+
+def _truncated(case: _Case) -> Decision:
+    """The accused's log ends at or before an offset that it showed earlier, while another still has it."""
+    claim, accused = case.claim, case.accused
+    if accused.log_end_offset > claim.offset:
+        return case.dismissed(f"the log of broker {accused.broker} reaches beyond offset {claim.offset} again")
+    beyond = [a.broker for a in case.others if a.high_watermark > claim.offset]
+    if beyond:
+        return case.confirmed(
+            f"the log of broker {accused.broker} ends at {accused.log_end_offset}, "
+            f"{_broker_list(beyond)} reach beyond offset {claim.offset}"
+        )
+    return case.unproven(f"no other replica reaches beyond offset {claim.offset}")
+
+
+def _names(answers: Sequence[ReplicaAnswer]) -> str:
+    return _broker_list([a.broker for a in answers])
+
+
+def _broker_list(brokers: Sequence[int]) -> str:
+    return ("broker " if len(brokers) == 1 else "brokers ") + " and ".join(str(b) for b in brokers)
+
+
+_JUDGES: dict[FindingKind, Callable[[_Case], Decision]] = {
+    **dict.fromkeys(TRANSACTION_KINDS, _transaction),
+    FindingKind.DELETED_RECORD_RESURRECTED: _latest_value,
+    FindingKind.RECORD_MISSING: _latest_value,
+    FindingKind.VISIBILITY_MISMATCH: _latest_value,
+    FindingKind.CONTENT_MISMATCH: _content,
+    FindingKind.LOG_TRUNCATED: _truncated,
+}

@@ -1,0 +1,91 @@
+"""What ``parallax findings`` prints: the findings table for people or for programs, without starting Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parallax.findings.table import Finding, current, read_events
+from parallax.model import Severity
+
+_COLUMNS = ("status", "kind", "topic", "partition", "broker", "offset", "key", "since", "what the replicas show")
+
+
+def listed(storage: str, *, everything: bool = False) -> list[Finding]:
+    """The findings that stand; with ``everything``, the resolved ones and the dismissed suspects too.
+
+    Raises:
+        FindingsTableError: there is no findings table at that path, or it cannot be read.
+    """
+    return [f for f in current(read_events(storage)).values() if everything or f.is_open]
+
+
+def as_document(finding: Finding) -> dict[str, Any]:
+    """One finding as JSON has it: times in ISO 8601 UTC, the key as text, the evidence as a document."""
+    document: dict[str, Any] = {}
+    for name, value in asdict(finding).items():
+        document[name] = value.isoformat() if isinstance(value, datetime) else value
+    document["key"] = key_text(finding)
+    document["evidence"] = json.loads(finding.evidence or "{}")
+    return document
+
+
+def key_text(finding: Finding) -> str | None:
+    """The key for people: as text where it is UTF-8, else hexadecimal; None where only its hash is known."""
+    if finding.key is None:
+        return None
+    try:
+        return finding.key.decode()
+    except UnicodeDecodeError:
+        return f"0x{finding.key.hex()}"
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """A table for the terminal."""
+    table = Table(*_COLUMNS, row_styles=("", "dim"), expand=True)
+    for finding in findings:
+        style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else ""
+        table.add_row(
+            str(finding.status),
+            Text(str(finding.kind), style=style),
+            finding.topic,
+            str(finding.partition),
+            f"{finding.broker}{' (leads)' if finding.exposed else ''}",
+            str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
+            key_text(finding) or "",
+            finding.first_suspected_at.strftime("%Y-%m-%d %H:%M:%SZ"),
+            finding.summary,
+        )
+    return table
+
+
+def print_findings(storage: str, output: str = "text", *, everything: bool = False, to: TextIO | None = None) -> None:
+    """Print the findings of a job's storage path.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        output: ``text`` (a table) or ``json`` (a list of documents with their evidence).
+        everything: resolved findings and dismissed suspects too.
+        to: standard output by default.
+
+    Raises:
+        FindingsTableError: there is no findings table at that path, or it cannot be read.
+    """
+    stream = to or sys.stdout
+    findings = listed(storage, everything=everything)
+    if output == "json":
+        json.dump([as_document(f) for f in findings], stream, indent=2)
+        stream.write("\n")
+        return
+    if not findings:
+        stream.write("No findings.\n" if everything else "No open findings.\n")
+        return
+    Console(file=stream).print(findings_table(findings))
