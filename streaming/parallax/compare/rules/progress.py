@@ -119,6 +119,8 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
         missed = int(interval["missed"]) if interval["missed"] != NEVER else UNKNOWN
     if producer < 0 and frozen.seconds * 1000 < 3 * grace_ms:
         return None
+    if missed == UNKNOWN and 0 <= start < int(brokers["log_start_offset"][brokers["member"]].max(initial=UNKNOWN)):
+        return None  # Some replicas never held the transaction's beginning: it may be open, and they cannot know.
     return Accusation(
         Rule.PROGRESS,
         FindingKind.READ_COMMITTED_FROZEN,
