@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,15 +56,20 @@ class Broker:
         except psutil.NoSuchProcess:
             return False
 
-    def start(self, java: Path, jars: Path) -> None:
+    def start(self, java: Path, jars: Path, options: Sequence[str] = ()) -> None:
         """Start the process; returns before the broker answers.
+
+        Args:
+            java: the launcher.
+            jars: the folder of Kafka's jars.
+            options: more options of the JVM.
 
         Raises:
             LabError: it runs already.
         """
         if self.running:
             raise LabError(f"broker {self.id} runs already; stop it before starting it")
-        command: list[str | Path] = [java, *_JVM, "-cp", class_path(jars), "kafka.Kafka", "server.properties"]
+        command: list[str | Path] = [java, *_JVM, *options, "-cp", class_path(jars), "kafka.Kafka", "server.properties"]
         with self.log.open("ab") as log:
             self.process = psutil.Popen(
                 command,

@@ -16,37 +16,16 @@ from typing import Any, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from parallax.lab.archive import archive_options
 from parallax.lab.broker import Broker
 from parallax.lab.errors import LabError
 from parallax.lab.jars import DEFAULT_VERSION, Progress, kafka_jars
-from parallax.lab.java import KAFKA_NEEDS, find_java
+from parallax.lab.java import KAFKA_NEEDS, Java, find_java
 from parallax.lab.ports import free_ports
+from parallax.lab.properties import BROKER_SETTINGS, server_properties
 from parallax.lab.storage import format_storage, kafka_uuid
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
-
-BROKER_SETTINGS: Mapping[str, str] = {
-    "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",
-    "num.network.threads": "1",
-    "num.io.threads": "2",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "3",
-    "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.min.isr": "1",
-    # A broker that dies leaves the ISR after this; it counts on the controllers, which these brokers are too.
-    "broker.session.timeout.ms": "4000",
-    "broker.heartbeat.interval.ms": "500",
-    "replica.lag.time.max.ms": "4000",
-    "replica.fetch.wait.max.ms": "100",
-    # What takes Kafka a day by default takes the lab some seconds.
-    "log.cleaner.backoff.ms": "200",
-    "log.cleaner.dedupe.buffer.size": "4194304",
-    "log.initial.task.delay.ms": "500",
-    "producer.id.expiration.ms": "5000",
-    "producer.id.expiration.check.interval.ms": "1000",
-}
-"""What differs from Kafka's defaults (its configuration reference, LogCleanerManager, ProducerStateManager)."""
 
 
 @dataclass(frozen=True)
@@ -140,49 +119,32 @@ class Cluster:
         Raises:
             LabError: no JDK, no jars, or a broker ended or did not answer within 60 s.
         """
-        self._java = find_java(KAFKA_NEEDS).path
-        self._jars = kafka_jars(self.version, progress=self._progress)
+        java = find_java(KAFKA_NEEDS)
+        jars = kafka_jars(self.version, progress=self._progress)
+        archive_options(java, jars, self.version, self._progress)
         if not self._detached:
             self._watchdog = Watchdog()
             atexit.register(self.stop)
         for broker in self.brokers.values():
-            self._prepare(broker)
+            self._prepare(broker, java, jars)
         self._progress(f"starting {len(self.brokers)} brokers of Kafka {self.version}")
         for broker in self.brokers.values():
             self.start_broker(broker.id)
         self.wait_ready()
 
-    def _prepare(self, broker: Broker) -> None:
+    def _prepare(self, broker: Broker, java: Java, jars: Path) -> None:
         broker.folder.mkdir(parents=True, exist_ok=True)
         data = broker.folder / "data"
         format_storage(
             data,
-            java=self._java,
-            jars=self._jars,
+            java=java,
+            jars=jars,
             version=self.version,
             cluster_id=self.cluster_id,
             node_id=broker.id,
         )
-        (broker.folder / "server.properties").write_text(self._properties(broker), encoding="utf-8")
-
-    def _properties(self, broker: Broker) -> str:
-        replication = str(min(3, len(self.brokers)))
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": str(broker.id),
-            "controller.quorum.voters": ",".join(
-                f"{b.id}@127.0.0.1:{b.controller_port}" for b in self.brokers.values()
-            ),
-            "listeners": f"PLAINTEXT://{broker.address},CONTROLLER://127.0.0.1:{broker.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{broker.address}",
-            "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(broker.folder / "data"),
-            "default.replication.factor": replication,
-            "offsets.topic.replication.factor": replication,
-            "transaction.state.log.replication.factor": replication,
-            **self._settings,
-        }
-        return "".join(f"{name}={value}\n" for name, value in settings.items())
+        text = server_properties(broker, self.brokers.values(), self._settings)
+        (broker.folder / "server.properties").write_text(text, encoding="utf-8")
 
     def stop(self) -> None:
         """Kill every broker; what they hold is thrown away unless the logs are to be kept. May be called again."""
@@ -201,7 +163,9 @@ class Cluster:
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that is down; returns before it answers."""
-        self.brokers[broker_id].start(find_java(KAFKA_NEEDS).path, kafka_jars(self.version))
+        java = find_java(KAFKA_NEEDS)
+        jars = kafka_jars(self.version)
+        self.brokers[broker_id].start(java.path, jars, archive_options(java, jars, self.version, self._progress))
         self._processes_changed()
 
     def stop_broker(self, broker_id: int) -> None:
@@ -347,4 +311,4 @@ def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
     }
 
 
-__all__ = ["BROKER_SETTINGS", "Cluster", "PartitionState", "client_settings"]
+__all__ = ["Cluster", "PartitionState", "client_settings"]

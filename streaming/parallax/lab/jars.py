@@ -89,9 +89,9 @@ def _run_ivy(java: Path, version: str, work: Path, ivy_cache: Path, progress: Pr
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         assert ivy.stdout is not None  # noqa: S101 - stdout=PIPE; tells the type checker so
         for line in ivy.stdout:
-            downloading = re.match(r"downloading \S*/(\S+\.jar)", line)
-            if downloading:
-                progress(downloading.group(1))
+            step = re.match(r"\s*(?:found (\S+) in |downloading \S*/(\S+\.jar))", line)
+            if step:
+                progress(step.group(1) or step.group(2))
             elif re.search(r"not found: |UNRESOLVED|Exception|ERROR|SERVER ERROR", line):
                 problems.append(" ".join(line.split()).strip(": "))
     if ivy.returncode != 0 or problems:

@@ -21,10 +21,11 @@ SPARK_NEEDS = (17, 21)
 
 @dataclass(frozen=True)
 class Java:
-    """A ``java`` launcher and its feature release, e.g. 17."""
+    """A ``java`` launcher, its feature release, e.g. 17, and its whole release, e.g. 17.0.15."""
 
     path: Path
     version: int
+    release: str
 
 
 def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
@@ -37,10 +38,11 @@ def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
         LabError: there is none, it does not start, or its release is not accepted.
     """
     path = _launcher()
-    version = _feature_release(path)
+    release = _release(path)
+    version = _feature(release)
     if version not in accept:
         raise LabError(f"{path} is Java {version}; a JDK 17 or 21 is needed: install one and set JAVA_HOME to it")
-    return Java(path, version)
+    return Java(path, version, release)
 
 
 def _launcher() -> Path:
@@ -56,13 +58,19 @@ def _launcher() -> Path:
     return Path(found)
 
 
-def _feature_release(path: Path) -> int:
-    """Ask the launcher for its version: ``"17.0.15"`` is 17, and ``"1.8.0_392"`` is 8 (JEP 223)."""
+def _feature(release: str) -> int:
+    """``17.0.15`` is 17, and ``1.8.0_392`` is 8 (JEP 223)."""
+    numbers = re.findall(r"\d+", release)
+    return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0])
+
+
+def _release(path: Path) -> str:
+    """Ask the launcher for its version, as it stands between the quotes of its first line."""
     try:
         answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise LabError(f"{path} -version failed ({error}); install a JDK 17 or 21 and set JAVA_HOME to it") from error
-    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    match = re.search(r'version "(\d[^"\s/]*)"', answer.stderr + answer.stdout)
     if match is None:
         raise LabError(f"{path} -version names no version; install a JDK 17 or 21 and set JAVA_HOME to it")
-    return int(match.group(1))
+    return match.group(1)

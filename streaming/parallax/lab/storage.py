@@ -12,6 +12,7 @@ from pathlib import Path
 
 from parallax.lab.errors import LabError
 from parallax.lab.jars import cache_folder, class_path
+from parallax.lab.java import Java
 
 _TEMPLATE_PROPERTIES = """\
 process.roles=broker,controller
@@ -31,7 +32,7 @@ def kafka_uuid() -> str:
             return text
 
 
-def format_storage(data: Path, *, java: Path, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
+def format_storage(data: Path, *, java: Java, jars: Path, version: str, cluster_id: str, node_id: int) -> None:
     """Make a broker's log folder ready to start.
 
     ``bootstrap.checkpoint`` (the feature levels that a new cluster of this version begins with) is the same on every
@@ -41,7 +42,7 @@ def format_storage(data: Path, *, java: Path, jars: Path, version: str, cluster_
     Raises:
         LabError: StorageTool failed.
     """
-    template = _template(java, jars, version)
+    template = prepared_folder(java, jars, version)
     data.mkdir(parents=True)
     shutil.copyfile(template / "bootstrap.checkpoint", data / "bootstrap.checkpoint")
     text = (template / "meta.properties").read_text(encoding="utf-8")
@@ -50,13 +51,18 @@ def format_storage(data: Path, *, java: Path, jars: Path, version: str, cluster_
     (data / "meta.properties").write_text(text, encoding="utf-8")
 
 
-def _template(java: Path, jars: Path, version: str) -> Path:
-    folder = cache_folder() / f"format-{version}"
+def prepared_folder(java: Java, jars: Path, version: str) -> Path:
+    """The cache folder of what is prepared once per version; it holds what StorageTool made.
+
+    Raises:
+        LabError: StorageTool failed, or the cache cannot be written.
+    """
+    folder = cache_folder() / f"prepared-{version}"
     if folder.is_dir():
         return folder
-    work = Path(tempfile.mkdtemp(prefix=f".format-{version}-", dir=cache_folder()))
+    work = Path(tempfile.mkdtemp(prefix=f".prepared-{version}-", dir=cache_folder()))
     try:
-        _run_storage_tool(java, jars, work)
+        _run_storage_tool(java.path, jars, work)
         (work / "data").rename(folder)
     except OSError as error:
         if not folder.is_dir():  # otherwise another process was faster

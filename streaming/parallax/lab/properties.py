@@ -1,0 +1,55 @@
+"""The settings of a lab's brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from parallax.lab.broker import Broker
+
+BROKER_SETTINGS: Mapping[str, str] = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.min.isr": "1",
+    # A broker that dies leaves the ISR after this; it counts on the controllers, which these brokers are too.
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "4000",
+    "replica.fetch.wait.max.ms": "100",
+    # What takes Kafka a day by default takes the lab some seconds.
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.initial.task.delay.ms": "500",
+    "producer.id.expiration.ms": "5000",
+    "producer.id.expiration.check.interval.ms": "1000",
+}
+"""What differs from Kafka's defaults (its configuration reference, LogCleanerManager, ProducerStateManager)."""
+
+
+def server_properties(broker: Broker, brokers: Collection[Broker], settings: Mapping[str, str]) -> str:
+    """The text of a broker's ``server.properties``: KRaft, combined mode, all brokers voters.
+
+    Args:
+        broker: whose it is.
+        brokers: all of the cluster.
+        settings: come last, so they win.
+    """
+    replication = str(min(3, len(brokers)))
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": str(broker.id),
+        "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in brokers),
+        "listeners": f"PLAINTEXT://{broker.address},CONTROLLER://127.0.0.1:{broker.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{broker.address}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(broker.folder / "data"),
+        "default.replication.factor": replication,
+        "offsets.topic.replication.factor": replication,
+        "transaction.state.log.replication.factor": replication,
+        **settings,
+    }
+    return "".join(f"{name}={value}\n" for name, value in properties.items())

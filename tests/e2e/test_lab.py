@@ -1,0 +1,152 @@
+"""The lab on real brokers: faults, versions, and labs that outlive the command that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from parallax.lab import commands
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.traffic import PlainProducer, transactional_producers
+from parallax.lab.view import ReplicaView, read_replica
+from parallax.lab.waiting import until
+from parallax.model import Outcome, RowKind
+from parallax.replica.client import ReplicaClient
+
+
+def view_with(cluster: Cluster, broker: int, topic: str, high_watermark: int) -> ReplicaView:
+    client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers})
+    try:
+        return until(
+            lambda: (view := read_replica(client, broker, topic)).high_watermark >= high_watermark and view,
+            f"{topic} on broker {broker}",
+        )
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.1.2", "4.3.0"])
+def test_other_versions_start_and_serve_records(make_cluster: Callable[..., Cluster], version: str, topic: str) -> None:
+    cluster = make_cluster(version, brokers=1)
+    cluster.create_topic(topic)
+    assert PlainProducer(cluster.bootstrap_servers).send(topic, "key", "value") == 0
+    assert view_with(cluster, 1, topic, 1).visible == {"key": "value"}
+
+
+def test_a_broker_that_is_paused_leaves_the_isr_and_comes_back(
+    make_cluster: Callable[..., Cluster], topic: str
+) -> None:
+    cluster = make_cluster()
+    cluster.create_topic(topic)
+    cluster.pause_broker(3)
+    cluster.wait_isr(topic, {1, 2})
+    cluster.resume_broker(3)
+    cluster.wait_isr(topic, {1, 2, 3})
+
+
+def test_stopping_a_cluster_ends_its_processes_and_removes_its_folder() -> None:
+    with Cluster(brokers=1) as cluster:
+        process = cluster.brokers[1].process
+        assert process is not None
+        cluster.pause_broker(1)
+    assert not process.is_running()
+    assert not cluster.folder.exists()
+
+
+def test_after_an_exception_the_logs_are_kept_and_the_exception_says_where() -> None:
+    with pytest.raises(ZeroDivisionError) as caught, Cluster(brokers=1) as cluster:
+        _ = 1 / 0
+    assert caught.value.__notes__ == [f"the brokers' logs are kept in {cluster.folder}"]
+    assert cluster.brokers[1].log.stat().st_size > 0
+    assert not cluster.brokers[1].running
+    cluster.keep_logs = False
+    cluster.stop()
+
+
+def test_a_broker_that_cannot_start_is_one_line_that_names_its_log() -> None:
+    with socket.socket() as listener:
+        cluster = Cluster(brokers=1)
+        listener.bind(("127.0.0.1", cluster.brokers[1].port))
+        listener.listen()
+        with pytest.raises(LabError, match=r"broker 1 ended: .*broker\.log"), cluster:
+            pass
+    cluster.keep_logs = False
+    cluster.stop()
+
+
+def test_brokers_die_with_a_parent_that_is_killed() -> None:
+    program = (
+        "from parallax.lab.cluster import Cluster\n"
+        "c = Cluster(brokers=1); c.start(); print(c.brokers[1].process.pid, c.folder, flush=True); input()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid, folder = parent.stdout.readline().split()
+    broker = psutil.Process(int(pid))
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    until(lambda: not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE, "the broker's end")
+    subprocess.run(["rm", "-r", folder], check=True)
+
+
+@pytest.mark.parametrize("kind", ["legacy", "java"])
+def test_both_producers_write_commit_and_abort(kafka: Cluster, topic: str, kind: str) -> None:
+    kafka.create_topic(topic)
+    with transactional_producers(kafka, kind, [topic]) as producers:  # type: ignore[arg-type]
+        producer = producers[topic]
+        for value, end in (("kept", producer.commit), ("dropped", producer.abort)):
+            producer.begin()
+            producer.send(topic, "key", value)
+            producer.send(topic, value, None)
+            end()
+    for broker in kafka.brokers:
+        view = view_with(kafka, broker, topic, 6)
+        assert view.markers == {2: RowKind.COMMIT, 5: RowKind.ABORT}
+        assert {offset: r.outcome for offset, r in view.records.items()} == {
+            0: Outcome.COMMITTED,
+            1: Outcome.COMMITTED,
+            3: Outcome.ABORTED,
+            4: Outcome.ABORTED,
+        }
+        assert view.visible == {"key": "kept"}
+        assert view.aborted_from == {3}
+
+
+def test_a_refused_command_of_the_java_producer_is_one_line(kafka: Cluster, topic: str) -> None:
+    with transactional_producers(kafka, "java", [topic]) as producers:
+        with pytest.raises(LabError, match=f"Java producer: commit {topic} failed .*IllegalState") as caught:
+            producers[topic].commit()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_lab_outlives_the_process_that_started_it_until_it_is_taken_down(tmp_path: Path) -> None:
+    directory = str(tmp_path)
+    program = (
+        "import sys; from pathlib import Path; from parallax.lab import commands\n"
+        "commands.up(directory=Path(sys.argv[1]))"
+    )
+    subprocess.run([sys.executable, "-c", program, directory], check=True, timeout=120)
+    try:
+        found = commands.status(directory=tmp_path)
+        assert [broker.condition for broker in found.brokers] == ["running"] * 3
+        with pytest.raises(LabError, match="is up already"):
+            commands.up(directory=tmp_path)
+        said: list[str] = []
+        result = commands.scenario("resurrected", directory=tmp_path, topic_prefix="lab-", say=said.append)
+        assert [finding.topic for finding in result.expected] == ["lab-tombstone"]
+        assert said
+        after = commands.status(directory=tmp_path)
+        assert after.brokers[1].pid not in (None, found.brokers[1].pid), "the broker that came back is on record"
+    finally:
+        stopped = commands.down(directory=tmp_path)
+    assert not any(psutil.pid_exists(broker.pid) for broker in stopped.brokers if broker.pid)
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,76 @@
+"""Ivy itself runs, against a repository in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parallax.lab.errors import LabError
+from parallax.lab.jars import cache_folder, class_path, kafka_jars
+
+MODULES = [
+    ("org.apache.kafka", "kafka_2.13", "9.9.9"),
+    ("org.apache.kafka", "kafka-tools", "9.9.9"),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PARALLAX_CACHE", str(tmp_path / "cache"))
+    repository = tmp_path / "repository"
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="folder"/><resolvers><filesystem name="folder">'
+        f'<artifact pattern="{repository}/[organisation]/[module]-[revision].[ext]"/>'
+        "</filesystem></resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("PARALLAX_IVY_SETTINGS", str(settings))
+    for organisation, module, revision in MODULES:
+        jar = repository / organisation / f"{module}-{revision}.jar"
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        jar.write_bytes(module.encode())
+    return tmp_path / "cache"
+
+
+def test_jars_are_resolved_once_and_whole(cache: Path) -> None:
+    said: list[str] = []
+    folder = kafka_jars("9.9.9", progress=said.append)
+    assert folder == cache / "kafka-9.9.9"
+    assert {jar.name for jar in folder.iterdir()} == {f"{module}-{revision}.jar" for _, module, revision in MODULES}
+    assert said[0] == "resolving the jars of Kafka 9.9.9"
+    assert len(said) > 1, "progress is shown"
+    assert not list(cache.glob(".*")), "nothing half done is left"
+    said.clear()
+    assert kafka_jars("9.9.9", progress=said.append) == folder
+    assert said == []
+
+
+def test_a_version_that_does_not_exist_is_one_line_and_leaves_nothing(cache: Path) -> None:
+    with pytest.raises(LabError, match=r"Kafka 9\.9\.8 could not be resolved .*kafka_2\.13;9\.9\.8") as caught:
+        kafka_jars("9.9.8")
+    assert "\n" not in str(caught.value)
+    assert {path.name for path in cache.iterdir()} == {"ivy"}
+
+
+@pytest.mark.parametrize("version", ["", "4.2", "latest", "4.2.1-SNAPSHOT", "../4.2.1"])
+def test_what_is_no_version_is_refused(version: str) -> None:
+    with pytest.raises(LabError, match="is not of the form"):
+        kafka_jars(version)
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PARALLAX_CACHE", str(tmp_path / "file"))
+    with pytest.raises(LabError, match="set PARALLAX_CACHE"):
+        kafka_jars("9.9.9")
+
+
+def test_the_cache_is_in_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PARALLAX_CACHE")
+    assert cache_folder() == Path.home() / ".cache" / "parallax"
+
+
+def test_the_class_path_is_every_jar_of_the_folder() -> None:
+    assert class_path(Path("/jars")) == "/jars/*"
