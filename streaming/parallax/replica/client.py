@@ -39,6 +39,7 @@ from parallax.replica.errors import (
     Unsupported,
     from_code,
 )
+from parallax.replica.fetch_response import PartitionAnswer, no_aborted
 from parallax.replica.options import Address
 
 _CONSUMER, _DEBUGGING_REPLICA = -1, -2
@@ -47,7 +48,6 @@ _TRANSACTION = 1
 """FindCoordinator's key type for a transactional id."""
 _IDLE_CONNECTIONS = 4
 _NO_RECORDS = memoryview(b"")
-_NO_ABORTED = np.empty((0, 2), np.int64)
 
 Partition = tuple[str, int]
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class FetchedPartition:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    aborted: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=_NO_ABORTED.copy)
+    aborted: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=no_aborted)
     """int64[n, 2]: producer id and first offset of the aborted transactions that the records may hold."""
     records: memoryview = _NO_RECORDS
 
@@ -192,7 +192,7 @@ class PendingFetch:
         response = self._exchange.receive(Deadline(timeout_ms), into)
         if response.error_code:
             raise from_code(response.error_code, broker=self._broker)
-        answers = {(t.topic, p.partition_index): p for t in response.responses for p in t.partitions}
+        answers = {(p.topic, p.partition): p for p in response.partitions}
         if not answers and response.throttle_time_ms > 0:
             wait = response.throttle_time_ms
             raise DeadlineExceeded(f"throttled for {wait} ms by the broker's quota; raise it", broker=self._broker)
@@ -419,16 +419,14 @@ class ReplicaClient:
         uncommitted = IsolationLevel.READ_UNCOMMITTED
         request = _fetch_request([position], isolation=uncommitted, max_bytes=1, max_wait_ms=0, epoch=leader_epoch)
         response = self._connections.exchange(broker, request, 12, 12, self._deadline(timeout_ms))
-        answers = {(t.topic, p.partition_index): p for t in response.responses for p in t.partitions}
+        answers = {(p.topic, p.partition): p for p in response.partitions}
         answer = answers.get((topic, partition))
         if answer is None:
             raise NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
         diverging = answer.diverging_epoch
         if answer.error_code not in (0, 1):
             raise from_code(answer.error_code, broker=broker, topic=topic, partition=partition)
-        if answer.error_code == 1 or not diverging or diverging.end_offset < 0:
-            return None
-        return int(diverging.epoch), int(diverging.end_offset)
+        return None if answer.error_code == 1 or diverging is None or diverging[1] < 0 else diverging
 
     def close(self) -> None:
         """Close all idle connections; calls still running end as they would."""
@@ -698,7 +696,7 @@ def _fetch_request(
     )
 
 
-def _fetched(broker: int, position: FetchPosition, answers: Mapping[Partition, Any]) -> FetchedPartition:
+def _fetched(broker: int, position: FetchPosition, answers: Mapping[Partition, PartitionAnswer]) -> FetchedPartition:
     topic, partition = position.topic, position.partition
     answer = answers.get((topic, partition))
     error: ReplicaError | None = None
@@ -725,15 +723,9 @@ def _fetched(broker: int, position: FetchPosition, answers: Mapping[Partition, A
         high_watermark=answer.high_watermark,
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,
-        aborted=_aborted(answer.aborted_transactions),
-        records=memoryview(answer.records) if answer.records else _NO_RECORDS,
+        aborted=answer.aborted,
+        records=answer.records,
     )
-
-
-def _aborted(listed: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if not listed:
-        return _NO_ABORTED.copy()
-    return np.array([(item.producer_id, item.first_offset) for item in listed], np.int64).reshape(-1, 2)
 
 
 def _topic(answer: Any) -> TopicMetadata:

@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from parallax.replica import fetch_response
 from parallax.replica.errors import BrokerTooOld, Unauthorized, from_code
 from parallax.replica.options import Address, Options
 
@@ -123,7 +125,10 @@ class Connection:
         Args:
             request: that request.
             deadline: by when the response must have come.
-            into: memory to receive into; the response's byte fields are views of it. Fresh memory by default.
+            into: memory to receive into; the records of a Fetch are views of it. Fresh memory by default.
+
+        Returns:
+            A response of kafka.protocol, or a FetchAnswer.
         """
         frame = self._frame(deadline, into)
         kind = request.header.get_response_class()
@@ -132,8 +137,11 @@ class Connection:
             header = kind.parse_header(start)
             if header.correlation_id != self._correlation_id:
                 raise ProtocolError("answered to a request that was not sent")
-            return kind.decode(frame[start.tell() :])
-        except (ValueError, struct.error, IndexError, UnicodeError, MemoryError, TypeError) as error:
+            body = frame[start.tell() :]
+            if request.API_KEY == FetchRequest.API_KEY:
+                return fetch_response.parse(body, request.API_VERSION)
+            return kind.decode(body)
+        except (ValueError, struct.error, IndexError, MemoryError, TypeError) as error:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
 
     def close(self) -> None:

@@ -74,13 +74,12 @@ class ContentHasher:
         """(hi, lo) as in the columns, (0, 0) for a null key; ``hi << 64 | lo`` is the digest read little-endian."""
         if key is None:
             return 0, 0
-        low, high = kernels.siphash(_frozen(key), 0, len(key), *self.words, True)
+        low, high = kernels.siphash128(_frozen(key), 0, len(key), *self.words)
         return _signed(high), _signed(low)
 
     def content_hash(self, content: bytes) -> int:
         """Hash of a record's bytes from the value's length varint to the end of its headers."""
-        low, _ = kernels.siphash(_frozen(content), 0, len(content), *self.words, False)
-        return _signed(low)
+        return _signed(kernels.siphash64(_frozen(content), 0, len(content), *self.words))
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,7 @@ _XERIAL = b"\x82SNAPPY\x00"
 
 
 def _snappy_blocks(body: memoryview) -> list[memoryview]:
-    """The raw snappy blocks of a body in snappy-java's framing, which Kafka's Java client writes, or the body itself."""
+    """The raw snappy blocks of a body: in snappy-java's framing, which Kafka's Java client writes, or the body itself."""
     if bytes(body[:8]) != _XERIAL:
         return [body]
     blocks = []

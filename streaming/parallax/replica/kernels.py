@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 if sys.byteorder != "little":
@@ -88,17 +89,32 @@ _network_u32 = _load(32, swap=True)
 _network_u64 = _load(64, swap=True)
 
 
-@njit(inline="always")
+@intrinsic
+def _copy(typing_context: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
+    """``target[at:at + size] = source[start:start + size]`` by memcpy."""
+    del typing_context, at, start, size
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, source_data = (context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 2))
+        cgutils.raw_memcpy(
+            builder, builder.gep(to, [arguments[1]]), builder.gep(source_data, [arguments[3]]), arguments[4], 1
+        )
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@njit(forceinline=True)
 def _i32(data: Any, at: Any) -> Any:
     return np.int64(np.int32(_network_u32(data, at)))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _i16(data: Any, at: Any) -> Any:
     return np.int64(np.int16((np.int64(_u8(data, at)) << 8) | np.int64(_u8(data, at + 1))))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _varint(data: Any, at: Any, end: Any) -> Any:
     """Read a zigzag varint of up to 64 bits: (value, position behind it), position -1 if it does not end in time."""
     if at >= end:
@@ -120,7 +136,7 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
 # --- batch headers ---
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _next_batch(data: Any, at: Any) -> Any:
     """End of the batch at ``at`` (0: it is cut off), and what is wrong with it so far."""
     size = data.shape[0]
@@ -135,7 +151,7 @@ def _next_batch(data: Any, at: Any) -> Any:
     return (end, OK) if end <= size else (np.int64(0), OK)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
     base = np.int64(_network_u64(data, at))
     row[AT] = at
@@ -235,12 +251,12 @@ def check_small(data: Any, table: Any, limit: Any) -> Any:
 # --- SipHash-2-4 (Aumasson, Bernstein) with outputs of 64 and of 128 bits ---
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _rotate(x: Any, by: int) -> Any:
     return (x << np.uint64(by)) | (x >> np.uint64(64 - by))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _sip_round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     v0 += v1
     v1 = _rotate(v1, 13) ^ v0
@@ -255,7 +271,7 @@ def _sip_round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     return v0, v1, v2, v3
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _sip_tail(data: Any, at: Any, size: Any) -> Any:
     """The last word: up to seven bytes left over, and the size modulo 256 on top."""
     left = size & 7
@@ -269,8 +285,8 @@ def _sip_tail(data: Any, at: Any, size: Any) -> Any:
     return word
 
 
-@njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64, types.boolean)], cache=True, nogil=True)
-def siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
+@njit(forceinline=True)
+def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
     """SipHash-2-4 of ``data[at:at + size]``: (low, high) halves of 128 bits if ``wide``, else (64 bits, 0)."""
     v0 = k0 ^ np.uint64(0x736F6D6570736575)
     v1 = k1 ^ np.uint64(0x646F72616E646F6D)
@@ -301,12 +317,22 @@ def siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
     return low, v0 ^ v1 ^ v2 ^ v3
 
 
+@njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
+def siphash128(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
+    """SipHash-2-4 with 128 bits of ``data[at:at + size]``: its low and its high half."""
+    return _siphash(data, at, size, k0, k1, True)
+
+
+@njit([_U64(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
+def siphash64(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
+    """SipHash-2-4 with 64 bits of ``data[at:at + size]``."""
+    return _siphash(data, at, size, k0, k1, False)[0]
+
+
 # --- records to columns ---
 
-_RECORD = types.UniTuple(_I64, 9)
 
-
-@njit(inline="always")
+@njit(forceinline=True)
 def _skip_bytes(data: Any, at: Any, end: Any) -> Any:
     """Skip a length (-1: null) and that many bytes: (size, position behind), position -1 if it runs beyond ``end``."""
     size, at = _varint(data, at, end)
@@ -331,7 +357,7 @@ def _skip_headers(data: Any, at: Any, end: Any) -> Any:
     return at
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _record(data: Any, at: Any, end: Any) -> Any:
     """Take a record apart.
 
@@ -362,7 +388,7 @@ def _record(data: Any, at: Any, end: Any) -> Any:
     return stop, time, delta, key_at, key_size, after_key, value_at, value_size, after_value
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _put_batch_fields(row: Any, n: Any, out: Any) -> None:
     """Write what a row takes from its batch's header."""
     out[3][n] = row[EPOCH]
@@ -371,21 +397,21 @@ def _put_batch_fields(row: Any, n: Any, out: Any) -> None:
     out[6][n] = (row[ATTRIBUTES] & TRANSACTIONAL) != 0
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _put_identity(data: Any, n: Any, found: Any, k0: Any, k1: Any, out: Any) -> None:
     """Write a record's hashes and sizes; ``found`` is what :func:`_record` returned."""
     stop, _, _, key_at, key_size, content_at, _, value_size, _ = found
     low, high = np.uint64(0), np.uint64(0)
     if key_size >= 0:
-        low, high = siphash(data, key_at, key_size, k0, k1, True)
+        low, high = _siphash(data, key_at, key_size, k0, k1, True)
     out[7][n] = np.int64(high)
     out[8][n] = np.int64(low)
-    out[9][n] = np.int64(siphash(data, content_at, stop - content_at, k0, k1, False)[0])
+    out[9][n] = np.int64(_siphash(data, content_at, stop - content_at, k0, k1, False)[0])
     out[10][n] = key_size
     out[11][n] = value_size
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _put_spans(n: Any, found: Any, spans: Any) -> None:
     """Write where key, value and headers lie, for :func:`gather`."""
     stop, _, _, key_at, key_size, _, value_at, value_size, headers_at = found
@@ -397,7 +423,7 @@ def _put_spans(n: Any, found: Any, spans: Any) -> None:
     spans[n, 5] = stop - headers_at
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _put_marker(n: Any, marker: Any, out: Any, spans: Any) -> None:
     """Write a marker: no key, no value, no hash."""
     out[0][n] = 2 - marker  # RowKind.ABORT is 2, RowKind.COMMIT 1
@@ -410,13 +436,13 @@ def _put_marker(n: Any, marker: Any, out: Any, spans: Any) -> None:
         spans[n, i] = -1
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def _marker_type(data: Any, key_at: Any, key_size: Any) -> Any:
     """Type of a control record: its key is a version and a type of two bytes each (KIP-98); -2 if it has none."""
     return _i16(data, key_at + 2) if key_size >= 4 else np.int64(-2)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _records(data: Any, row: Any, n: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
     """Decode one batch's data records into the columns from row ``n`` on: (rows so far, problem)."""
     at, stop, base, last = row[BODY], row[END], row[BASE], row[LAST]
@@ -444,7 +470,7 @@ def _records(data: Any, row: Any, n: Any, start: Any, end: Any, k0: Any, k1: Any
     return (n, OK) if at == stop else (n, LEFT_OVER)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _control(data: Any, row: Any, n: Any, start: Any, end: Any, out: Any, spans: Any) -> Any:
     """Decode a control batch: one record, or none once the cleaner has emptied it; only markers become rows."""
     if row[COUNT] == 0:
@@ -468,7 +494,34 @@ def _control(data: Any, row: Any, n: Any, start: Any, end: Any, out: Any, spans:
     return n + 1, OK
 
 
-@njit(cache=True, nogil=True)
+_COLUMNS = types.Tuple(
+    [
+        _array(element)
+        for element in (
+            types.int8,
+            _I64,
+            _I64,
+            types.int32,
+            _I64,
+            types.int16,
+            types.boolean,
+            _I64,
+            _I64,
+            _I64,
+            types.int32,
+            types.int32,
+        )
+    ]
+)
+"""kind, offset, timestamp, leader epoch, producer id and epoch, transactional, hash of the key (high, low) and of the
+content, sizes of key and value."""
+
+
+@njit(
+    [types.UniTuple(_I64, 3)(_BYTES, _BYTES, _array(_I64, 2), _I64, _I64, _U64, _U64, _COLUMNS, _array(_I64, 2))],
+    cache=True,
+    nogil=True,
+)
 def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
     """Decode the records of all batches in [start, end): (rows, problem, index of the batch it is in)."""
     n = np.int64(0)
@@ -496,16 +549,18 @@ def gather(raw: Any, inflated: Any, table: Any, spans: Any, field: Any, offsets:
     for i in range(table.shape[0]):
         data = inflated if table[i, INFLATED] else raw
         for n in range(table[i, FIRST_ROW], table[i, FIRST_ROW] + table[i, ROWS]):
-            source = spans[n, field]
-            at = offsets[n]
-            for j in range(offsets[n + 1] - at):
-                target[at + j] = data[source + j]
+            at = np.int64(offsets[n])
+            _copy(target, at, data, spans[n, field], np.int64(offsets[n + 1]) - at)
 
 
 # --- transaction outcomes ---
 
 
-@njit(cache=True, nogil=True)
+@njit(
+    [types.void(_array(_I64, 2), _array(_I64), _array(_I64), _array(_I64), _array(types.boolean), _array(types.int8))],
+    cache=True,
+    nogil=True,
+)
 def outcomes(table: Any, index: Any, first: Any, who: Any, aborted: Any, out: Any) -> None:
     """Write the outcome of each row: 0 not transactional, 1 committed, 2 aborted.
 
