@@ -292,7 +292,7 @@ class Replica:
 
     def _latest_offsets(self, dirty: list[Batch]) -> dict[int, int]:
         latest: dict[int, int] = {}
-        traversal = _Traversal(self.aborted)
+        traversal = _Traversal([a for a in self.aborted if a.last >= dirty[0].base])
         for batch in dirty:
             if batch.control:
                 traversal.control(batch)

@@ -133,13 +133,13 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
         return any(o in around and wrong is end for o, wrong in wrong_outcomes(truth, replica).items())
     if key is None:
         return False
-    bound = min(r.lso for r in cluster.replicas.values() if r.up)
-    shown = shown_latest(replica, key, bound)
-    latest = truth.latest(key, bound)
+    shown = shown_latest(replica, key, replica.lso)
+    latest = truth.latest(key, replica.lso)
     if kind == "deleted_record_resurrected":
         return latest[1] is None and shown[1] is not None
     if kind == "record_missing":
         return latest[1] is not None and shown[0] != latest[0]
+    bound = min(r.lso for r in cluster.replicas.values() if r.up)
     others = {shown_latest(r, key, bound)[1] for r in cluster.replicas.values() if r.up}
     return kind == "visibility_mismatch" and len(others) > 1
 
@@ -220,6 +220,7 @@ def _resurrected(
     cluster: Cluster, truth: Truth, replica: Replica, shown: Shown, positions: dict[tuple[int, int], int]
 ) -> list[Divergence]:
     bound = min(min(r.lso for r in cluster.replicas.values()), positions[1, replica.id])
+    start = max(r.log_start for r in cluster.replicas.values())
     wrong = {o for r in cluster.replicas.values() for o in wrong_outcomes(truth, r)}
     pending = any(missed_markers(truth, r) for r in cluster.replicas.values())
     found = []
@@ -227,7 +228,8 @@ def _resurrected(
         if pending or any(o in wrong for o, _ in records):
             continue
         offset, value = truth.latest(key, bound)
-        if offset < 0 or value is not None or shown_latest(replica, key, bound)[1] is None:
+        old = shown_latest(replica, key, bound)
+        if offset < 0 or value is not None or old[1] is None or old[0] < start:
             continue
         if any((offset, None) in seen.get(key, []) for b, seen in shown.visible.items() if b != replica.id):
             found.append(Divergence(frozenset({"deleted_record_resurrected"}), replica.id, key=key))

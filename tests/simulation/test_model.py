@@ -165,6 +165,19 @@ def test_the_cleaner_leaves_the_segment_of_the_last_stable_offset_alone() -> Non
     assert c.leading.cleanable_to() == 0
 
 
+def test_an_earlier_aborted_transaction_says_nothing_of_the_records_of_the_next() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.write([(2, 20)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    turn(c)
+    c.write([(1, None)], VERSION2)
+    c.end(VERSION2, End.COMMIT)
+    turn(c)
+    turn(c)
+    assert 0 not in offsets(c.leading)
+
+
 def test_an_open_transaction_never_expires() -> None:
     c = cluster(expiration=500)
     c.write([(1, 10)], LEGACY)
