@@ -19,7 +19,8 @@ MAX_KEY_VERDICTS = 256
 
 _EXAMPLES = 8
 
-_TOLD_MISSING, _TOLD_TURNED = 1, 2
+_TOLD_MISSING, _TOLD_TURNED, _SHOWN_WRONG = 1, 2, 4
+"""Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
 
 _OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 _MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
@@ -122,22 +123,26 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
         if interval["end"] == NEVER and not interval["told"] & _TOLD_MISSING:
             intervals["told"][i] |= _TOLD_MISSING
             accusations.append(_missing(state, interval))
-        elif outcome.turned(intervals[i : i + 1])[0] and committed[interval["slot"]] > interval["end"]:
-            rows = _settle(state, interval)
+        elif outcome.turned(intervals[i : i + 1])[0]:
+            own = outcome.wrongly_shown(state.pending, interval)
+            if len(own):
+                intervals["told"][i] |= _SHOWN_WRONG
+            if not len(own) and committed[interval["slot"]] <= interval["missed"]:
+                continue
             if not interval["told"] & _TOLD_TURNED:
                 intervals["told"][i] |= _TOLD_TURNED
-                accusations.append(_turned(state, interval, rows))
+                accusations.append(_turned(state, interval, own))
+            _settle(state, interval)
     return accusations
 
 
-def _settle(state: PartitionState, interval: Array) -> Array:
-    """Mark the disputes that a wrongly ended transaction explains; returns the disputed rows, before that."""
+def _settle(state: PartitionState, interval: Array) -> None:
+    """Mark the disputes that a wrongly ended transaction explains."""
     covered = outcome.covered(state.pending["offset"], state.pending["producer_id"], interval)
-    rows = state.pending[covered]
+    covered &= outcome.open_disputes(state.pending)
     if covered.any():
         state.pending = state.pending.copy()
         state.pending["flags"][covered] |= TOLD
-    return rows
 
 
 def _missing(state: PartitionState, interval: Array) -> Accusation:
@@ -161,11 +166,14 @@ def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
 
 
 def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
-    """A transaction that another type of marker ended on the accused than on the others."""
+    """A transaction that another type of marker ended on the accused than on the others.
+
+    Where the accused was not read to show any of its records (``rows`` is empty), no key is given: the markers alone
+    do not tell a wrong outcome from records that were cleaned, with their marker, before they were read.
+    """
     slot, ended = int(interval["slot"]), int(interval["end_type"])
     disputed = rows[(rows["visible"] != 0) & (rows["aborted"] != 0)]
-    own = (rows["visible"] | rows["aborted"]) >> np.uint32(slot) & 1 == 1
-    best = disputed if len(disputed) else rows[own] if own.any() else rows
+    best = disputed if len(disputed) else rows
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "closed_by_marker_offset": int(interval["end"]),
@@ -296,7 +304,8 @@ def _belongs_to_transaction(state: PartitionState, rows: Array, members: int) ->
     """
     belongs = np.zeros(len(rows), np.bool_)
     lacking = latest.lacking(rows, members)
-    for interval in state.intervals[outcome.turned(state.intervals)]:
+    wrong = outcome.turned(state.intervals) & (state.intervals["told"] & _SHOWN_WRONG != 0)
+    for interval in state.intervals[wrong]:
         concerned = lacking if interval["end_type"] == ABORT else rows["visible"]
         belongs |= outcome.covered(rows["offset"], rows["producer_id"], interval) & (
             (concerned >> np.uint32(interval["slot"])) & 1 == 1
@@ -359,5 +368,5 @@ def _let_go_intervals(state: PartitionState, floor: int) -> None:
         int(state.pending["offset"][outcome.open_disputes(state.pending)].min(initial=NEVER)),
     )
     told = (intervals["told"] & _TOLD_TURNED) != 0
-    awaited = turned & (~told | (intervals["end"] >= _floor(state, READ_COMMITTED)) | (oldest < intervals["missed"]))
+    awaited = turned & (~told | (intervals["missed"] >= _floor(state, READ_COMMITTED)) | (oldest < intervals["missed"]))
     state.intervals = intervals[(intervals["end"] >= floor) | awaited]

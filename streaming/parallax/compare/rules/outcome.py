@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import Array
+from parallax.compare.observations import COMMIT, Array
 from parallax.compare.rules.arrays import bits, group_starts, table
 from parallax.compare.state import DISPUTED, FIRST_ABORTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
@@ -103,6 +103,13 @@ def turned(intervals: Array) -> Array:
         & (intervals["end"] != NEVER)
         & (intervals["end_type"] != intervals["missed_type"])
     )
+
+
+def wrongly_shown(pending: Array, interval: Array) -> Array:
+    """The `PENDING` rows that the interval's replica shows with the outcome that the wrong marker gave them."""
+    showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
+    own = (showed >> np.uint32(interval["slot"])) & 1 == 1
+    return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:
