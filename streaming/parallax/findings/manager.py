@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 _WORKERS = 4
 _GROUP = 64
 """Claims of one replica of one partition that are probed together at most."""
-_BACKOFF_MAX_MS = 30_000
+_BACKOFF_MAX_MS = 60_000
 _RESOLVED_FACTOR = 10
 """A resolved finding is looked at this many times more rarely than an open one."""
 _RESOLVED_FOR = timedelta(hours=24)

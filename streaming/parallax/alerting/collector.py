@@ -1,0 +1,259 @@
+"""The one Prometheus collector: a snapshot of the job's state, written as metrics at each scrape.
+
+Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No offset, key or producer id is
+ever a label: those live in the findings table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
+from parallax.model import IsolationLevel
+
+_PARTITION = ("topic", "partition")
+_REPLICA = ("topic", "partition", "broker_id")
+_VIEW = ("topic", "partition", "broker_id", "isolation_level")
+_FINDING = ("kind", "severity", "topic", "partition", "broker_id")
+
+
+class ParallaxCollector(Collector):
+    """Exposes a `MonitorState`; a scrape costs one copy of it and asks nobody anything."""
+
+    def __init__(self, state: MonitorState) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """All metric families, also those that have no sample yet."""
+        snapshot = self._state.snapshot()
+        yield from _replicas(snapshot)
+        yield from _views(snapshot)
+        yield from _comparison(snapshot)
+        yield from _findings(snapshot)
+        yield from _brokers(snapshot)
+        yield from _queries(snapshot)
+        yield from _job(snapshot)
+
+
+def _labels(replica: Replica) -> list[str]:
+    return [replica[0], str(replica[1]), str(replica[2])]
+
+
+def _gauge(
+    name: str, text: str, labels: Iterable[str], samples: Iterable[tuple[list[str], float | None]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"parallax_{name}", text, labels=list(labels))
+    for values, value in samples:
+        if value is not None:
+            family.add_metric(values, value)
+    return family
+
+
+def _counter(
+    name: str, text: str, labels: Iterable[str], samples: Iterable[tuple[list[str], float]]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"parallax_{name}", text, labels=list(labels))
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _replicas(snapshot: Snapshot) -> Iterator[Metric]:
+    texts = {
+        "high_watermark": "High watermark of the replica, as it tells itself (offset).",
+        "last_stable_offset": "Last stable offset of the replica, as it tells itself.",
+        "log_start_offset": "Log start offset of the replica.",
+        "log_end_offset": "Log end offset of the replica.",
+    }
+    for field, text in texts.items():
+        samples = [(_labels(r), getattr(s, field)) for r, s in snapshot.replicas.items()]
+        yield _gauge(f"replica_{field}", text, _REPLICA, samples)
+    yield _gauge(
+        "replica_last_stable_offset_stalled_seconds",
+        "For how long the last stable offset has stood still below the replica's high watermark; 0 where it does not. "
+        "An open transaction does that as well.",
+        _REPLICA,
+        [(_labels(r), _stalled(s, snapshot.taken_at)) for r, s in snapshot.replicas.items()],
+    )
+    yield _gauge(
+        "replica_frozen_seconds",
+        "For how long the comparison has seen the last stable offset stand behind that of the other replicas.",
+        _REPLICA,
+        [(_labels(r), s.frozen_for_s) for r, s in snapshot.replicas.items()],
+    )
+
+
+def _stalled(state: ReplicaState, now: float) -> float:
+    return 0.0 if state.stands_since is None else max(0.0, now - state.stands_since)
+
+
+def _views(snapshot: Snapshot) -> Iterator[Metric]:
+    positions = sorted(snapshot.positions.items())
+    labelled = [
+        ([*_labels(replica), isolation.option], replica, isolation, at) for (replica, isolation), at in positions
+    ]
+    yield _gauge(
+        "view_position",
+        "Next offset that the view will record of this replica.",
+        _VIEW,
+        [(labels, at) for labels, _, _, at in labelled],
+    )
+    yield _gauge(
+        "view_lag_offsets",
+        "Offsets between the view's position and what the replica shows to that isolation level: its high watermark, "
+        "or its last stable offset in read_committed. 0 when all is read, markers at the end included.",
+        _VIEW,
+        [(labels, _lag(snapshot.replicas.get(replica), isolation, at)) for labels, replica, isolation, at in labelled],
+    )
+
+
+def _lag(state: ReplicaState | None, isolation: IsolationLevel, position: int) -> float | None:
+    """Offsets still to read; a position beyond what was told last (a newer answer) is no negative lag."""
+    if state is None:
+        return None
+    committed = isolation is IsolationLevel.READ_COMMITTED
+    shown = state.last_stable_offset if committed else state.high_watermark
+    return None if shown is None else max(0, shown - position)
+
+
+def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
+    by_view = [
+        ([topic, str(partition), isolation.option], coverage, int(isolation))
+        for (topic, partition), coverage in sorted(snapshot.coverage.items())
+        for isolation in IsolationLevel
+    ]
+    labels = (*_PARTITION, "isolation_level")
+    yield _gauge(
+        "compared_up_to_offset",
+        "Offset below which all replicas have been read and judged.",
+        labels,
+        [(names, c.compared_up_to[view] if c.compared_up_to[view] >= 0 else None) for names, c, view in by_view],
+    )
+    yield _gauge(
+        "unknown_offsets",
+        "Offsets below the furthest position that have no verdict: not read on every replica, deferred, or skipped.",
+        labels,
+        [(names, c.unknown_offsets[view]) for names, c, view in by_view],
+    )
+    yield _gauge(
+        "deferred_offsets",
+        "Offsets left to a comparison of the tables because the state had reached its cap.",
+        labels,
+        [(names, sum(max(0, d.end - d.start) for d in c.deferred if d.view == view)) for names, c, view in by_view],
+    )
+    partitions = [([t, str(p)], c) for (t, p), c in sorted(snapshot.coverage.items())]
+    yield _gauge(
+        "comparison_state_bytes",
+        "Size of the unmatched state of a topic partition.",
+        _PARTITION,
+        [(names, c.state_bytes) for names, c in partitions],
+    )
+    yield _gauge(
+        "compared_timestamp_seconds",
+        "When the partition was last compared.",
+        _PARTITION,
+        [(names, c.compared_at / 1000) for names, c in partitions],
+    )
+
+
+def _findings(snapshot: Snapshot) -> Iterator[Metric]:
+    status = snapshot.findings
+    counts: dict[tuple[str, ...], tuple[int, int]] = {}
+    for f in status.open:
+        label = (str(f.kind), str(f.severity), f.topic, str(f.partition), str(f.broker))
+        count, exposed = counts.get(label, (0, 0))
+        counts[label] = count + 1, exposed + int(f.exposed)
+    yield _gauge(
+        "open_findings", "Divergences that stand confirmed.", _FINDING, [(list(k), c[0]) for k, c in counts.items()]
+    )
+    yield _gauge(
+        "open_findings_exposed",
+        "Of these, those whose replica leads the partition: consumers see them.",
+        _FINDING,
+        [(list(k), c[1]) for k, c in counts.items()],
+    )
+    yield _counter(
+        "findings_confirmed",
+        "How often a divergence was confirmed, or its kind refined; kept across restarts.",
+        _FINDING,
+        [([str(x) for x in k], n) for k, n in sorted(status.confirmed_total.items())],
+    )
+    yield _counter("findings_resolved", "Findings seen to be gone.", (), [([], status.resolved_total)])
+    yield _gauge(
+        "suspects_pending",
+        "Suspects that wait for a verdict.",
+        _PARTITION,
+        [([topic, str(partition)], n) for (topic, partition), n in sorted(status.pending.items())],
+    )
+    yield _counter("suspects_dismissed", "Suspects that a probe has cleared.", (), [([], status.dismissed_total)])
+    yield _counter("probes", "Probes that came back.", (), [([], status.probes_total)])
+    yield _gauge("last_probe_timestamp_seconds", "When a probe last came back.", (), [([], status.last_probe_at)])
+    yield _gauge(
+        "findings_writable",
+        "1 while findings can be read and written, 0 while they cannot.",
+        (),
+        [([], float(status.error is None))],
+    )
+
+
+def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _gauge(
+        "broker_reachable",
+        "1 where the broker answered when it was last asked for its offsets, else 0.",
+        ("broker_id",),
+        [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
+    )
+
+
+def _queries(snapshot: Snapshot) -> Iterator[Metric]:
+    queries = sorted(snapshot.queries.items())
+    label = ("query",)
+    yield _gauge("query_up", "1 while the query runs, else 0.", label, [([n], float(q.up)) for n, q in queries])
+    yield _gauge(
+        "query_last_progress_timestamp_seconds",
+        "When the query last made progress.",
+        label,
+        [([n], q.last_progress) for n, q in queries],
+    )
+    yield _gauge(
+        "query_batch_seconds", "Duration of its last micro-batch.", label, [([n], q.batch_seconds) for n, q in queries]
+    )
+    yield _counter(
+        "query_rows", "Rows that it has read since the job started.", label, [([n], q.rows) for n, q in queries]
+    )
+    yield _counter("query_restarts", "How often it was restarted.", label, [([n], q.restarts) for n, q in queries])
+
+
+def _job(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _gauge(
+        "heartbeat_timestamp_seconds",
+        "When offsets last came out of the comparison: end-to-end progress, not merely a live process.",
+        (),
+        [([], snapshot.heartbeat)],
+    )
+    yield _counter(
+        "maintenance_runs",
+        "Runs of the tables' upkeep, by result.",
+        ("result",),
+        [([r], n) for r, n in sorted(snapshot.maintenance.items())],
+    )
+    yield _gauge(
+        "maintenance_last_success_timestamp_seconds",
+        "When the tables were last kept up.",
+        (),
+        [([], snapshot.maintained_at)],
+    )
+    build = GaugeMetricFamily("parallax_build_info", "Versions; always 1.", labels=["version", "pyspark", "delta"])
+    build.add_metric([_version("kafka-parallax"), _version("pyspark"), _version("delta-spark")], 1)
+    yield build
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

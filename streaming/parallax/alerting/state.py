@@ -1,0 +1,215 @@
+"""What the job knows about itself, for the collector: committed state only, behind one lock.
+
+The job, the sinks, the comparison and the findings manager each hand in what they have committed; nothing here is
+computed from a socket or a table at the time of a scrape.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from parallax.compare.suspect import BrokerCoverage, Coverage
+from parallax.findings.manager import FindingsStatus
+from parallax.model import IsolationLevel
+
+Replica = tuple[str, int, int]
+"""Topic, partition, broker."""
+
+_FORGET_AFTER_S = 600.0
+"""A replica or partition that nobody has told anything of for so long is gone (deleted, moved away)."""
+
+
+class QueryReport(Protocol):
+    """What the supervisor tells of a streaming query; times are seconds since 1970 UTC."""
+
+    name: str
+    up: bool
+    restarts: int
+    last_progress: float | None
+    batch_seconds: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """Offsets of one replica as it told them; None for what is not known.
+
+    Attributes:
+        stands_since: since when the last stable offset has stood still below the high watermark; None where it moves
+            or has caught up. Seconds since 1970 UTC.
+        frozen_for_s: for how long the comparison has seen it stand behind the others.
+        told_at: when anything was last told of it, by our clock.
+    """
+
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    stands_since: float | None = None
+    frozen_for_s: float = 0.0
+    told_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """A streaming query as the supervisor last saw it."""
+
+    up: bool
+    restarts: int
+    last_progress: float | None
+    batch_seconds: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one moment; the mappings are copies."""
+
+    replicas: Mapping[Replica, ReplicaState]
+    positions: Mapping[tuple[Replica, IsolationLevel], int]
+    coverage: Mapping[tuple[str, int], Coverage]
+    reachable: Mapping[int, bool]
+    queries: Mapping[str, QueryState]
+    findings: FindingsStatus
+    maintenance: Mapping[str, int]
+    maintained_at: float | None
+    taken_at: float
+
+    @property
+    def heartbeat(self) -> float | None:
+        """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC."""
+        times = [c.compared_at / 1000 for c in self.coverage.values()]
+        return max(times, default=None)
+
+
+class MonitorState:
+    """The job's state, updated from any thread.
+
+    Args:
+        clock: seconds since 1970 UTC, for tests.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._replicas: dict[Replica, ReplicaState] = {}
+        self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
+        self._coverage: dict[tuple[str, int], Coverage] = {}
+        self._covered_at: dict[tuple[str, int], float] = {}
+        self._reachable: dict[int, bool] = {}
+        self._queries: dict[str, QueryState] = {}
+        self._findings = FindingsStatus()
+        self._maintenance: dict[str, int] = {}
+        self._maintained_at: float | None = None
+
+    def update_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md)."""
+        with self._lock:
+            for row in rows:
+                broker, reachable = int(row["broker"]), bool(row["reachable"])
+                self._reachable[broker] = reachable
+                replica = str(row["topic"]), int(row["partition"]), broker
+                if reachable:
+                    self._offsets_of(replica, row)
+                else:
+                    self._touch(replica)
+
+    def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
+        """Take in how far a view has been recorded: the next offset to read, by replica."""
+        with self._lock:
+            for replica, offset in positions.items():
+                self._positions[replica, isolation] = int(offset)
+                self._touch(replica)
+
+    def update_coverage(self, coverages: Iterable[Coverage]) -> None:
+        """Take in how far the comparison has come, once its micro-batch is committed."""
+        now = self._clock()
+        with self._lock:
+            for coverage in coverages:
+                place = coverage.topic, coverage.partition
+                self._coverage[place] = coverage
+                self._covered_at[place] = now
+                for broker in coverage.brokers:
+                    self._cover(coverage, broker)
+
+    def update_query(self, report: QueryReport) -> None:
+        """Take in what the supervisor saw of a query."""
+        state = QueryState(report.up, report.restarts, report.last_progress, report.batch_seconds, report.rows)
+        with self._lock:
+            self._queries[report.name] = state
+
+    def update_findings(self, status: FindingsStatus) -> None:
+        """Take in what the findings manager has committed; fits its ``on_change``."""
+        with self._lock:
+            self._findings = status
+
+    def update_maintenance(self, result: str) -> None:
+        """Count a run of the tables' upkeep, by its result (``success`` or ``failure``)."""
+        with self._lock:
+            self._maintenance[result] = self._maintenance.get(result, 0) + 1
+            if result == "success":
+                self._maintained_at = self._clock()
+
+    def snapshot(self) -> Snapshot:
+        """Everything as it stands, without what nobody has told of for a while."""
+        now = self._clock()
+        with self._lock:
+            self._forget(now)
+            return Snapshot(
+                replicas=dict(self._replicas),
+                positions=dict(self._positions),
+                coverage=dict(self._coverage),
+                reachable=dict(self._reachable),
+                queries=dict(self._queries),
+                findings=self._findings,
+                maintenance=dict(self._maintenance),
+                maintained_at=self._maintained_at,
+                taken_at=now,
+            )
+
+    def _touch(self, replica: Replica) -> None:
+        self._replicas[replica] = replace(self._replicas.get(replica, ReplicaState()), told_at=self._clock())
+
+    def _offsets_of(self, replica: Replica, row: Mapping[str, Any]) -> None:
+        known = self._replicas.get(replica, ReplicaState())
+        high_watermark, stable = row["high_watermark"], row["last_stable_offset"]
+        since = None
+        if high_watermark is not None and stable is not None and stable < high_watermark:
+            moved = known.last_stable_offset != stable
+            since = self._clock() if moved or known.stands_since is None else known.stands_since
+        self._replicas[replica] = replace(
+            known,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=row["log_start_offset"],
+            log_end_offset=row["log_end_offset"],
+            stands_since=since,
+            told_at=self._clock(),
+        )
+
+    def _cover(self, coverage: Coverage, broker: BrokerCoverage) -> None:
+        replica = coverage.topic, coverage.partition, int(broker.broker)
+        known = self._replicas.get(replica, ReplicaState())
+        self._replicas[replica] = replace(known, frozen_for_s=float(broker.frozen_for_s), told_at=self._clock())
+        read = {
+            IsolationLevel.READ_UNCOMMITTED: broker.read_uncommitted,
+            IsolationLevel.READ_COMMITTED: broker.read_committed,
+        }
+        for isolation, offset in read.items():
+            if offset >= 0:
+                self._positions.setdefault((replica, isolation), offset)
+
+    def _forget(self, now: float) -> None:
+        gone = {r for r, s in self._replicas.items() if now - s.told_at > _FORGET_AFTER_S}
+        self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
+        self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
+        alive = {(topic, partition) for topic, partition, _ in self._replicas}
+        self._coverage = {
+            place: c
+            for place, c in self._coverage.items()
+            if place in alive or now - self._covered_at[place] <= _FORGET_AFTER_S
+        }

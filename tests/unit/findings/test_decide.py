@@ -1,0 +1,435 @@
+"""What a probe's answers prove, and above all what they do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import (
+    Answers,
+    CoordinatorAnswer,
+    KeyShown,
+    MarkerShown,
+    OpenTransaction,
+    RecordShown,
+    ReplicaAnswer,
+)
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Verdict, decide
+from parallax.model import FindingKind, Rule
+
+PID = 4000
+OPEN = (OpenTransaction(producer_id=PID, start_offset=10),)
+
+
+def claim(kind: FindingKind, **fields: Any) -> Claim:
+    defaults: dict[str, Any] = {
+        "suspect_id": "s",
+        "rule": Rule.OUTCOME,
+        "topic": "orders",
+        "partition": 0,
+        "broker": 2,
+        "offset": 10,
+        "producer_id": PID,
+        "transaction_start_offset": 10,
+        "marker_offset": 20,
+    }
+    return Claim(kind=kind, **(defaults | fields))
+
+
+def replica(broker: int, **fields: Any) -> ReplicaAnswer:
+    defaults: dict[str, Any] = {
+        "high_watermark": 100,
+        "last_stable_offset": 100,
+        "log_start_offset": 0,
+        "log_end_offset": 100,
+        "open_transactions": (),
+    }
+    return ReplicaAnswer(broker=broker, **(defaults | fields))
+
+
+def silent(broker: int) -> ReplicaAnswer:
+    return ReplicaAnswer(broker, error=f"broker {broker}: no answer within 3000 ms")
+
+
+def answers(*replicas: ReplicaAnswer, **fields: Any) -> Answers:
+    return Answers({r.broker: r for r in replicas}, **({"leader": 1} | fields))
+
+
+def record(offset: int = 10, outcome: str = "none", **fields: Any) -> RecordShown:
+    return RecordShown(offset, outcome, **({"value_size": 5, "producer_id": PID} | fields))
+
+
+def holding(broker: int, outcome: str, **fields: Any) -> ReplicaAnswer:
+    return replica(broker, committed={10: record(outcome=outcome)}, asked=frozenset({10}), **fields)
+
+
+def shows(broker: int, visible: RecordShown | None, *, complete: bool = True, **fields: Any) -> ReplicaAnswer:
+    newest = -1 if visible is None else visible.offset
+    return replica(broker, key=KeyShown(visible, complete, newest), **fields)
+
+
+def verdict(decision: Decision) -> tuple[Verdict, FindingKind]:
+    return decision.verdict, decision.kind
+
+
+def outcome_of(c: Claim, *replicas: ReplicaAnswer, **fields: Any) -> Verdict:
+    return decide(c, answers(*replicas), **fields).verdict
+
+
+class TestAnyKind:
+    @pytest.mark.parametrize("kind", list(FindingKind))
+    def test_stays_pending_while_the_accused_cannot_be_asked(self, kind: FindingKind) -> None:
+        assert outcome_of(claim(kind, key_hash_lo=1), replica(1), silent(2), replica(3)) is Verdict.PENDING
+
+    @pytest.mark.parametrize("kind", list(FindingKind))
+    def test_is_dismissed_when_its_object_is_gone(self, kind: FindingKind) -> None:
+        assert decide(claim(kind), Answers({}, gone="the topic is deleted")).verdict is Verdict.DISMISSED
+
+    @pytest.mark.parametrize("kind", list(FindingKind))
+    def test_is_never_confirmed_by_the_accused_alone(self, kind: FindingKind) -> None:
+        accused = shows(
+            2,
+            record(3),
+            open_transactions=OPEN,
+            last_stable_offset=10,
+            uncommitted={10: record()},
+            committed={10: record(outcome="committed")},
+        )
+        for key in (0, 1):
+            for lso in (10, 100):
+                got = outcome_of(
+                    claim(kind, key_hash_lo=key), silent(1), replace(accused, last_stable_offset=lso), silent(3)
+                )
+                assert got is not Verdict.CONFIRMED
+
+
+class TestOpenTransaction:
+    marker_missing = claim(FindingKind.MARKER_MISSING)
+    frozen = claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1)
+
+    def test_open_on_the_accused_only_past_the_marker_is_confirmed(self) -> None:
+        got = decide(self.marker_missing, answers(replica(1), replica(2, open_transactions=OPEN), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
+
+    def test_open_on_every_replica_is_a_long_transaction(self) -> None:
+        everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
+        assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
+        assert outcome_of(self.frozen, *everywhere) is Verdict.DISMISSED
+
+    def test_open_on_a_second_victim_as_well_is_confirmed(self) -> None:
+        got = outcome_of(
+            self.marker_missing, replica(1), replica(2, open_transactions=OPEN), replica(3, open_transactions=OPEN)
+        )
+        assert got is Verdict.CONFIRMED
+
+    def test_an_accused_that_has_not_reached_the_marker_is_pending(self) -> None:
+        behind = replica(2, open_transactions=OPEN, high_watermark=20, last_stable_offset=10)
+        assert outcome_of(self.marker_missing, replica(1), behind, replica(3)) is Verdict.PENDING
+
+    def test_without_a_known_marker_the_accused_must_have_caught_up(self) -> None:
+        behind = replica(2, open_transactions=OPEN, high_watermark=99, last_stable_offset=10)
+        caught_up = replace(behind, high_watermark=100)
+        assert outcome_of(self.frozen, replica(1), behind, replica(3)) is Verdict.PENDING
+        assert outcome_of(self.frozen, replica(1), caught_up, replica(3)) is Verdict.CONFIRMED
+
+    def test_others_that_have_not_reached_the_transaction_say_nothing(self) -> None:
+        early = replica(1, high_watermark=10)
+        accused = replica(2, open_transactions=OPEN, high_watermark=100)
+        assert outcome_of(self.marker_missing, early, accused) is Verdict.PENDING
+
+    def test_others_that_do_not_list_producers_say_nothing(self) -> None:
+        mute = replica(1, open_transactions=None, open_error="not authorized")
+        assert outcome_of(self.marker_missing, mute, replica(2, open_transactions=OPEN)) is Verdict.PENDING
+
+    def test_open_on_all_that_answered_waits_for_those_that_did_not(self) -> None:
+        got = outcome_of(
+            self.marker_missing, replica(1, open_transactions=OPEN), replica(2, open_transactions=OPEN), silent(3)
+        )
+        assert got is Verdict.PENDING
+
+    def test_an_accused_that_does_not_list_producers_is_pending(self) -> None:
+        mute = replica(2, open_transactions=None, open_error="not authorized")
+        assert outcome_of(self.marker_missing, replica(1), mute, replica(3)) is Verdict.PENDING
+
+    def test_another_transaction_of_the_producer_is_not_this_one(self) -> None:
+        later = (OpenTransaction(producer_id=PID, start_offset=50),)
+        got = outcome_of(self.marker_missing, replica(1), replica(2, open_transactions=later), replica(3))
+        assert got is Verdict.DISMISSED
+
+    def test_a_pinned_last_stable_offset_is_frozen(self) -> None:
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+
+    def test_the_coordinator_still_writing_markers_is_waited_for(self) -> None:
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        ending = CoordinatorAnswer(PID, "tx", "PrepareCommit")
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3), coordinator=ending))
+        assert got.verdict is Verdict.PENDING
+
+    def test_a_frozen_claim_without_a_producer_takes_it_from_the_accused(self) -> None:
+        nameless = claim(
+            FindingKind.READ_COMMITTED_FROZEN, producer_id=-1, transaction_start_offset=-1, marker_offset=-1, offset=-1
+        )
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        assert outcome_of(nameless, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
+        unpinned = replica(2, open_transactions=())
+        assert outcome_of(nameless, replica(1), unpinned, replica(3)) is Verdict.DISMISSED
+        unexplained = replica(2, open_transactions=(), last_stable_offset=10)
+        assert outcome_of(nameless, replica(1), unexplained, replica(3)) is Verdict.PENDING
+
+
+class TestMarkerMissingThatEnded:
+    """The transaction is no longer open on the accused: a later marker of the producer ended it there."""
+
+    c = claim(FindingKind.MARKER_MISSING, recorded=Recorded(markers={1: "abort", 3: "abort"}))
+
+    def test_ended_the_wrong_way_round_is_confirmed_as_what_it_became(self) -> None:
+        got = decide(self.c, answers(replica(1), holding(2, "committed"), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+
+    def test_ended_the_right_way_is_dismissed(self) -> None:
+        assert outcome_of(self.c, replica(1), holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+
+    def test_a_healthy_replica_that_cleaned_before_it_was_read_is_dismissed(self) -> None:
+        assert outcome_of(self.c, replica(1), replica(2, asked=frozenset({10})), replica(3)) is Verdict.DISMISSED
+
+    def test_not_decided_yet_is_pending(self) -> None:
+        undecided = replica(2, last_stable_offset=10)
+        assert outcome_of(self.c, replica(1), undecided, replica(3)) is Verdict.PENDING
+
+
+class TestOutcome:
+    a2c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
+    c2a = claim(FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_live_answers_that_differ_are_confirmed(self) -> None:
+        got = decide(self.a2c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+
+    def test_live_answers_that_agree_are_dismissed(self) -> None:
+        assert outcome_of(self.a2c, *(holding(b, "aborted") for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_the_kind_follows_what_the_accused_shows_now(self) -> None:
+        got = decide(self.a2c, answers(holding(1, "committed"), holding(2, "aborted"), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_the_recorded_outcome_stands_in_where_the_others_cleaned_the_record(self) -> None:
+        recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}))
+        assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+
+    def test_recorded_markers_stand_in_where_nobody_recorded_an_outcome(self) -> None:
+        recorded = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
+        assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+
+    def test_a_live_marker_of_another_replica_is_evidence(self) -> None:
+        marked = replica(1, markers=(MarkerShown(20, PID, "abort"),))
+        assert outcome_of(self.a2c, marked, holding(2, "committed")) is Verdict.CONFIRMED
+        foreign = replica(1, markers=(MarkerShown(20, PID + 1, "abort"),))
+        assert outcome_of(self.a2c, foreign, holding(2, "committed")) is Verdict.DISMISSED
+
+    def test_a_live_answer_outweighs_what_was_recorded_of_the_same_replica(self) -> None:
+        recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}))
+        agree = [holding(b, "committed") for b in (1, 2, 3)]
+        assert outcome_of(recorded, *agree) is Verdict.DISMISSED
+
+    def test_no_evidence_of_the_others_waits_for_those_that_did_not_answer(self) -> None:
+        assert outcome_of(self.a2c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
+        assert outcome_of(self.a2c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+
+    def test_an_undecided_record_on_the_accused_is_pending(self) -> None:
+        behind = replica(2, last_stable_offset=5)
+        assert outcome_of(self.a2c, holding(1, "aborted"), behind) is Verdict.PENDING
+
+    def test_the_aborted_list_tells_of_a_hidden_record_that_was_cleaned(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
+        listed = replica(2, aborted=((PID, 10),))
+        got = decide(recorded, answers(replica(1, aborted=((PID, 63),)), listed, replica(3)), live_only=True)
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_the_aborted_list_of_a_later_transaction_tells_nothing(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed"}))
+        assert outcome_of(recorded, replica(1), replica(2, aborted=((PID, 63),)), live_only=True) is Verdict.DISMISSED
+
+    def test_both_outcomes_recorded_are_proof_when_nobody_holds_the_record_any_more(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
+        assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.CONFIRMED
+
+    def test_what_was_recorded_of_the_accused_keeps_no_finding_open(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
+        assert outcome_of(recorded, replica(1), replica(2), replica(3), live_only=True) is Verdict.DISMISSED
+
+    def test_recorded_markers_alone_do_not_convict_an_accused_that_holds_nothing(self) -> None:
+        # Read late, a healthy replica can look as if the producer's next marker had ended the transaction.
+        recorded = replace(self.a2c, recorded=Recorded(markers={1: "abort", 2: "commit", 3: "abort"}))
+        assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.DISMISSED
+
+    def test_a_hidden_tombstone_that_was_cleaned_still_shows_by_the_value_it_should_have_deleted(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+        got = decide(c, answers(shows(1, None), shows(2, record(3)), shows(3, None)), live_only=True)
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_a_value_written_after_the_others_were_asked_proves_nothing(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        fresh = shows(2, record(100), high_watermark=101, last_stable_offset=101)
+        assert outcome_of(c, shows(1, None), fresh, shows(3, None), live_only=True) is Verdict.DISMISSED
+
+
+class TestResurrected:
+    """The tombstone of the key was at offset 50; the accused shows a value from before it."""
+
+    c = claim(
+        FindingKind.DELETED_RECORD_RESURRECTED,
+        rule=Rule.LATEST_VALUE,
+        offset=50,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+    )
+    old = record(30, producer_id=-1)
+    tombstone = record(50, producer_id=-1, value_size=-1)
+
+    def test_an_old_value_that_is_gone_elsewhere_is_confirmed(self) -> None:
+        got = decide(self.c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
+
+    def test_an_old_value_whose_tombstone_another_still_shows_is_confirmed(self) -> None:
+        assert outcome_of(self.c, shows(1, self.tombstone), shows(2, self.old), silent(3)) is Verdict.CONFIRMED
+
+    def test_a_healthy_replica_that_has_not_cleaned_yet_shows_the_tombstone(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, self.tombstone), shows(3, None)) is Verdict.DISMISSED
+
+    def test_an_accused_without_a_value_is_dismissed(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    def test_an_accused_with_a_newer_value_is_dismissed(self) -> None:
+        newer = record(70, producer_id=-1)
+        assert outcome_of(self.c, shows(1, newer), shows(2, newer), shows(3, newer)) is Verdict.DISMISSED
+
+    def test_an_accused_that_does_not_show_the_offset_yet_is_pending(self) -> None:
+        behind = shows(2, self.old, last_stable_offset=50)
+        assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
+
+    def test_everyone_showing_the_old_value_is_dismissed(self) -> None:
+        assert outcome_of(self.c, *(shows(b, self.old) for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_a_log_start_above_the_old_value_is_retention_not_a_deletion(self) -> None:
+        retained = shows(1, None, log_start_offset=40)
+        assert outcome_of(self.c, retained, shows(2, self.old), silent(3)) is Verdict.PENDING
+        assert outcome_of(self.c, retained, shows(2, self.old)) is Verdict.DISMISSED
+
+    def test_a_log_too_long_to_read_is_no_proof_of_absence(self) -> None:
+        partly = shows(1, None, complete=False)
+        partly = replace(partly, key=KeyShown(None, False, complete_from=60))
+        assert outcome_of(self.c, partly, shows(2, self.old)) is Verdict.PENDING
+
+    def test_in_a_log_too_long_to_read_the_missing_offset_itself_is_proof(self) -> None:
+        partly = replica(1, key=KeyShown(None, False, complete_from=50), asked=frozenset({30}))
+        assert outcome_of(self.c, partly, shows(2, self.old, complete=False)) is Verdict.CONFIRMED
+
+    def test_an_accused_whose_log_is_too_long_to_find_the_value_is_pending(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None, complete=False)) is Verdict.PENDING
+
+    def test_a_tombstone_that_the_accused_hides_as_aborted_belongs_to_the_outcome(self) -> None:
+        hidden = shows(2, self.old, committed={50: record(50, "aborted", value_size=-1)})
+        assert outcome_of(self.c, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
+
+    def test_a_hidden_tombstone_that_was_cleaned_is_known_by_the_aborted_list(self) -> None:
+        transactional = replace(self.c, producer_id=PID)
+        hidden = shows(2, self.old, aborted=((PID, 45),))
+        assert outcome_of(transactional, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
+
+    def test_a_record_of_the_key_that_another_shows_beyond_the_accused_is_waited_for(self) -> None:
+        ahead = shows(1, record(120, producer_id=-1, value_size=-1), last_stable_offset=130)
+        assert outcome_of(self.c, ahead, shows(2, self.old)) is Verdict.PENDING
+
+    def test_is_resolved_once_the_accused_shows_the_value_no_more(self) -> None:
+        got = outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None), live_only=True)
+        assert got is Verdict.DISMISSED
+
+
+class TestRecordMissing:
+    c = claim(
+        FindingKind.RECORD_MISSING,
+        rule=Rule.LATEST_VALUE,
+        offset=50,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+    )
+    value = record(50, producer_id=-1)
+
+    def test_a_value_that_only_the_accused_lacks_is_confirmed(self) -> None:
+        assert outcome_of(self.c, shows(1, self.value), shows(2, None), shows(3, self.value)) is Verdict.CONFIRMED
+
+    def test_an_older_value_in_its_place_is_confirmed(self) -> None:
+        got = outcome_of(self.c, shows(1, self.value), shows(2, record(30, producer_id=-1)), silent(3))
+        assert got is Verdict.CONFIRMED
+
+    def test_a_newer_record_of_the_key_explains_the_absence(self) -> None:
+        for newer in (record(60, producer_id=-1), record(60, producer_id=-1, value_size=-1)):
+            assert outcome_of(self.c, shows(1, self.value), shows(2, newer)) is Verdict.DISMISSED
+
+    def test_an_accused_that_is_not_past_the_offset_is_pending(self) -> None:
+        assert outcome_of(self.c, shows(1, self.value), shows(2, None, last_stable_offset=50)) is Verdict.PENDING
+
+    def test_retention_explains_the_absence(self) -> None:
+        assert outcome_of(self.c, shows(1, self.value), shows(2, None, log_start_offset=51)) is Verdict.DISMISSED
+
+    def test_a_record_that_nobody_shows_any_more_is_dismissed(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    def test_a_record_that_nobody_reachable_shows_waits_for_the_rest(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), silent(3)) is Verdict.PENDING
+
+    def test_a_record_recorded_as_aborted_on_the_accused_belongs_to_the_outcome(self) -> None:
+        c = replace(self.c, recorded=Recorded(outcomes={2: "aborted", 1: "committed"}))
+        assert outcome_of(c, shows(1, self.value), shows(2, None)) is Verdict.DISMISSED
+
+    def test_a_record_without_a_key_is_judged_by_its_offset(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        holder = replica(1, committed={50: self.value}, asked=frozenset({50}))
+        assert outcome_of(c, holder, replica(2)) is Verdict.CONFIRMED
+        assert outcome_of(c, holder, replace(holder, broker=2)) is Verdict.DISMISSED
+        assert outcome_of(c, holder, replica(2, last_stable_offset=50)) is Verdict.PENDING
+        assert outcome_of(c, holder, replica(2, log_start_offset=51)) is Verdict.DISMISSED
+
+
+class TestContent:
+    c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, producer_id=-1, transaction_start_offset=-1)
+
+    def test_two_records_at_one_offset_are_confirmed(self) -> None:
+        one = replica(1, uncommitted={10: record(content_hash="aa")})
+        two = replica(2, uncommitted={10: record(content_hash="bb")})
+        assert outcome_of(self.c, one, two) is Verdict.CONFIRMED
+        assert outcome_of(self.c, one, replace(one, broker=2)) is Verdict.DISMISSED
+
+    def test_another_leader_epoch_or_outcome_is_the_same_record(self) -> None:
+        one = replica(1, uncommitted={10: record(leader_epoch=1)})
+        two = replica(2, uncommitted={10: record(leader_epoch=2, outcome="undecided")})
+        assert outcome_of(self.c, one, two) is Verdict.DISMISSED
+
+    def test_a_record_that_only_the_accused_holds_is_not_proof(self) -> None:
+        two = replica(2, uncommitted={10: record()})
+        assert outcome_of(self.c, replica(1), two) is Verdict.DISMISSED
+        assert outcome_of(self.c, silent(1), two) is Verdict.PENDING
+
+    def test_recorded_fingerprints_stand_in_for_what_was_cleaned(self) -> None:
+        c = replace(self.c, recorded=Recorded(records={1: "aa", 2: "bb", 3: "aa"}))
+        assert outcome_of(c, replica(1), replica(2)) is Verdict.CONFIRMED
+        assert outcome_of(c, replica(1), replica(2), live_only=True) is Verdict.DISMISSED
+        agreeing = replace(self.c, recorded=Recorded(records={1: "aa", 3: "bb"}))
+        assert outcome_of(agreeing, replica(1), replica(2)) is Verdict.DISMISSED
+
+
+def test_a_truncated_log_is_confirmed_until_it_reaches_the_offset_again() -> None:
+    c = claim(FindingKind.LOG_TRUNCATED, offset=50)
+    cut = replica(2, log_end_offset=40, high_watermark=40)
+    assert outcome_of(c, replica(1), cut) is Verdict.CONFIRMED
+    assert outcome_of(c, replica(1), replica(2)) is Verdict.DISMISSED
+    assert outcome_of(c, silent(1), cut) is Verdict.PENDING
