@@ -12,6 +12,7 @@ import psutil
 
 from parallax.lab.errors import LabError
 from parallax.lab.jars import class_path
+from parallax.lab.waiting import until
 
 _JVM = (
     "-Xms64m",
@@ -89,16 +90,22 @@ class Broker:
             return
         self.process.terminate()
         try:
-            self.process.wait(timeout)
-        except psutil.TimeoutExpired:
-            self.kill()
+            until(lambda: not self.running, f"broker {self.id} to stop", timeout=timeout)
+        except LabError:
+            self.process.kill()
+        self._reap()
 
     def kill(self) -> None:
         """Send SIGKILL and wait for the end."""
-        if not self.running or self.process is None:
-            return
-        self.process.kill()
-        self.process.wait(10)
+        if self.running and self.process is not None:
+            self.process.kill()
+        self._reap()
+
+    def _reap(self) -> None:
+        """Wait for the end, and collect the exit status where the process is a child of this one."""
+        until(lambda: not self.running, f"broker {self.id} to end", timeout=10)
+        if isinstance(self.process, psutil.Popen):
+            self.process.wait(10)
 
     def pause(self) -> None:
         """Send SIGSTOP: connections stay open and nothing is answered."""

@@ -79,7 +79,11 @@ def read_replica(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
     """
     view = ReplicaView(broker, topic)
     position = _read(client, view, 0, IsolationLevel.READ_COMMITTED)
+    # What is written meanwhile does not belong to the view: both watermarks stay those of the last committed answer.
     _read(client, view, position, IsolationLevel.READ_UNCOMMITTED)
+    for seen in (view.records, view.markers):
+        for offset in [offset for offset in seen if offset >= view.high_watermark]:
+            del seen[offset]
     return view
 
 
@@ -92,7 +96,7 @@ def _read(client: ReplicaClient, view: ReplicaView, position: int, isolation: Is
             raise answer.error
         if isolation is IsolationLevel.READ_COMMITTED:
             view.last_stable_offset = answer.last_stable_offset
-        view.high_watermark = answer.high_watermark
+            view.high_watermark = answer.high_watermark
         following = _take(view, answer, position, isolation)
         if following == position:
             return position

@@ -106,3 +106,21 @@ def test_a_view_is_told_on_one_line_without_the_filler() -> None:
     assert str(view) == (
         "broker 2 t: high watermark 3, last stable offset 3, aborted from [], records 0:a=None(none), markers 2:COMMIT"
     )
+
+
+def test_what_arrives_between_the_two_readings_does_not_belong_to_the_view() -> None:
+    log = {0: batch(0, [(b"a", b"1")]), 1: batch(1, [(b"b", b"2")], 7), 2: marker(2, 7, commit=True)}
+    replica = Replica(log, lso=1, hw=2, aborted=[])
+    fetch = replica.fetch
+
+    def fetch_while_the_log_grows(
+        broker: int, positions: Sequence[FetchPosition], **more: Any
+    ) -> list[FetchedPartition]:
+        if more["isolation"] is IsolationLevel.READ_UNCOMMITTED:
+            replica.lso = replica.hw = 3
+        return fetch(broker, positions, **more)
+
+    replica.fetch = fetch_while_the_log_grows  # type: ignore[method-assign]
+    view = read_replica(replica, 2, "t")  # type: ignore[arg-type]
+    assert (view.last_stable_offset, view.high_watermark, list(view.markers)) == (1, 2, [])
+    assert view.records[1].outcome is Outcome.UNDECIDED
