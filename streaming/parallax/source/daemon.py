@@ -31,7 +31,7 @@ def main() -> None:
     """Preload for the workers that run tasks, then serve as Spark's daemon does."""
     for name in _SINGLE_THREADED:
         os.environ.setdefault(name, "1")
-    # Spark also starts short-lived workers of other modules through a daemon (to plan a source); they need none of this.
+    # Workers of other modules (they plan a source, once) come through a daemon as well, and need none of this.
     if sys.argv[1:2] in ([], ["pyspark.worker"]):
         preload()
     from pyspark.daemon import manager

@@ -31,6 +31,9 @@ _CONF: Mapping[str, str] = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Each task writes the files of one broker and date side by side; the default sorts all rows by them first.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+    "spark.sql.redaction.options.regex": "(?i)secret|password|token|key|jaas|url",
     # Python workers fork from a process that has the libraries loaded.
     "spark.python.daemon.module": "parallax.source.daemon",
     "spark.python.worker.reuse": "true",

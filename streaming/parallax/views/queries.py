@@ -1,0 +1,172 @@
+"""Which streaming queries record the views: the readers, grouped as ``read.grouping`` says, and progress.
+
+A query costs a micro-batch of its own, whatever it reads; a broker that hangs holds up the others of its query for one
+request timeout per pause of its circuit. So few queries are cheaper, more are better isolated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parallax.config import Settings
+from parallax.model import IsolationLevel
+from parallax.source.options import BOTH
+from parallax.views.sink import OnPositions, ProgressSink, ViewSink
+from parallax.views.tables import checkpoint_path, create_tables, hash_key
+
+
+@dataclass(frozen=True)
+class QuerySpec:
+    """A streaming query by name, and how to start it; starting again after a failure goes on where it stopped."""
+
+    name: str
+    start: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The readers of one query.
+
+    Attributes:
+        name: of the query and of its checkpoint.
+        isolations: levels that it reads.
+        brokers: ids of the brokers that it reads; None for all that ``topics.brokers`` allows.
+    """
+
+    name: str
+    isolations: tuple[IsolationLevel, ...]
+    brokers: tuple[int, ...] | None
+
+
+def view_queries(
+    settings: Settings, *, brokers: Sequence[int] = (), on_positions: OnPositions | None = None
+) -> list[QuerySpec]:
+    """Define the queries that write both views and progress.
+
+    Args:
+        settings: of the job.
+        brokers: ids of all brokers that host a replica; needed where ``read.grouping`` is ``broker`` or ``reader`` and
+            ``topics.brokers`` is not set (``hosting_brokers`` finds them).
+        on_positions: is told the position rows of each commit.
+
+    Raises:
+        ValueError: the brokers are needed and not given, or the hash key's file is unusable.
+    """
+    key = hash_key(settings.storage.path, settings.read.hash_key)
+    specs = [_view_query(settings, group, key, on_positions) for group in groups(settings, brokers)]
+    return [*specs, _progress_query(settings)]
+
+
+def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
+    """Group the readers into queries.
+
+    Raises:
+        ValueError: a query per broker is wanted and no broker is known.
+    """
+    both = tuple(IsolationLevel)
+    if settings.read.grouping == "all":
+        return [Group("views", both, None)]
+    if settings.read.grouping == "isolation":
+        return [Group(isolation.option, (isolation,), None) for isolation in both]
+    known = sorted(settings.topics.brokers or brokers)
+    if not known:
+        raise ValueError(
+            f"read.grouping is {settings.read.grouping}, and no broker is known; set topics.brokers, such as [1, 2, 3]"
+        )
+    if settings.read.grouping == "broker":
+        return [Group(f"views-broker-{broker}", both, (broker,)) for broker in known]
+    return [
+        Group(f"{isolation.option}-broker-{broker}", (isolation,), (broker,)) for isolation in both for broker in known
+    ]
+
+
+def source_options(settings: Settings) -> dict[str, str]:
+    """What the settings mean to both sources."""
+    options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
+    options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
+    options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)
+    if settings.topics.include:
+        options["topics"] = ",".join(settings.topics.include)
+    if settings.topics.pattern is not None:
+        options["topics.pattern"] = settings.topics.pattern
+    if settings.topics.brokers is not None:
+        options["brokers"] = ",".join(map(str, settings.topics.brokers))
+    return options
+
+
+def hosting_brokers(settings: Settings) -> list[int]:
+    """Ids of the brokers that host a replica of a watched topic, dead or alive.
+
+    Raises:
+        ReplicaError: no broker answers.
+    """
+    from parallax.replica.client import ReplicaClient
+    from parallax.source.options import progress_options
+    from parallax.source.survey import Catalog
+
+    client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
+    try:
+        topics = Catalog(client, progress_options(source_options(settings))).topics()
+        return sorted({broker for t in topics.values() for p in t.partitions.values() for broker in p.replicas})
+    finally:
+        client.close()
+
+
+def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPositions | None) -> QuerySpec:
+    storage, read = settings.storage.path, settings.read
+    feedback_path = _feedback_path(storage, group.name)
+    options = source_options(settings) | {
+        "isolation.level": group.isolations[0].option if len(group.isolations) == 1 else BOTH,
+        "startingOffsets": read.starting_offsets,
+        "maxBytesPerTrigger": str(read.max_bytes_per_trigger),
+        "payload": read.payload,
+        "hash.key": key,
+        "feedback.path": feedback_path,
+    }
+    if group.brokers is not None:
+        options["brokers"] = ",".join(map(str, group.brokers))
+    sink = ViewSink(storage, group.isolations, feedback_path, on_positions)
+
+    def start(spark: Any) -> Any:
+        create_tables(spark, storage)
+        sink.prepare()
+        rows = spark.readStream.format("kafka-replica").options(**options).load()
+        return _start(rows, sink, settings, group.name, read.trigger_ms)
+
+    return QuerySpec(group.name, start)
+
+
+def _progress_query(settings: Settings) -> QuerySpec:
+    storage = settings.storage.path
+    sink = ProgressSink(storage)
+
+    def start(spark: Any) -> Any:
+        create_tables(spark, storage)
+        rows = spark.readStream.format("kafka-progress").options(**source_options(settings)).load()
+        return _start(rows, sink, settings, "progress", settings.read.progress_interval_ms)
+
+    return QuerySpec("progress", start)
+
+
+def _start(rows: Any, sink: Callable[[Any, int], None], settings: Settings, name: str, trigger_ms: int) -> Any:
+    return (
+        rows.writeStream.queryName(name)
+        .option("checkpointLocation", checkpoint_path(settings.storage.path, name))
+        .trigger(processingTime=f"{trigger_ms} milliseconds")
+        .foreachBatch(sink)
+        .start()
+    )
+
+
+def _feedback_path(storage: str, name: str) -> str:
+    """Beside the checkpoints, or on this machine where these are not: the file is made anew at every start."""
+    if "://" not in storage:
+        return str(Path(storage).absolute() / "feedback" / f"{name}.json")
+    mark = hashlib.sha256(storage.encode()).hexdigest()[:16]
+    return str(Path(tempfile.gettempdir()) / f"parallax-{mark}" / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

@@ -1,0 +1,205 @@
+"""Writes micro-batches to the tables of the views, each once, and tells the source what has been recorded.
+
+A plain append is several times faster than Delta's streaming sink. Exactly-once comes from three things: Delta
+remembers the last batch of each application in the same commit as its rows (``txnAppId``, ``txnVersion``); a batch that
+it knows is not run again, since a replica need not show the same twice; and the source goes on from what is recorded,
+not from what was planned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import functions as sf
+
+from parallax.model import IsolationLevel, ReadEvent, RowKind
+from parallax.source import feedback
+from parallax.source.feedback import Recorded
+from parallax.source.offsets import Reader
+from parallax.source.replica_source import ONLY
+from parallax.source.schema import VIEW
+from parallax.views.positions import last_version, recorded_positions
+from parallax.views.tables import PROGRESS, RECORDED_ON, table_path
+
+_OBSERVED = "positions"
+_METRICS_WAIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class PositionSeen:
+    """What a position row told, after it was committed.
+
+    Attributes:
+        reader: whose position.
+        offset: next offset to read.
+        event: what happened.
+        detail: the event in words; empty for ``ok``.
+        topic_id: id of the topic.
+        high_watermark: of the replica when it was read; None where it did not say. So the next two.
+        last_stable_offset: of the replica.
+        log_start_offset: of the replica.
+        read_at: seconds since the epoch.
+    """
+
+    reader: Reader
+    offset: int
+    event: ReadEvent
+    detail: str
+    topic_id: str
+    high_watermark: int | None
+    last_stable_offset: int | None
+    log_start_offset: int | None
+    read_at: float
+
+
+OnPositions = Callable[[Sequence[PositionSeen]], None]
+
+
+class ViewSink:
+    """A ``foreachBatch`` function for one query over ``kafka-replica``.
+
+    Args:
+        storage: ``storage.path``.
+        isolations: levels that the query reads; with more than one its rows carry the column ``isolation``.
+        feedback_path: file that tells the source what is recorded.
+        on_positions: is told the position rows of each commit, in the query's thread.
+    """
+
+    def __init__(
+        self,
+        storage: str,
+        isolations: Sequence[IsolationLevel],
+        feedback_path: str,
+        on_positions: OnPositions | None = None,
+    ) -> None:
+        self._storage = storage
+        self._isolations = tuple(isolations)
+        self._feedback_path = feedback_path
+        self._on_positions = on_positions or (lambda _: None)
+        self._recorded: dict[Reader, Recorded] = {}
+        self._committed: dict[str, int] = {}
+
+    def prepare(self) -> None:
+        """Rebuild the recorded positions from the tables; to be called before each start of the query."""
+        self._recorded = {}
+        self._committed = {}
+        for isolation in self._isolations:
+            self._recorded.update(recorded_positions(self._storage, isolation))
+        feedback.write(self._feedback_path, self._recorded)
+
+    def __call__(self, batch: Any, batch_id: int) -> None:
+        """Append a micro-batch to its tables, then tell what was recorded."""
+        context = batch.sparkSession.sparkContext
+        app_id = context.getLocalProperty("sql.streaming.queryId")
+        seen: list[PositionSeen] = []
+        for isolation in self._isolations:
+            if batch_id <= self._last_batch(isolation.option, app_id):
+                continue
+            rows = batch
+            if len(self._isolations) > 1:
+                # The tasks of the other level end at once: no row is read from a broker twice.
+                context.setLocalProperty(ONLY, str(int(isolation)))
+                rows = batch.drop("isolation")
+            try:
+                seen += self._append(rows, isolation, app_id, batch_id)
+            finally:
+                context.setLocalProperty(ONLY, None)
+            self._committed[isolation.option] = batch_id
+        for position in seen:
+            self._recorded[position.reader] = Recorded(position.offset, position.topic_id, position.event, batch_id)
+        feedback.write(self._feedback_path, self._recorded)
+        self._on_positions(seen)
+
+    def _last_batch(self, table: str, app_id: str) -> int:
+        if table not in self._committed:
+            self._committed[table] = last_version(self._storage, table, app_id)
+        return self._committed[table]
+
+    def _append(self, rows: Any, isolation: IsolationLevel, app_id: str, batch_id: int) -> list[PositionSeen]:
+        observation = _Observed(rows, isolation)
+        append(observation.rows, table_path(self._storage, isolation.option), app_id, batch_id)
+        return observation.positions()
+
+
+def append(rows: Any, path: str, app_id: str, batch_id: int) -> None:
+    """Append rows to a table as one batch of an application; Delta drops a batch that it has seen."""
+    today = datetime.now(UTC).date().isoformat()
+    (
+        rows.withColumn(RECORDED_ON, sf.lit(today).cast("date"))
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", app_id)
+        .option("txnVersion", str(batch_id))
+        .save(path)
+    )
+
+
+class _Observed:
+    """Collects the position rows while the rows pass by to the table, without a second pass."""
+
+    def __init__(self, rows: Any, isolation: IsolationLevel) -> None:
+        from pyspark.sql import Observation
+
+        self._isolation = isolation
+        self._observation = Observation(_OBSERVED)
+        fields = [sf.col(name) for name in ("topic", "partition", "broker", "offset", "timestamp", "position")]
+        position = sf.when(sf.col("kind") == int(RowKind.POSITION), sf.struct(*fields))
+        names = VIEW.names
+        self.rows = rows.select(*names).observe(self._observation, sf.collect_list(position).alias(_OBSERVED))
+
+    def positions(self) -> list[PositionSeen]:
+        """What was seen; to be called after the rows were written."""
+        found: dict[Reader, PositionSeen] = {}
+        for row in _get(self._observation)[_OBSERVED]:
+            # A reader's rows come from one task, in order: the last one is where it stands now.
+            seen = self._seen(row)
+            found[seen.reader] = seen
+        return list(found.values())
+
+    def _seen(self, row: Any) -> PositionSeen:
+        position = row["position"]
+        return PositionSeen(
+            reader=Reader(int(self._isolation), row["broker"], row["topic"], row["partition"]),
+            offset=row["offset"],
+            event=ReadEvent(position["event"]),
+            detail=position["detail"] or "",
+            topic_id=position["topic_id"] or "",
+            high_watermark=position["high_watermark"],
+            last_stable_offset=position["last_stable_offset"],
+            log_start_offset=position["log_start_offset"],
+            read_at=row["timestamp"].timestamp(),
+        )
+
+
+def _get(observation: Any) -> Mapping[str, Any]:
+    """Wait for the metrics, but not for ever: Spark delivers them after the write, and never if none took place."""
+    result: list[Mapping[str, Any]] = []
+    thread = threading.Thread(target=lambda: result.append(observation.get), daemon=True)
+    thread.start()
+    thread.join(_METRICS_WAIT_S)
+    if not result:
+        raise RuntimeError(f"Spark did not report what a commit recorded within {_METRICS_WAIT_S:.0f} s")
+    return result[0]
+
+
+class ProgressSink:
+    """A ``foreachBatch`` function for the query over ``kafka-progress``.
+
+    Args:
+        storage: ``storage.path``.
+    """
+
+    def __init__(self, storage: str) -> None:
+        self._storage = storage
+
+    def __call__(self, batch: Any, batch_id: int) -> None:
+        """Append a tick."""
+        app_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        append(batch, table_path(self._storage, PROGRESS), app_id, batch_id)
+
+
+__all__ = ["OnPositions", "PositionSeen", "ProgressSink", "ViewSink", "append"]

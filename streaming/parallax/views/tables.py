@@ -1,0 +1,142 @@
+"""The Delta tables of the views: where they are, how they are made, and the SQL views that people look at."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from parallax.model import IsolationLevel, Outcome, RowKind
+from parallax.source.schema import PROGRESS_DDL, VIEW_DDL
+
+PROGRESS = "replica_progress"
+VIEWS = tuple(isolation.option for isolation in IsolationLevel)
+
+RECORDED_ON = "recorded_on"
+"""Partition column that the sink adds: the UTC date of the recording. Retention drops whole dates, so that it rewrites
+no file and conflicts with no append."""
+
+_PROPERTIES = {
+    # Statistics let readers skip files; of 26 leaf columns these are the ones that anybody filters by.
+    "delta.dataSkippingStatsColumns": "topic,partition,kind,offset,timestamp",
+    "delta.checkpointInterval": "100",
+    "delta.enableDeletionVectors": "false",
+    # The log of an always-on job grows by some commits a second.
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+
+
+def table_path(storage: str, name: str) -> str:
+    """Where a table is: ``<storage.path>/<name>``."""
+    return f"{storage.rstrip('/')}/{name}"
+
+
+def checkpoint_path(storage: str, query: str) -> str:
+    """Where a query keeps its Spark checkpoint: ``<storage.path>/checkpoints/<query>``."""
+    return f"{storage.rstrip('/')}/checkpoints/{query}"
+
+
+def create_tables(spark: Any, storage: str) -> None:
+    """Create the tables of both views and of progress where they are not there yet."""
+    for name in VIEWS:
+        _create(spark, table_path(storage, name), VIEW_DDL, ("broker", RECORDED_ON), _PROPERTIES)
+    progress = _PROPERTIES | {"delta.dataSkippingStatsColumns": "topic,partition,observed_at"}
+    _create(spark, table_path(storage, PROGRESS), PROGRESS_DDL, (RECORDED_ON,), progress)
+
+
+def _create(spark: Any, path: str, ddl: str, partitioned_by: Sequence[str], properties: dict[str, str]) -> None:
+    from delta.tables import DeltaTable
+    from pyspark.sql.types import StructType
+
+    if DeltaTable.isDeltaTable(spark, path):
+        return
+    builder = DeltaTable.createIfNotExists(spark).location(path)
+    builder = builder.addColumns(StructType.fromDDL(f"{ddl}, {RECORDED_ON} date"))
+    for key, value in properties.items():
+        builder = builder.property(key, value)
+    builder.partitionedBy(*partitioned_by).execute()
+
+
+def create_named_views(spark: Any, storage: str, brokers: Iterable[int]) -> list[str]:
+    """Define a temporary SQL view per isolation level and broker, with kinds and outcomes as words.
+
+    Args:
+        spark: the session that gets the views.
+        storage: ``storage.path``.
+        brokers: ids of the brokers.
+
+    Returns:
+        Their names, such as ``read_committed_broker_2``.
+    """
+    names = []
+    for broker in sorted(brokers):
+        for table in VIEWS:
+            name = f"{table}_broker_{broker}"
+            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {view_sql(table_path(storage, table), broker)}")
+            names.append(name)
+    return names
+
+
+def view_sql(path: str, broker: int) -> str:
+    """The query behind a named view: one broker's rows of one table."""
+    columns = ", ".join(_spoken(column) for column in _columns(VIEW_DDL))
+    return f"SELECT {columns} FROM delta.`{path}` WHERE broker = {int(broker)}"  # noqa: S608 - our own path, an integer
+
+
+def _spoken(column: str) -> str:
+    if column == "kind":
+        return _words(column, {int(kind): kind.name.lower() for kind in RowKind})
+    if column == "outcome":
+        return _words(column, {int(outcome): outcome.name.lower() for outcome in Outcome})
+    return f"`{column}`"
+
+
+def _words(column: str, words: dict[int, str]) -> str:
+    cases = " ".join(f"WHEN {number} THEN '{word}'" for number, word in words.items())
+    return f"CASE `{column}` {cases} END AS `{column}`"
+
+
+def _columns(ddl: str) -> list[str]:
+    flat = re.sub(r"<.*?>", "", ddl)
+    return [part.split()[0] for part in flat.split(",")]
+
+
+def hash_key(storage: str, given: str | None) -> str:
+    """The key of all hashes: as set, or made once and kept beside the tables.
+
+    Args:
+        storage: ``storage.path``; the key is in the file ``hash_key`` there.
+        given: setting ``read.hash_key``.
+
+    Returns:
+        32 hexadecimal digits.
+
+    Raises:
+        ValueError: the file does not hold a key.
+    """
+    if given is not None:
+        return given
+    if "://" in storage:
+        raise ValueError("read.hash_key must be set where storage.path is a URI; 32 hexadecimal digits")
+    path = Path(storage) / "hash_key"
+    try:
+        return _checked(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x", encoding="ascii") as file:
+            path.chmod(0o600)
+            file.write(secrets.token_hex(16))
+    except FileExistsError:
+        pass  # another process was first
+    return _checked(path)
+
+
+def _checked(path: Path) -> str:
+    text = path.read_text(encoding="ascii").strip()
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+        raise ValueError(f"{path}: must hold 32 hexadecimal digits; restore it, or delete it with all tables")
+    return text
