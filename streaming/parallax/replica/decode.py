@@ -158,20 +158,18 @@ class Inflater:
         """
         self._used = 0
         codecs = table[:, kernels.ATTRIBUTES] & kernels.CODEC
-        for i in np.flatnonzero(codecs):
+        # A batch that the cleaner has emptied has nothing to decompress, whatever codec it names.
+        emptied = table[:, kernels.COUNT] == 0
+        table[(codecs != 0) & emptied, kernels.END] = table[(codecs != 0) & emptied, kernels.BODY]
+        for i in np.flatnonzero((codecs != 0) & ~emptied):
             row = table[i]
             body = data[row[kernels.BODY] : row[kernels.END]]
             start = self._used
             try:
                 self._append(int(codecs[i]), body)
             except cramjam.DecompressionError as error:
-                raise CorruptBatch(
-                    f"its data do not decompress ({error})", base_offset=int(row[kernels.BASE])
-                ) from None
-            except ReplicaError as error:
-                if isinstance(error, CorruptBatch):
-                    error.base_offset = int(row[kernels.BASE])
-                raise
+                base = int(row[kernels.BASE])
+                raise CorruptBatch(f"batch at offset {base}: does not decompress ({error})", base_offset=base) from None
             row[kernels.BODY], row[kernels.END], row[kernels.INFLATED] = start, self._used, 1
         return self._memory
 
@@ -183,15 +181,16 @@ class Inflater:
             return
         if codec not in _CODECS:
             raise Unsupported(f"compression codec {codec} is not known")
-        into, fresh = _CODECS[codec]
-        try:
-            # The memory suffices but for the first batches; one that does not fit is done again, to learn its size.
-            self._used += into(body, self._room(0).data)
-        except cramjam.DecompressionError:
-            whole = fresh(body)
-            size = len(whole)
-            self._room(size)[:size] = np.frombuffer(whole, np.uint8)
-            self._used += size
+        room = self._room(0)
+        while True:
+            try:
+                self._used += _CODECS[codec](body, room.data)
+                return
+            except cramjam.DecompressionError as error:
+                # The memory suffices but for the first batches; then the batch is done again with more of it.
+                if _TOO_SMALL not in str(error):
+                    raise
+            room = self._room(max(4 * room.size, 4 * len(body)))
 
     def _room(self, size: int) -> Array:
         """The unused memory, at least ``size`` bytes of it."""
@@ -207,17 +206,19 @@ class Inflater:
         return self._memory[self._used :]
 
 
-_CODECS: dict[int, tuple[Callable[..., int], Callable[..., Any]]] = {
-    1: (cramjam.gzip.decompress_into, cramjam.gzip.decompress),
-    3: (cramjam.lz4.decompress_into, cramjam.lz4.decompress),
-    4: (cramjam.zstd.decompress_into, cramjam.zstd.decompress),
+_CODECS: dict[int, Callable[..., int]] = {
+    1: cramjam.gzip.decompress_into,
+    3: cramjam.lz4.decompress_into,
+    4: cramjam.zstd.decompress_into,
 }
+_TOO_SMALL = "failed to write whole buffer"
+"""What Rust's standard library, and so cramjam, says when the memory given does not suffice (io::Write::write_all)."""
 
 _XERIAL = b"\x82SNAPPY\x00"
 
 
 def _snappy_blocks(body: memoryview) -> list[memoryview]:
-    """The raw snappy blocks of a body: in snappy-java's framing, which Kafka's Java client writes, or the body itself."""
+    """The raw snappy blocks of a body: in snappy-java's framing, which the Java client writes, or the body itself."""
     if bytes(body[:8]) != _XERIAL:
         return [body]
     blocks = []

@@ -1,0 +1,1 @@
+"""Tests of parallax.replica that need no broker."""

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from dataclasses import replace
+
+import nacl.bindings as nacl
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parallax.model import RowKind
+from parallax.replica.decode import Columns, ContentHasher, Inflater, Payload, decode
+from parallax.replica.errors import CorruptBatch, ReplicaError, Unsupported
+
+from .batches import (
+    APPEND_TIME,
+    CONTROL,
+    HORIZON,
+    TRANSACTIONAL,
+    Batch,
+    Record,
+    compress,
+    logs,
+    marker,
+    varint,
+)
+
+HASHER = ContentHasher(bytes(range(16)))
+MASK = (1 << 64) - 1
+
+
+def decoded(*batches: Batch, **options: object) -> Columns:
+    data = b"".join(batch.encode() for batch in batches)
+    return decode(data, **{"hasher": HASHER, "payload": Payload.FULL, **options})  # type: ignore[arg-type]
+
+
+def expected_rows(batches: list[Batch]) -> list[tuple[object, ...]]:
+    rows = []
+    for batch in batches:
+        for record in batch.records:
+            time = batch.max_time if batch.flags & APPEND_TIME else batch.base_time + record.time_delta
+            rows.append(
+                (
+                    batch.base + record.delta,
+                    time,
+                    batch.epoch,
+                    batch.producer,
+                    batch.producer_epoch,
+                    bool(batch.flags & TRANSACTIONAL),
+                    record.key,
+                    record.value,
+                    record.header_bytes,
+                )
+            )
+    return rows
+
+
+def actual_rows(columns: Columns) -> list[tuple[object, ...]]:
+    assert columns.keys is not None
+    assert columns.values is not None
+    assert columns.headers is not None
+    return list(
+        zip(
+            columns.offset.tolist(),
+            columns.timestamp.tolist(),
+            columns.leader_epoch.tolist(),
+            columns.producer_id.tolist(),
+            columns.producer_epoch.tolist(),
+            columns.transactional.tolist(),
+            columns.keys.to_pylist(),
+            columns.values.to_pylist(),
+            columns.headers.to_pylist(),
+            strict=True,
+        )
+    )
+
+
+@given(logs())
+def test_every_record_comes_out_as_it_was_written(batches: list[Batch]) -> None:
+    columns = decoded(*batches)
+    assert actual_rows(columns) == expected_rows(batches)
+    assert columns.next_offset == (batches[-1].last + 1 if batches else 0)
+    for array in (columns.kind, columns.key_hash_hi, columns.content_hash, columns.key_size, columns.value_size):
+        assert len(array) == len(columns)
+
+
+@given(logs())
+def test_hashes_are_those_of_the_reference_implementation(batches: list[Batch]) -> None:
+    columns = decoded(*batches)
+    records = [record for batch in batches for record in batch.records]
+    for i, record in enumerate(records):
+        digest = bytes(16) if record.key is None else nacl.crypto_shorthash_siphashx24(record.key, HASHER.key)
+        got = (int(columns.key_hash_hi[i]) & MASK) << 64 | int(columns.key_hash_lo[i]) & MASK
+        assert got == int.from_bytes(digest, "little")
+        content = nacl.crypto_shorthash_siphash24(record.content, HASHER.key)
+        assert int(columns.content_hash[i]) & MASK == int.from_bytes(content, "little")
+        assert columns.key_size[i] == (-1 if record.key is None else len(record.key))
+        assert columns.value_size[i] == (-1 if record.value is None else len(record.value))
+
+
+@given(st.binary(max_size=600), st.binary(min_size=16, max_size=16))
+def test_single_hashes_agree_with_the_reference_for_every_length(data: bytes, key: bytes) -> None:
+    hasher = ContentHasher(key)
+    high, low = hasher.key_hash(data)
+    assert ((high & MASK) << 64 | low & MASK).to_bytes(16, "little") == nacl.crypto_shorthash_siphashx24(data, key)
+    assert (hasher.content_hash(data) & MASK).to_bytes(8, "little") == nacl.crypto_shorthash_siphash24(data, key)
+
+
+def test_a_null_value_an_empty_value_and_a_header_have_different_contents() -> None:
+    records = [
+        Record(b"k", None),
+        Record(b"k", b"", delta=1),
+        Record(b"k", b"", [(b"", b"")], delta=2),
+        Record(b"k", b"", [(b"", None)], delta=3),
+        Record(None, b"ab", delta=4),
+        Record(None, b"a", [(b"b", b"")], delta=5),
+    ]
+    columns = decoded(Batch(0, records))
+    assert len(set(columns.content_hash.tolist())) == len(records)
+    assert (columns.key_hash_hi[4], columns.key_hash_lo[4], columns.key_size[4]) == (0, 0, -1)
+
+
+def test_the_hash_key_must_be_16_bytes() -> None:
+    with pytest.raises(ValueError, match="16 bytes"):
+        ContentHasher(b"short")
+
+
+@given(logs(), st.data())
+def test_only_rows_of_the_range_asked_for_come_out(batches: list[Batch], data: st.DataObject) -> None:
+    offsets = [row[0] for row in expected_rows(batches)]
+    low = min(offsets, default=0) - 1  # type: ignore[type-var]
+    high = max(offsets, default=0) + 2  # type: ignore[type-var]
+    start = data.draw(st.integers(low, high))  # type: ignore[arg-type]
+    end = data.draw(st.integers(start, high))  # type: ignore[arg-type]
+    columns = decoded(*batches, start=start, end=end)
+    assert columns.offset.tolist() == [offset for offset in offsets if start <= offset < end]  # type: ignore[operator]
+
+
+@given(logs(), st.integers(1, 200))
+def test_a_batch_that_is_cut_off_at_the_end_is_ignored(batches: list[Batch], cut: int) -> None:
+    whole = [batch.encode() for batch in batches]
+    last = Batch(10**15, [Record(b"key", b"v" * 140)]).encode()
+    columns = decode(b"".join(whole) + last[:-cut], hasher=HASHER, payload=Payload.FULL)
+    assert actual_rows(columns) == expected_rows(batches)
+
+
+@given(logs(), st.data())
+@settings(max_examples=300)
+def test_a_changed_byte_is_reported_or_outside_the_crc_but_never_crashes(
+    batches: list[Batch], data: st.DataObject
+) -> None:
+    encoded = bytearray(b"".join(batch.encode() for batch in batches))
+    for _ in range(data.draw(st.integers(1, 4))):
+        if encoded:
+            encoded[data.draw(st.integers(0, len(encoded) - 1))] ^= data.draw(st.integers(1, 255))
+    with suppress(CorruptBatch, Unsupported):
+        decode(bytes(encoded), hasher=HASHER, payload=Payload.FULL)
+
+
+@given(st.binary(max_size=300), st.integers(0, 40), st.sampled_from([0, TRANSACTIONAL, CONTROL]))
+@settings(max_examples=500)
+def test_garbage_with_a_valid_crc_is_reported_and_never_read_beyond(body: bytes, count: int, flags: int) -> None:
+    batch = Batch(5, [], last_delta=100, count=count, body=body, flags=flags)
+    with suppress(CorruptBatch):
+        assert len(decoded(batch)) <= count
+
+
+@given(st.binary(max_size=200), st.integers(1, 4))
+def test_compressed_garbage_is_reported(body: bytes, codec: int) -> None:
+    batch = Batch(5, [], last_delta=0, count=1, body=b"").encode()
+    covered = bytearray(batch[21:] + body)
+    covered[0:2] = struct.pack(">h", codec)
+    import crc32c
+
+    forged = batch[:8] + struct.pack(">i", 9 + len(covered)) + batch[12:17]
+    forged += struct.pack(">I", crc32c.crc32c(bytes(covered))) + bytes(covered)
+    with pytest.raises(CorruptBatch) as caught:
+        decode(forged, hasher=HASHER)
+    assert caught.value.base_offset == 5
+
+
+def test_a_wrong_crc_names_the_base_offset() -> None:
+    for size in (10, 5000):
+        data = bytearray(Batch(3, [Record(b"k")]).encode() + Batch(77, [Record(b"k", b"v" * size)]).encode())
+        data[-3] ^= 1
+        with pytest.raises(CorruptBatch, match="batch at offset 77: its CRC32C does not match") as caught:
+            decode(bytes(data), hasher=HASHER)
+        assert caught.value.base_offset == 77
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3])
+def test_other_message_formats_are_unsupported(magic: int) -> None:
+    data = bytearray(Batch(3, [Record(b"k")]).encode())
+    data[16] = magic
+    with pytest.raises(Unsupported, match="batch at offset 3: message format"):
+        decode(bytes(data), hasher=HASHER)
+
+
+def test_an_unknown_codec_is_unsupported() -> None:
+    with pytest.raises(Unsupported, match="codec 5"):
+        decode(Batch(3, [Record(b"k")], flags=5).encode(), hasher=HASHER)
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (Batch(9, [Record(), Record(delta=0)], last_delta=5), "offset is not inside"),
+        (Batch(9, [Record(delta=6)], last_delta=5), "offset is not inside"),
+        (Batch(9, [Record(delta=-1)], last_delta=5), "offset is not inside"),
+        (Batch(9, [Record()], last_delta=5, count=0), "left over"),
+        (Batch(9, [Record()], last_delta=5, count=2), "number of records"),
+        (Batch(9, [Record(value=b"x" * 20)], last_delta=5, count=2), "runs beyond"),
+        (Batch(9, [Record()], last_delta=-1), "number of records"),
+        (Batch(9, [Record()], last_delta=0, count=2**31 - 1), "number of records"),
+        (Batch(9, [Record(key=b"\0\0")], flags=CONTROL), "control record has no type"),
+        (Batch(9, [], last_delta=0, count=1, body=varint(3) + b"\0" * 3), "number of records"),
+    ],
+)
+def test_a_broken_structure_is_told_apart(batch: Batch, reason: str) -> None:
+    with pytest.raises(CorruptBatch, match=reason) as caught:
+        decoded(batch)
+    assert caught.value.base_offset == 9
+
+
+def test_offsets_that_run_backwards_are_corrupt() -> None:
+    with pytest.raises(CorruptBatch, match="run backwards"):
+        decoded(Batch(5, [Record()]), Batch(5, [Record()]))
+
+
+def test_markers_become_rows_without_key_and_value() -> None:
+    columns = decoded(marker(5, 40, commit=True, epoch=3), marker(6, 41, commit=False))
+    assert columns.kind.tolist() == [RowKind.COMMIT, RowKind.ABORT]
+    assert columns.offset.tolist() == [5, 6]
+    assert columns.producer_id.tolist() == [40, 41]
+    assert columns.producer_epoch.tolist() == [3, 0]
+    assert columns.transactional.tolist() == [True, True]
+    assert columns.key_size.tolist() == columns.value_size.tolist() == [-1, -1]
+    assert not columns.content_hash.any()
+    assert columns.keys is not None
+    assert columns.keys.to_pylist() == [None, None]
+
+
+def test_other_control_records_are_left_out() -> None:
+    leader_change = Record(key=struct.pack(">hh", 0, 2), value=b"x")
+    columns = decoded(Batch(5, [leader_change], flags=CONTROL))
+    assert len(columns) == 0
+    assert columns.next_offset == 6
+
+
+def test_the_next_offset_moves_past_empty_batches() -> None:
+    empty = Batch(3, [], last_delta=6, flags=HORIZON)
+    empty_control = Batch(10, [], last_delta=0, flags=CONTROL | TRANSACTIONAL, producer=1)
+    columns = decoded(Batch(0, [Record(b"a", b"b")]), empty, empty_control)
+    assert columns.offset.tolist() == [0]
+    assert columns.next_offset == 11
+
+
+def test_no_whole_batch_leaves_the_next_offset_at_the_start() -> None:
+    assert decode(b"", hasher=HASHER, start=17).next_offset == 17
+    assert decode(Batch(17, [Record()]).encode()[:-1], hasher=HASHER, start=17).next_offset == 17
+
+
+def test_raw_snappy_is_understood() -> None:
+    import cramjam
+
+    record = Record(b"key", b"value" * 50)
+    batch = Batch(0, [record], codec=0, flags=2, body=bytes(cramjam.snappy.compress_raw(record.encode())))
+    assert actual_rows(decoded(batch)) == expected_rows([replace(batch, flags=0)])
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_memory_is_reused_from_a_large_response_to_a_small_one_and_back(codec: int) -> None:
+    inflater = Inflater()
+    large = [Batch(i * 100, [Record(b"k", bytes([i]) * 300_000)], codec=codec) for i in range(12)]
+    small = [Batch(5, [Record(b"key", b"value")], codec=codec)]
+    for batches in (small, large, small, large):
+        assert actual_rows(decoded(*batches, inflater=inflater)) == expected_rows(batches)
+
+
+def test_a_response_that_would_fill_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parallax.replica.decode._MAX_INFLATED", 1 << 20)
+    bomb = Batch(0, [Record(None, bytes(4 << 20))], codec=4)
+    with pytest.raises(Unsupported, match="more than 1 MiB"):
+        decoded(bomb)
+
+
+def test_the_payload_setting_decides_what_is_copied_out() -> None:
+    batch = Batch(0, [Record(b"k", b"v", [(b"h", b"1")])])
+    hashed, keyed = decoded(batch, payload=Payload.HASH), decoded(batch, payload=Payload.KEY)
+    assert (hashed.keys, hashed.values, hashed.headers) == (None, None, None)
+    assert keyed.keys is not None
+    assert keyed.keys.to_pylist() == [b"k"]
+    assert (keyed.values, keyed.headers) == (None, None)
+
+
+def test_columns_have_the_types_that_the_contract_names() -> None:
+    columns = decoded(Batch(0, [Record(b"k", b"v")]))
+    types = {name: getattr(columns, name).dtype for name in ("kind", "offset", "leader_epoch", "producer_epoch")}
+    assert types == {"kind": np.int8, "offset": np.int64, "leader_epoch": np.int32, "producer_epoch": np.int16}
+    assert columns.transactional.dtype == np.bool_
+
+
+def test_errors_survive_the_way_between_processes() -> None:
+    import pickle
+
+    error = CorruptBatch("bad", base_offset=9).at(broker=2, topic="t", partition=1)
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, ReplicaError)
+    assert (str(again), again.base_offset) == ("broker 2, t-1: bad", 9)
+
+
+def test_compression_helper_frames_several_blocks() -> None:
+    record = Record(b"key", b"0123456789" * 10_000)
+    assert len(compress(2, record.encode())) > 0
+    assert actual_rows(decoded(Batch(0, [record], codec=2))) == expected_rows([Batch(0, [record])])
