@@ -122,22 +122,24 @@ def judge(candidates: Array, members: int, *, compacted: bool) -> list[Verdict]:
 
     - A tombstone that is missing: each replica that lacks it may still show what it deletes. The state does not hold
       what all have shown alike, so the probe looks for the older value.
-    - A value that fewer lack than hold: each that lacks it, `RECORD_MISSING`.
-    - A value that more lack than hold: each that holds it, `VISIBILITY_MISMATCH`: the others deleted it,
-      or lost it.
-    - A value that as many lack as hold: each that lacks it, `VISIBILITY_MISMATCH`.
+      A transactional tombstone that more lack than hold may be one that those who hold it should have aborted: then
+      nothing says who is wrong, `VISIBILITY_MISMATCH`.
+    - A value that one lacks and all others hold: the one, `RECORD_MISSING`.
+    - Any other value: nothing says whether the ones lost it or the others missed its tombstone. `VISIBILITY_MISMATCH`
+      of those who hold it where more lack it, else of those who lack it.
     """
     absent = lacking(candidates, members)
     holding = candidates["visible"] & np.uint32(members)
-    fewer_lack = bit_counts(absent) < bit_counts(holding)
     more_lack = bit_counts(absent) > bit_counts(holding)
+    one_lacks = (bit_counts(absent) == 1) & (bit_counts(holding) > 1)
     tombstone = (candidates["flags"] & TOMBSTONE) != 0
     verdicts = []
     for row in range(len(candidates)):
         accused = int(absent[row])
         if tombstone[row] and compacted:
-            kind = FindingKind.DELETED_RECORD_RESURRECTED
-        elif fewer_lack[row] or not compacted:
+            unsure = more_lack[row] and candidates["producer_id"][row] >= 0
+            kind = FindingKind.VISIBILITY_MISMATCH if unsure else FindingKind.DELETED_RECORD_RESURRECTED
+        elif one_lacks[row] or not compacted:
             kind = FindingKind.RECORD_MISSING
         else:
             kind = FindingKind.VISIBILITY_MISMATCH
