@@ -190,7 +190,8 @@ class Inflater:
                 # The memory suffices but for the first batches; then the batch is done again with more of it.
                 if _TOO_SMALL not in str(error):
                     raise
-            room = self._room(max(4 * room.size, 4 * len(body)))
+            left = _MAX_INFLATED - self._used
+            room = self._room(max(min(4 * max(room.size, len(body)), left), room.size + 1))
 
     def _room(self, size: int) -> Array:
         """The unused memory, at least ``size`` bytes of it."""

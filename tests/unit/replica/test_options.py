@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from parallax.replica.errors import BadOption
+from parallax.replica.options import parse
+
+SERVERS = {"bootstrap.servers": "a:1, b:2"}
+
+
+def test_bootstrap_servers_are_taken_in_order_in_all_spellings() -> None:
+    assert parse(SERVERS).bootstrap == (("a", 1), ("b", 2))
+    assert parse({"bootstrap.servers": "[::1]:9092,PLAINTEXT://h:3"}).bootstrap == (("::1", 9092), ("h", 3))
+    assert parse({"metadata.broker.list": "a:1"}).bootstrap == (("a", 1),)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a:b", "a:0", "a:70000", "a:1;b:2"])
+def test_bad_bootstrap_servers_are_named(text: str) -> None:
+    with pytest.raises(BadOption, match=r"^bootstrap\.servers: "):
+        parse({"bootstrap.servers": text})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("sasl.pasword", "x"),
+        ("group.id", "g"),
+        ("security.protocol", "TLS"),
+        ("socket.receive.buffer.bytes", "many"),
+    ],
+)
+def test_an_option_that_is_unknown_or_ill_typed_is_named(option: str, value: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        parse({**SERVERS, option: value})
+    assert caught.value.option == option
+    assert str(caught.value).startswith(f"{option}: ")
+
+
+def test_an_option_in_two_spellings_with_two_values_is_an_error() -> None:
+    same = {**SERVERS, "sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}
+    parse(same)
+    with pytest.raises(BadOption, match="given twice"):
+        parse({**same, "sasl.mechanisms": "GSSAPI"})
+
+
+def test_credentials_come_from_librdkafkas_options_or_from_the_java_clients() -> None:
+    plain = {**SERVERS, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    jaas = f'{module} required username="me" password="se cret";'
+    for options in ({"sasl.username": "me", "sasl.password": "se cret"}, {"sasl.jaas.config": jaas}):
+        sasl = parse({**plain, **options}).sasl
+        assert sasl is not None
+        assert (sasl["mechanism"], sasl["sasl_plain_username"], sasl["sasl_plain_password"]) == (
+            "SCRAM-SHA-256",
+            "me",
+            "se cret",
+        )
+
+
+def test_the_password_is_never_shown() -> None:
+    options = parse(
+        {
+            **SERVERS,
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": "hidden",
+        }
+    )
+    assert "hidden" not in repr(options)
+
+
+def test_missing_credentials_are_named() -> None:
+    with pytest.raises(BadOption, match=r"^sasl\.password: missing"):
+        parse({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "me"})
+
+
+def test_a_mechanism_that_is_not_supported_is_named() -> None:
+    with pytest.raises(BadOption, match=r"^sasl\.mechanism: "):
+        parse({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
+
+
+def test_tls_checks_certificate_and_host_unless_told_otherwise() -> None:
+    ssl_only = {**SERVERS, "security.protocol": "SSL"}
+    strict = parse(ssl_only).tls
+    assert strict is not None
+    assert strict.check_hostname
+    assert strict.verify_mode is ssl.CERT_REQUIRED
+    no_host = parse({**ssl_only, "ssl.endpoint.identification.algorithm": ""}).tls
+    assert no_host is not None
+    assert not no_host.check_hostname
+    assert no_host.verify_mode is ssl.CERT_REQUIRED
+    anyone = parse({**ssl_only, "enable.ssl.certificate.verification": "false"}).tls
+    assert anyone is not None
+    assert anyone.verify_mode is ssl.CERT_NONE
+
+
+def test_plaintext_has_neither_tls_nor_sasl() -> None:
+    options = parse(SERVERS)
+    assert (options.tls, options.sasl) == (None, None)
+
+
+def test_a_file_that_is_missing_or_no_pem_is_named(tmp_path: Path) -> None:
+    ssl_only = {**SERVERS, "security.protocol": "SSL"}
+    with pytest.raises(BadOption, match=r"^ssl\.ca\.location: no such file"):
+        parse({**ssl_only, "ssl.ca.location": str(tmp_path / "none.pem")})
+    junk = tmp_path / "junk.pem"
+    junk.write_text("no certificate")
+    with pytest.raises(BadOption, match=r"^ssl\.ca\.location: .*PEM"):
+        parse({**ssl_only, "ssl.cafile": str(junk)})
+    with pytest.raises(BadOption, match=r"^ssl\.truststore\.type: only PEM"):
+        parse({**ssl_only, "ssl.truststore.type": "JKS"})
