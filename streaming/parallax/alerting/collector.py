@@ -235,6 +235,7 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], snapshot.heartbeat)],
     )
+    yield _gauge("start_time_seconds", "When the job started.", (), [([], snapshot.started_at)])
     yield _counter(
         "maintenance_runs",
         "Runs of the tables' upkeep, by result.",

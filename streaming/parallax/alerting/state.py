@@ -77,6 +77,7 @@ class Snapshot:
     findings: FindingsStatus
     maintenance: Mapping[str, int]
     maintained_at: float | None
+    started_at: float
     taken_at: float
 
     @property
@@ -95,6 +96,7 @@ class MonitorState:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        self._started_at = clock()
         self._lock = threading.Lock()
         self._replicas: dict[Replica, ReplicaState] = {}
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
@@ -168,6 +170,7 @@ class MonitorState:
                 findings=self._findings,
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
+                started_at=self._started_at,
                 taken_at=now,
             )
 

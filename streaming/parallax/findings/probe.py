@@ -7,8 +7,9 @@ a key's value, the accused once before them as well.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,10 +39,24 @@ _POINT_BYTES = 1 << 20
 _SCAN_BYTES = 4 << 20
 _GAP = 256
 """Offsets asked for that lie no farther apart than this are read in one range."""
-_FULL_SCAN_OFFSETS = 1 << 20
-"""A log with no more offsets than this is read as a whole rather than looked up in the tables."""
 _CANDIDATES = 8
 """How many recorded offsets of one key are asked for again, newest first."""
+
+
+class _LazyHistory:
+    """What was recorded of the keys, looked up at most once, and only when a log is too long to be read whole."""
+
+    def __init__(self, look_up: Callable[[], KeyHistory]) -> None:
+        self._look_up = look_up
+        self._lock = threading.Lock()
+        self._found: KeyHistory | None = None
+
+    def offsets(self, broker: int, key: Key) -> Sequence[int]:
+        """Recorded offsets of a key on one replica, newest first."""
+        with self._lock:
+            if self._found is None:
+                self._found = self._look_up()
+            return self._found.offsets.get((broker, key), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class _Wants:
     producers: bool
     keys: frozenset[Key]
     scan_from: int
-    history: KeyHistory = field(default_factory=KeyHistory)
+    history: _LazyHistory | None = None
 
     @property
     def place(self) -> tuple[str, int]:
@@ -114,6 +129,7 @@ class Prober:
         settings: deadlines and bounds.
         payload: ``read.payload``; the key's bytes are read only where it is not ``hash``.
         history: looks recorded offsets of a key up, for logs too long to be read as a whole; None does without.
+        full_scan_offsets: a log with no more offsets than this is read as a whole to find a key.
     """
 
     def __init__(
@@ -124,12 +140,14 @@ class Prober:
         *,
         payload: str = "hash",
         history: HistoryLookup | None = None,
+        full_scan_offsets: int = 1 << 20,
     ) -> None:
         self._client = client
         self._hasher = hasher
         self._settings = settings
         self._payload = Payload.HASH if payload == "hash" else Payload.KEY
         self._history = history
+        self.full_scan_offsets = full_scan_offsets
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="probe-replica")
 
     def close(self) -> None:
@@ -213,9 +231,10 @@ class Prober:
         return found
 
     def _with_history(self, wants: _Wants, replicas: Sequence[int]) -> _Wants:
-        if self._history is None:
+        history, keys = self._history, sorted(wants.keys)
+        if history is None:
             return wants
-        return replace(wants, history=self._history(wants.topic, wants.partition, replicas, sorted(wants.keys)))
+        return replace(wants, history=_LazyHistory(lambda: history(wants.topic, wants.partition, replicas, keys)))
 
     def _ask_all(self, wants: _Wants, brokers: Sequence[int]) -> dict[int, _Reading]:
         """Ask several replicas side by side."""
@@ -370,16 +389,18 @@ class _Question:
         wants, marks = self._wants, self._marks
         scan = KeyScan(wants.keys, self._prober.max_scan_bytes)
         end = marks.last_stable_offset
-        whole = end - marks.log_start_offset <= _FULL_SCAN_OFFSETS or not wants.history.offsets
-        start = marks.log_start_offset if whole else max(marks.log_start_offset, min(wants.scan_from, end))
+        recorded = self._recorded() if end - marks.log_start_offset > self._prober.full_scan_offsets else None
+        start = marks.log_start_offset
+        if recorded:
+            start = max(start, min(wants.scan_from, end))
         try:
             self._scan(scan, start, end)
+            for first, last in _ranges(recorded or ()):
+                self._scan(scan, first, last)
         except ScanTooLong:
             return {}, f"offsets {start} to {end} hold more than findings.max_scan_bytes; raise it"
-        if not whole:
-            self._candidates(scan)
         self._key_bytes |= scan.key_bytes
-        return scan.result(complete=whole, complete_from=start), None
+        return scan.result(complete=not recorded, complete_from=start), None
 
     def _scan(self, scan: KeyScan, start: int, end: int) -> None:
         if start < end:
@@ -388,15 +409,15 @@ class _Question:
             ):
                 scan.add(chunk)
 
-    def _candidates(self, scan: KeyScan) -> None:
-        """Ask again for the offsets at which the views recorded a key on this replica."""
+    def _recorded(self) -> set[int]:
+        """Offsets at which the views recorded one of the keys on this replica, as far as they are still in its log."""
+        history = self._wants.history
+        if history is None:
+            return set()
         wanted: set[int] = set()
         for key in self._wants.keys:
-            wanted.update(self._wants.history.offsets.get((self._broker, key), ())[:_CANDIDATES])
-        wanted = {o for o in wanted if self._marks.log_start_offset <= o < self._marks.last_stable_offset}
-        for start, end in _ranges(wanted):
-            for chunk in self._prober.read(self._broker, self._wants, start, end, IsolationLevel.READ_COMMITTED):
-                scan.add(chunk)
+            wanted.update(history.offsets(self._broker, key)[:_CANDIDATES])
+        return {o for o in wanted if self._marks.log_start_offset <= o < self._marks.last_stable_offset}
 
 
 def _wants(claims: Sequence[Claim], *, keys: bool = False) -> _Wants:

@@ -1,0 +1,293 @@
+"""Suspects made by hand about replicas that really differ, and about healthy ones: what the probe makes of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from parallax.config import FindingSettings, validate
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.keys import Key, KeyHistory
+from parallax.findings.manager import FindingsManager, FindingsStatus
+from parallax.findings.probe import Prober
+from parallax.findings.table import read_events
+from parallax.lab.cluster import Cluster
+from parallax.lab.scenarios import SCENARIOS, ScenarioResult
+from parallax.lab.view import ReplicaView, read_replica
+from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, Rule
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+
+HASHER = ContentHasher(bytes(range(16)))
+KEYS = {"tombstone": "customer-7", "abort": "transfer-1", "commit": "order-5", "put": "price-3", "frozen": "account-9"}
+KINDS = {
+    "tombstone": FindingKind.DELETED_RECORD_RESURRECTED,
+    "abort": FindingKind.ABORTED_RECORD_COMMITTED,
+    "commit": FindingKind.COMMITTED_RECORD_ABORTED,
+    "put": FindingKind.COMMITTED_RECORD_ABORTED,
+    "frozen": FindingKind.READ_COMMITTED_FROZEN,
+}
+
+
+@dataclass
+class Recorder:
+    """Remembers everything that each replica ever showed, as the views would."""
+
+    client: ReplicaClient
+    seen: dict[tuple[str, int], ReplicaView] = field(default_factory=dict)
+
+    def __call__(self, topic: str, offset: int, broker: int) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            now = read_replica(self.client, broker, topic)
+            kept = self.seen.setdefault((topic, broker), now)
+            kept.records.update(now.records)
+            kept.markers.update(now.markers)
+            if offset in kept.records or offset in kept.markers:
+                return
+            assert time.monotonic() < deadline, f"offset {offset} of {topic} never showed on broker {broker}"
+
+
+@dataclass
+class Stage:
+    cluster: Cluster
+    client: ReplicaClient
+    recorder: Recorder
+    result: ScenarioResult
+
+    def claim(self, suffix: str) -> Claim:
+        """The suspect that a comparison of the recorded views raises about broker 2."""
+        topic = next(t for t in self.result.topics if t.endswith(suffix))
+        views = {broker: self.recorder.seen[topic, broker] for broker in (1, 3)}
+        key = KEYS[suffix]
+        mine = [r for r in views[1].records.values() if r.key == key]
+        high, low = HASHER.key_hash(key.encode())
+        base = Claim(
+            suspect_id=f"suspect-{suffix}",
+            rule=Rule.LATEST_VALUE if suffix == "tombstone" else Rule.OUTCOME,
+            kind=KINDS[suffix],
+            topic=topic,
+            partition=0,
+            broker=2,
+            key_hash_hi=high,
+            key_hash_lo=low,
+            raised_at_ms=int(time.time() * 1000),
+        )
+        if suffix == "tombstone":
+            return replace(base, offset=next(r.offset for r in mine if r.value is None))
+        first = next(r for r in mine if r.producer_id >= 0 and r.outcome is not Outcome.NONE)
+        marker, kind = min((o, m) for o, m in views[1].markers.items() if o > first.offset)
+        return replace(
+            base,
+            offset=first.offset,
+            producer_id=first.producer_id,
+            transaction_start_offset=first.offset,
+            marker_offset=marker,
+            recorded=Recorded(markers=dict.fromkeys((1, 3), "commit" if kind is RowKind.COMMIT else "abort")),
+        )
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(lab: Cluster) -> Iterator[ReplicaClient]:
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
+    yield client
+    client.close()
+
+
+def play(lab: Cluster, client: ReplicaClient, name: str) -> Stage:
+    recorder = Recorder(client)
+    result = SCENARIOS[name].run(lab, topic_prefix=f"findings-{name}-", await_observed=recorder, outage="stop")
+    return Stage(lab, client, recorder, result)
+
+
+@pytest.fixture(scope="module")
+def diverged(lab: Cluster, client: ReplicaClient) -> Stage:
+    return play(lab, client, "all")
+
+
+@pytest.fixture(scope="module")
+def healthy(lab: Cluster, client: ReplicaClient) -> Stage:
+    return play(lab, client, "healthy")
+
+
+@pytest.fixture
+def prober(client: ReplicaClient) -> Iterator[Prober]:
+    prober = Prober(client, HASHER, FindingSettings(), payload="key")
+    yield prober
+    prober.close()
+
+
+def judged(prober: Prober, claim: Claim, *, live_only: bool = False) -> Decision:
+    (answers,) = prober.probe([claim])
+    json.dumps(answers.evidence())
+    return decide(claim, answers, live_only=live_only)
+
+
+@pytest.mark.parametrize("suffix", list(KINDS))
+def test_a_real_divergence_is_confirmed(diverged: Stage, prober: Prober, suffix: str) -> None:
+    got = judged(prober, diverged.claim(suffix))
+    assert (got.verdict, got.kind) == (Verdict.CONFIRMED, KINDS[suffix]), got.reason
+
+
+@pytest.mark.parametrize("suffix", list(KINDS))
+def test_a_real_divergence_stays_open_when_it_is_checked_again(diverged: Stage, prober: Prober, suffix: str) -> None:
+    got = judged(prober, diverged.claim(suffix), live_only=True)
+    assert got.verdict is Verdict.CONFIRMED, got.reason
+
+
+@pytest.mark.parametrize("suffix", ["abort", "commit", "put"])
+def test_a_missing_marker_is_confirmed_as_the_wrong_outcome_it_has_become(
+    diverged: Stage, prober: Prober, suffix: str
+) -> None:
+    claim = replace(diverged.claim(suffix), kind=FindingKind.MARKER_MISSING)
+    assert (got := judged(prober, claim)).kind is KINDS[suffix], got.reason
+    assert got.verdict is Verdict.CONFIRMED
+
+
+def test_a_missing_marker_whose_transaction_is_still_open_is_confirmed(diverged: Stage, prober: Prober) -> None:
+    got = judged(prober, replace(diverged.claim("frozen"), kind=FindingKind.MARKER_MISSING))
+    assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING), got.reason
+
+
+@pytest.mark.parametrize("suffix", ["tombstone", "frozen"])
+def test_the_replicas_that_are_right_are_not_accused(diverged: Stage, prober: Prober, suffix: str) -> None:
+    assert judged(prober, replace(diverged.claim(suffix), broker=3)).verdict is Verdict.DISMISSED
+
+
+def test_in_a_log_too_long_to_read_whole_the_recorded_offsets_lead_to_the_old_value(
+    diverged: Stage, client: ReplicaClient
+) -> None:
+    claim = diverged.claim("tombstone")
+
+    def recorded(topic: str, partition: int, brokers: Sequence[int], keys: Sequence[Key]) -> KeyHistory:
+        assert (topic, partition, keys) == (claim.topic, 0, [claim.key])
+        return KeyHistory({(broker, keys[0]): [0] for broker in brokers})
+
+    prober = Prober(client, HASHER, FindingSettings(), history=recorded, full_scan_offsets=0)
+    got = judged(prober, claim)
+    prober.close()
+    assert got.verdict is Verdict.CONFIRMED, got.reason
+
+
+def test_a_log_with_more_bytes_than_a_probe_may_read_stays_pending(diverged: Stage, client: ReplicaClient) -> None:
+    prober = Prober(client, HASHER, FindingSettings.model_construct(max_scan_bytes=10, probe_timeout_ms=3000))
+    got = judged(prober, diverged.claim("tombstone"))
+    prober.close()
+    assert got.verdict is Verdict.PENDING
+    assert "findings.max_scan_bytes" in got.reason
+
+
+@pytest.mark.parametrize("suffix", list(KINDS))
+@pytest.mark.parametrize("broker", [1, 2, 3])
+def test_a_healthy_replica_is_dismissed(healthy: Stage, prober: Prober, suffix: str, broker: int) -> None:
+    got = judged(prober, replace(healthy.claim(suffix), broker=broker))
+    assert got.verdict is Verdict.DISMISSED, got.reason
+
+
+def test_claims_about_one_partition_are_probed_together(diverged: Stage, prober: Prober) -> None:
+    claim = diverged.claim("frozen")
+    other = replace(claim, suspect_id="other", kind=FindingKind.DELETED_RECORD_RESURRECTED, producer_id=-1)
+    answers = prober.probe([claim, other])
+    assert decide(claim, answers[0]).verdict is Verdict.CONFIRMED
+    assert decide(other, answers[1]).verdict is Verdict.PENDING
+    assert answers[1].key == b"account-9"
+
+
+class Watch:
+    """Waits for what the manager commits."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.status = FindingsStatus()
+
+    def __call__(self, status: FindingsStatus) -> None:
+        with self.changed:
+            self.status = status
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[FindingsStatus], bool], timeout: float = 30) -> FindingsStatus:
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self.status), timeout), self.status
+            return self.status
+
+
+def row(claim: Claim) -> dict[str, object]:
+    names = ("suspect_id", "rule", "kind", "topic", "partition", "broker", "offset", "producer_id")
+    more = ("transaction_start_offset", "marker_offset", "key_hash_hi", "key_hash_lo")
+    observations = json.dumps(claim.recorded.as_json())
+    return {n: getattr(claim, n) for n in (*names, *more)} | {
+        "observations": observations,
+        "raised_at": claim.raised_at_ms,
+    }
+
+
+def test_the_manager_writes_one_finding_for_each_divergence(
+    diverged: Stage, client: ReplicaClient, tmp_path: Path
+) -> None:
+    settings = validate(
+        {
+            "kafka": {"bootstrap.servers": diverged.cluster.bootstrap_servers},
+            "topics": {"pattern": ".*"},
+            "storage": {"path": str(tmp_path)},
+            "read": {"payload": "key"},
+            "findings": {"probe_retry_ms": 100},
+        }
+    )
+    watch = Watch()
+    manager = FindingsManager(settings, client, HASHER, on_change=watch)
+    manager.start()
+    try:
+        started = time.monotonic()
+        manager.offer(row(diverged.claim(suffix)) for suffix in KINDS)
+        watch.until(lambda s: len(s.open) == len(KINDS) and not s.pending)
+        print(f"five suspects confirmed in {time.monotonic() - started:.2f} s")
+    finally:
+        manager.stop()
+    events = read_events(str(tmp_path))
+    assert sorted(str(e.kind) for e in events) == sorted(KINDS.values())
+    assert all(e.status is FindingStatus.CONFIRMED and e.broker == 2 for e in events)
+    assert {e.key.decode() for e in events if e.key} >= {"customer-7", "transfer-1"}
+    assert all(set(json.loads(e.evidence)["replicas"]) == {"1", "2", "3"} for e in events)
+
+
+def test_an_accused_that_does_not_answer_leaves_the_suspect_pending_until_it_does(
+    diverged: Stage, tmp_path: Path
+) -> None:
+    settings = validate(
+        {
+            "kafka": {"bootstrap.servers": diverged.cluster.bootstrap_servers},
+            "topics": {"pattern": ".*"},
+            "storage": {"path": str(tmp_path)},
+            "findings": {"probe_retry_ms": 100},
+        }
+    )
+    client = ReplicaClient({"bootstrap.servers": diverged.cluster.bootstrap_servers}, timeout_ms=500)
+    watch = Watch()
+    manager = FindingsManager(settings, client, HASHER, on_change=watch)
+    diverged.cluster.pause_broker(2)
+    try:
+        manager.start()
+        claim = diverged.claim("frozen")
+        manager.offer([row(claim)])
+        watch.until(lambda s: "broker 2" in s.undecided.get(claim.suspect_id, ""))
+        assert watch.status.open == ()
+        diverged.cluster.resume_broker(2)
+        watch.until(lambda s: len(s.open) == 1)
+    finally:
+        diverged.cluster.resume_broker(2)
+        manager.stop()
+        client.close()
+        diverged.cluster.wait_isr(diverged.result.topics, {1, 2, 3})
