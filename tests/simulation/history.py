@@ -53,8 +53,8 @@ def generate(p: Profile) -> list[Op]:
     """The operations of a profile."""
     draw = random.Random(p.seed * 7 + 1)
     ops: list[Op] = []
-    faults = 0 if p.healthy else draw.choice((0, 1, 1, 1, 2))
-    at = sorted(draw.randrange(p.length // 2, p.length) for _ in range(faults))
+    outages = draw.choice((0, 1, 1, 1, 2))
+    at = sorted(draw.randrange(p.length // 2, p.length) for _ in range(outages))
     for i in range(p.length):
         while at and at[0] == i:
             at.pop(0)
@@ -100,10 +100,28 @@ def _look(draw: random.Random) -> list[Op]:
         (6, ("read", draw.randrange(2), broker, draw.choice((1, 3, 1_000)))),
         (1, ("progress", broker, 0, 0)),
         (2, ("batch", draw.choice((3, 5, 10)), draw.randrange(4) == 0, draw.randrange(6) == 0)),
-        (1, ("probe", 0, 0, 0)),
-        (1, ("round", 0, 0, 0)),
+        (1, ("probe", draw.choice((0, draw.randrange(1, 1_000))), 0, 0)),
+        (1, ("round", draw.choice((0, draw.randrange(1, 1_000))), 0, 0)),
     ]
     return [draw.choices([c for _, c in choices], [w for w, _ in choices])[0]]
+
+
+def stir(draw: random.Random) -> Op | None:
+    """What may happen on the cluster between two questions of a probe."""
+    broker = draw.choice(BROKERS)
+    return draw.choices(
+        [
+            None,
+            ("fetch", broker, draw.choice((1, 50)), 0),
+            ("sync", 0, 0, 0),
+            ("clean", broker, 0, 0),
+            ("tick", draw.choice((1, 150)), 0, 0),
+            ("write", draw.randrange(-1, 4), draw.randrange(3), draw.choice((TOMBSTONE, 7))),
+            ("end", draw.randrange(4), draw.randrange(2), 0),
+            ("lead", broker, 0, 0),
+        ],
+        [8, 4, 1, 3, 2, 2, 2, 0.3],
+    )[0]
 
 
 def _write(draw: random.Random, p: Profile) -> Op:
@@ -127,7 +145,10 @@ def _lose(draw: random.Random) -> list[Op]:
 
 
 def _outage(draw: random.Random, p: Profile) -> list[Op]:
-    """An outage longer than the delete retention, around something that is written meanwhile."""
+    """An outage around something that is written meanwhile, and cleaning until nothing of it is left.
+
+    In a healthy history the broker is back before the delete retention is over (see ``World.keep_level``).
+    """
     away, key, writer = draw.choice(BROKERS), draw.randrange(p.keys), draw.randrange(4)
     expire: list[Op] = [("tick", EXPIRATION, 0, 0)] if draw.random() < 0.4 else []
     calm: list[Op] = [("start", b, 0, 0) for b in BROKERS] + [("sync", 0, 0, 0)]

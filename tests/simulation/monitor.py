@@ -6,9 +6,11 @@ real ones; the comparison's state goes through bytes after every micro-batch, as
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parallax.compare.observations import Observations
@@ -38,9 +40,11 @@ class Finding:
     producer_id: int
     offset: int
     key: int | None
-    cause: str
     reason: str
     confirmed_at: int
+    claim: Claim = field(repr=False)
+    before: Cluster = field(repr=False)
+    """The cluster as it was when the probe began."""
 
 
 @dataclass
@@ -198,34 +202,39 @@ class Monitor:
 
     # -- confirming --------------------------------------------------------------------------------------------------
 
-    def probe(self) -> list[Finding]:
-        """Ask the replicas about every pending suspect; returns what was confirmed now."""
+    def probe(self, between: Callable[[], None] | None = None) -> list[Finding]:
+        """Ask the replicas about every pending suspect; returns what was confirmed now.
+
+        Args:
+            between: called between any two questions; None asks everything in one moment.
+        """
         found, still = [], []
         for claim in self.pending:
-            decision = probe(self.cluster, claim)
+            before = self.cluster if between is None else copy.deepcopy(self.cluster)
+            decision = probe(self.cluster, claim, between or _nothing)
             if decision.verdict is Verdict.PENDING:
                 still.append(claim)
             elif decision.verdict is Verdict.DISMISSED:
                 self.dismissed.append((claim, decision.reason))
             else:
-                key = None if claim.key is None else key_of_halves(*claim.key)
                 found.append(
                     Finding(
                         str(decision.kind),
                         claim.broker,
                         claim.producer_id,
                         claim.first_offset,
-                        key,
-                        claim.cause,
+                        None if claim.key is None else key_of_halves(*claim.key),
                         decision.reason,
                         self.cluster.now,
+                        replace(claim, kind=decision.kind),
+                        before,
                     )
                 )
         self.pending = still
         self.confirmed += found
         return found
 
-    def round(self, order: random.Random) -> list[Finding]:
+    def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
         names = list(self.positions)
         order.shuffle(names)
@@ -234,7 +243,11 @@ class Monitor:
         for broker in self.cluster.replicas:
             self.progress(broker)
         self.batch()
-        return self.probe()
+        return self.probe(between)
+
+
+def _nothing() -> None:
+    """The cluster stands still."""
 
 
 def _head(batch: Batch) -> Row:

@@ -102,6 +102,17 @@ def missed_markers(truth: Truth, replica: Replica) -> dict[tuple[int, int], Tran
     return missed
 
 
+def passed_over(truth: Truth, replica: Replica, producer_id: int) -> bool:
+    """Whether the replica has ever ended a transaction of the producer by another marker than the true one."""
+    return any(
+        t.producer_id == e.producer_id == producer_id
+        and t.marker is not None
+        and t.first <= e.first <= t.marker < e.marker
+        for t in truth.transactions
+        for e in replica.ended
+    )
+
+
 def wrong_outcomes(truth: Truth, replica: Replica) -> dict[int, End]:
     """Offset to the outcome that the replica has decided against the truth."""
     wrong = {}
@@ -126,7 +137,8 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
     """
     truth, replica = Truth(cluster.history), cluster.replicas[broker]
     if kind in ("marker_missing", "read_committed_frozen"):
-        return any(pid == producer_id for pid, _ in missed_markers(truth, replica))
+        missed = any(pid == producer_id for pid, _ in missed_markers(truth, replica))
+        return missed or passed_over(truth, replica, producer_id)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
         around = transaction_around(replica, producer_id, offset)

@@ -1,10 +1,13 @@
-"""A live probe of a suspect: the model's replicas answer, the product decides.
+"""A live probe of a suspect: the model's replicas answer one after another, the product decides.
 
 The answers hold no more than a client can ask: pinned reads, high watermarks, last stable offsets, aborted lists and
-open transactions of each replica, and the coordinator's word.
+open transactions of each replica, and the coordinator's word. They are asked in the order of
+``parallax.findings.probe``, and the cluster may move on between any two questions.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from parallax.findings.answers import (
     ABORTED,
@@ -17,47 +20,106 @@ from parallax.findings.answers import (
     RecordShown,
     ReplicaAnswer,
 )
-from parallax.findings.claim import Claim
+from parallax.findings.claim import KEY_KINDS, TRANSACTION_KINDS, Claim
 from parallax.findings.decide import Decision, decide
 from tests.simulation.content import content_hash, key_halves, key_of_halves, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
 
 
-def probe(cluster: Cluster, claim: Claim) -> Decision:
-    """Ask every replica at one moment, and judge."""
-    replicas = {broker: _answer(replica, claim) for broker, replica in cluster.replicas.items()}
-    return decide(claim, Answers(replicas, cluster.leader, _coordinator(cluster, claim), asked_at_ms=cluster.now))
+def probe(
+    cluster: Cluster, claim: Claim, between: Callable[[], None] = lambda: None, *, live_only: bool = False
+) -> Decision:
+    """Ask every replica about a claim, and judge.
+
+    Args:
+        cluster: the cluster to ask.
+        claim: what is claimed of which replica.
+        between: called between questions; lets the cluster move on.
+        live_only: the claim is a finding that is checked again.
+    """
+    answers = Answers(
+        _rounds(cluster, claim, between), cluster.leader, _coordinator(cluster, claim), asked_at_ms=cluster.now
+    )
+    return decide(claim, answers, live_only=live_only)
 
 
-def _answer(replica: Replica, claim: Claim) -> ReplicaAnswer:
+def _rounds(cluster: Cluster, claim: Claim, between: Callable[[], None]) -> dict[int, ReplicaAnswer]:
+    """The others, then the accused; about a key, the accused before the others, and again where it shows a value."""
+
+    def ask(broker: int, keys: bool) -> ReplicaAnswer:
+        between()
+        return _answer(cluster.replicas[broker], claim, between, keys=keys)
+
+    others = [b for b in cluster.replicas if b != claim.broker]
+    if claim.kind not in KEY_KINDS or claim.key is None:
+        answers = {b: ask(b, keys=False) for b in others}
+        accused = answers[claim.broker] = ask(claim.broker, keys=False)
+        if not _has_lost_its_record(claim, accused):
+            return answers
+    before = ask(claim.broker, keys=True)
+    answers = {b: ask(b, keys=True) for b in others}
+    shows = before.key is not None and before.key.live is not None
+    answers[claim.broker] = ask(claim.broker, keys=True) if shows else before
+    return answers
+
+
+def _has_lost_its_record(claim: Claim, accused: ReplicaAnswer) -> bool:
+    return (
+        claim.kind in TRANSACTION_KINDS
+        and claim.key is not None
+        and accused.error is None
+        and not accused.holds_open(claim.producer_id, claim.transaction_start_offset)
+        and claim.first_offset not in accused.committed
+    )
+
+
+def _answer(replica: Replica, claim: Claim, between: Callable[[], None], *, keys: bool) -> ReplicaAnswer:
+    """Ask one replica: its watermarks first, then what is judged against them."""
+    down = ReplicaAnswer(replica.id, error="connection refused")
     if not replica.up:
-        return ReplicaAnswer(replica.id, error="connection refused")
-    at, marker = claim.first_offset, claim.marker_offset
+        return down
+    hw, lso, log_start, leo = replica.hw, replica.lso, replica.log_start, replica.leo
+    between()
+    opened = tuple(OpenTransaction(pid, first, epoch) for pid, (epoch, first) in replica.open_transactions().items())
+    between()
+    wanted = [claim.offset, claim.transaction_start_offset]
+    committed = {o: r for offset in wanted for o, r in _records(replica, offset, lso).items()}
+    between()
+    uncommitted = {o: r for offset in wanted for o, r in _records(replica, offset, hw).items()}
+    marker = claim.marker_offset
+    markers = tuple(
+        MarkerShown(batch.base, batch.producer_id, "commit" if batch.marker is End.COMMIT else "abort")
+        for batch, record in replica.held(max(marker, replica.log_start), min(marker + 1, hw))
+        if record is None
+    )
+    between()
+    start = claim.transaction_start_offset if claim.transaction_start_offset >= 0 else claim.offset
+    listed = start <= leo and start >= log_start
+    aborted = tuple((a.producer_id, a.first) for a in replica.aborted if listed and a.last >= start)
+    between()
+    key = _key(replica, claim, lso) if keys else None
+    if not replica.up:
+        return down
     return ReplicaAnswer(
         replica.id,
-        high_watermark=replica.hw,
-        last_stable_offset=replica.lso,
-        log_start_offset=replica.log_start,
-        log_end_offset=replica.leo,
-        committed=_records(replica, at, replica.lso),
-        uncommitted=_records(replica, at, replica.hw),
-        markers=tuple(
-            MarkerShown(batch.base, batch.producer_id, "commit" if batch.marker is End.COMMIT else "abort")
-            for batch, record in replica.held(marker, min(marker + 1, replica.hw))
-            if record is None
-        ),
-        aborted=tuple((a.producer_id, a.first) for a in replica.aborted if a.last >= at and a.last < replica.lso),
-        open_transactions=tuple(
-            OpenTransaction(pid, first, epoch) for pid, (epoch, first) in replica.open_transactions().items()
-        ),
-        key=_key(replica, claim),
+        high_watermark=hw,
+        last_stable_offset=lso,
+        log_start_offset=log_start,
+        log_end_offset=leo,
+        committed=committed,
+        asked=frozenset(o for o in wanted if log_start <= o < lso),
+        uncommitted=uncommitted,
+        markers=markers,
+        aborted=tuple(a for a in aborted if a[0] == claim.producer_id),
+        open_transactions=opened,
+        key=key,
     )
 
 
 def _records(replica: Replica, offset: int, bound: int) -> dict[int, RecordShown]:
     return {
         record.offset: _shown(replica, batch, record)
-        for batch, record in replica.held(max(offset, replica.log_start), min(offset + 1, bound))
+        for batch, record in replica.held(max(offset, replica.log_start), min(offset + 1, bound, replica.leo))
         if record is not None
     }
 
@@ -81,13 +143,13 @@ def _shown(replica: Replica, batch: Batch, record: Record) -> RecordShown:
     )
 
 
-def _key(replica: Replica, claim: Claim) -> KeyShown | None:
+def _key(replica: Replica, claim: Claim, bound: int) -> KeyShown | None:
     if claim.key is None:
         return None
     key = key_of_halves(*claim.key)
     records = [
         _shown(replica, batch, record)
-        for batch, record in replica.held(replica.log_start, replica.lso)
+        for batch, record in replica.held(replica.log_start, min(bound, replica.lso))
         if record is not None and record.key == key
     ]
     visible = [r for r in records if r.outcome != ABORTED]

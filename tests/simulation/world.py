@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from parallax.config import CompareSettings
 from parallax.model import FindingKind
-from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile
+from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
 from tests.simulation.model import Cluster, End, Limits
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.oracle import Divergence, is_true, must_be_found
@@ -51,15 +51,33 @@ class World:
 
     def apply(self, op: Op) -> None:
         """Apply one operation and check what it confirmed."""
+        found = self.do(op)
+        if self.trace is not None:
+            self.trace.append(self._describe(op))
+        for finding in found or ():
+            self._check(finding)
+
+    def do(self, op: Op) -> Iterable[Finding] | None:
+        """Apply one operation; returns what it confirmed."""
         name, a, b, c = op
         found = _OPERATIONS[name](self, a, b, c)
         for broker in self.cluster.replicas:
             if not self.cluster.behind(broker):
                 self.level[broker] = self.cluster.now
-        if self.trace is not None:
-            self.trace.append(self._describe(op))
-        for finding in found or ():
-            self._check(finding)
+        return found
+
+    def stirring(self, seed: int) -> Callable[[], None] | None:
+        """What to call between two questions of a probe; None where the cluster is to stand still."""
+        if seed == 0:
+            return None
+        draw = random.Random(seed)
+
+        def between() -> None:
+            op = stir(draw)
+            if op is not None:
+                self.do(op)
+
+        return between
 
     def settle(self) -> None:
         """All brokers up and level, then a bounded number of full rounds."""
@@ -69,6 +87,7 @@ class World:
             self.apply(("sync", 0, 0, 0))
             self.apply(("tick", GRACE // 2, 0, 0))
             self.apply(("round", 0, 0, 0))
+        self._check_coverage()
         if self.monitor.pending:
             raise Violation(f"still pending on a cluster at rest: {self.monitor.pending}")
         self.expected = must_be_found(self.cluster, self.monitor.shown, self.monitor.positions)
@@ -77,6 +96,13 @@ class World:
         for divergence in self.expected:
             if not any(_matches(divergence, finding) for finding in self.monitor.confirmed):
                 raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
+
+    def _check_coverage(self) -> None:
+        """What has been read everywhere has a verdict: nothing stays unknown on a cluster at rest."""
+        replicas = self.cluster.replicas.values()
+        level = (min(r.hw for r in replicas), min(r.lso for r in replicas))
+        if tuple(max(0, offset) for offset in self.monitor.coverage.compared_up_to) != level:
+            raise Violation(f"not compared up to {level} on a cluster at rest: {self.monitor.coverage}")
 
     def tally(self) -> Counter[str]:
         """What the history held, for the report of a long run."""
@@ -93,7 +119,7 @@ class World:
     def _check(self, finding: Finding) -> None:
         if self.healthy:
             raise Violation(f"false alarm on a healthy cluster: {finding}")
-        if not is_true(self.cluster, finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key):
+        if not (_is_true(finding.before, finding) or _is_true(self.cluster, finding)):
             raise Violation(f"not true: {finding}")
 
     def keep_level(self, ms: int) -> None:
@@ -110,6 +136,10 @@ class World:
             for r in self.cluster.replicas.values()
         )
         return f"{op}  t={self.cluster.now}  {replicas}"
+
+
+def _is_true(cluster: Cluster, finding: Finding) -> bool:
+    return is_true(cluster, finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key)
 
 
 def _log(replica) -> str:
@@ -148,7 +178,7 @@ def _tick(w: World, ms: int, _b: int, _c: int) -> None:
         ms -= part
 
 
-_OPERATIONS: dict[str, Callable[[World, int, int, int], object]] = {
+_OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None]] = {
     "write": _write,
     "end": lambda w, writer, end, _: w.cluster.end(writer, End(end)) and None,
     "tick": _tick,
@@ -163,8 +193,8 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], object]] = {
     "read": lambda w, view, broker, limit: w.monitor.read(view, broker, limit) and None,
     "progress": lambda w, broker, *_: w.monitor.progress(broker),
     "batch": lambda w, share, crash, repeat: w.monitor.batch(share / 10, bool(crash), bool(repeat)),
-    "probe": lambda w, *_: w.monitor.probe(),
-    "round": lambda w, *_: w.monitor.round(w.order),
+    "probe": lambda w, seed, *_: w.monitor.probe(w.stirring(seed)),
+    "round": lambda w, seed, *_: w.monitor.round(w.order, w.stirring(seed)),
 }
 
 
