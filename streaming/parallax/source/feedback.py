@@ -43,6 +43,18 @@ def write(path: str | Path, recorded: Mapping[Reader, Recorded]) -> None:
     scratch.replace(target)
 
 
+def load(path: str | Path) -> tuple[dict[Reader, Recorded], int]:
+    """Read a file that an earlier run may have left.
+
+    Returns:
+        What it holds, and when it was written (milliseconds since the epoch); nothing and 0 if there is no sound file.
+    """
+    try:
+        return _parse(str(path)), Path(path).stat().st_mtime_ns // 1_000_000
+    except (OSError, ValueError):
+        return {}, 0
+
+
 @dataclass
 class FeedbackFile:
     """Reads the file, again only when it has been replaced.

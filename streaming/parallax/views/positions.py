@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pds
 
 from parallax.model import IsolationLevel, ReadEvent, RowKind
 from parallax.source.feedback import Recorded
@@ -16,47 +18,54 @@ from parallax.views.tables import table_path
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 """Events after which a position is lower than before, and right."""
 
+_COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "event", "topic_id")
 
-def recorded_positions(storage: str, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Rebuild the position of each reader of a view from its table.
 
-    Only files that hold position rows are read, and of these only the columns needed.
+def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 0) -> dict[Reader, Recorded]:
+    """Rebuild positions of a view's readers from its table.
 
     Args:
         storage: ``storage.path``.
         isolation: which view.
+        since_ms: only files written at or after this time are read, milliseconds since the epoch.
+
+    Returns:
+        The readers that have a position row in those files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
     """
     table = open_table(storage, isolation.option)
-    dataset = table.to_pyarrow_dataset()
-    position = pc.field("position")
-    columns = {
-        "topic": pc.field("topic"),
-        "partition": pc.field("partition"),
-        "broker": pc.field("broker"),
-        "offset": pc.field("offset"),
-        "timestamp": pc.field("timestamp"),
-        "event": pc.struct_field(position, "event"),
-        "topic_id": pc.struct_field(position, "topic_id"),
-    }
-    rows = dataset.to_table(columns=columns, filter=pc.field("kind") == int(RowKind.POSITION))
-    return latest(rows, isolation)
+    actions: Any = pa.table(table.get_add_actions(flatten=True))
+    written: Any = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
+    young: Any = pc.greater_equal(written, pa.scalar(since_ms, pa.int64()))
+    paths: list[Any] = actions.filter(young)["path"].to_pylist()
+    return latest(_position_rows(table, paths), isolation) if paths else {}
 
 
-def latest(rows: pa.Table, isolation: IsolationLevel) -> dict[Reader, Recorded]:
+def _position_rows(table: Any, paths: Iterable[str]) -> Any:
+    wanted = set(paths)
+    whole: Any = table.to_pyarrow_dataset()
+    fragments = [fragment for fragment in whole.get_fragments() if fragment.path in wanted]
+    dataset: Any = pds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
+    columns: Any = {name: pc.field(name) for name in _COLUMNS[:5]}
+    columns |= {name: pc.field("position", name) for name in _COLUMNS[5:]}
+    return dataset.to_table(columns=columns, filter=pc.field("kind") == int(RowKind.POSITION))
+
+
+def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
     """Take each reader's position out of position rows in any order.
 
     It is the highest since the last reset; by time only across resets, so that a clock that was set back does no harm.
 
     Args:
-        rows: columns topic, partition, broker, offset, timestamp, event, topic_id.
+        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, timestamp, event, topic_id.
         isolation: whose rows they are.
     """
     found: dict[Reader, Recorded] = {}
-    names = ("topic", "partition", "broker", "offset", "timestamp", "event", "topic_id")
-    columns = [rows.sort_by("timestamp")[name].to_pylist() for name in names]
+    # A reset and the end of its range may share a millisecond; the reset comes first.
+    in_order = rows.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
+    columns = [in_order[name].to_pylist() for name in _COLUMNS]
     for topic, partition, broker, offset, _, event, topic_id in zip(*columns, strict=True):
         reader = Reader(int(isolation), broker, topic, partition)
         known = found.get(reader)

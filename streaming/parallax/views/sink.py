@@ -9,7 +9,8 @@ not from what was planned.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +28,8 @@ from parallax.views.tables import PROGRESS, RECORDED_ON, table_path
 
 _OBSERVED = "positions"
 _METRICS_WAIT_S = 10.0
+_CLOCK_SLACK_MS = 60_000
+"""How far the clocks of the tables' storage and of the feedback file may be apart."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,28 @@ class PositionSeen:
     last_stable_offset: int | None
     log_start_offset: int | None
     read_at: float
+
+
+class SinkError(RuntimeError):
+    """A micro-batch could not be recorded; one line."""
+
+
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    """Turn what Spark throws into one line.
+
+    Spark looks for an interruption in the text of an error of ``foreachBatch`` with a regular expression that overflows
+    the stack on a text of some ten thousand characters (``StreamExecution.PROXY_ERROR``), and a Java stack trace is one.
+    A query that is stopped in the middle of a commit says so in the words that Spark looks for.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again
+        text = str(error)
+        if any(word in text for word in ("InterruptedException", "ClosedByInterrupt", "was stopped", "cancelled")):
+            text = "py4j.protocol.Py4JJavaError: An error occurred while calling save: java.lang.InterruptedException"
+        first = next((line.strip() for line in text.splitlines() if line.strip()), repr(error))
+        raise SinkError(first[:500]) from None
 
 
 OnPositions = Callable[[Sequence[PositionSeen]], None]
@@ -84,15 +109,29 @@ class ViewSink:
         self._committed: dict[str, int] = {}
 
     def prepare(self) -> None:
-        """Rebuild the recorded positions from the tables; to be called before each start of the query."""
-        self._recorded = {}
+        """Rebuild the recorded positions from the tables; to be called before each start of the query.
+
+        The feedback file of an earlier run holds everything up to when it was written, so that only younger files of
+        the tables need to be read; without it, all of them.
+        """
+        known, written_ms = feedback.load(self._feedback_path)
+        # Batches are numbered anew where a checkpoint was deleted: what is known is older than any of them.
+        self._recorded = {reader: entry._replace(batch=-1) for reader, entry in known.items()}
         self._committed = {}
         for isolation in self._isolations:
-            self._recorded.update(recorded_positions(self._storage, isolation))
+            self._recorded.update(recorded_positions(self._storage, isolation, written_ms - _CLOCK_SLACK_MS))
         feedback.write(self._feedback_path, self._recorded)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Append a micro-batch to its tables, then tell what was recorded."""
+        """Append a micro-batch to its tables, then tell what was recorded.
+
+        Raises:
+            SinkError: a commit failed; Spark then fails the query.
+        """
+        with _short_errors():
+            self._record(batch, batch_id)
+
+    def _record(self, batch: Any, batch_id: int) -> None:
         context = batch.sparkSession.sparkContext
         app_id = context.getLocalProperty("sql.streaming.queryId")
         seen: list[PositionSeen] = []
@@ -125,11 +164,15 @@ class ViewSink:
         return observation.positions()
 
 
+def today() -> str:
+    """The UTC date, as the partition column ``recorded_on`` has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
 def append(rows: Any, path: str, app_id: str, batch_id: int) -> None:
     """Append rows to a table as one batch of an application; Delta drops a batch that it has seen."""
-    today = datetime.now(UTC).date().isoformat()
     (
-        rows.withColumn(RECORDED_ON, sf.lit(today).cast("date"))
+        rows.withColumn(RECORDED_ON, sf.lit(today()).cast("date"))
         .write.format("delta")
         .mode("append")
         .option("txnAppId", app_id)
@@ -197,9 +240,14 @@ class ProgressSink:
         self._storage = storage
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Append a tick."""
-        app_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        append(batch, table_path(self._storage, PROGRESS), app_id, batch_id)
+        """Append a tick.
+
+        Raises:
+            SinkError: the commit failed; Spark then fails the query.
+        """
+        with _short_errors():
+            app_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            append(batch, table_path(self._storage, PROGRESS), app_id, batch_id)
 
 
-__all__ = ["OnPositions", "PositionSeen", "ProgressSink", "ViewSink", "append"]
+__all__ = ["OnPositions", "PositionSeen", "ProgressSink", "SinkError", "ViewSink", "append", "today"]

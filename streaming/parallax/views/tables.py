@@ -23,9 +23,10 @@ _PROPERTIES = {
     "delta.dataSkippingStatsColumns": "topic,partition,kind,offset,timestamp",
     "delta.checkpointInterval": "100",
     "delta.enableDeletionVectors": "false",
-    # The log of an always-on job grows by some commits a second.
-    "delta.logRetentionDuration": "interval 1 days",
-    "delta.deletedFileRetentionDuration": "interval 1 hours",
+    # The job cleans the log itself (parallax.views.maintenance).
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.logRetentionDuration": "interval 2 hours",
+    "delta.deletedFileRetentionDuration": "interval 2 hours",
 }
 
 

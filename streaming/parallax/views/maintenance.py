@@ -1,0 +1,160 @@
+"""Upkeep of the tables: few large files instead of many small ones, old rows dropped, a short transaction log.
+
+Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
+
+- compaction commits ``dataChange = false``, which Delta's streaming reader passes over; appends conflict with nothing;
+- retention drops whole dates (partition ``recorded_on``), a delete of metadata at partition boundaries, which a reader
+  with ``ignoreDeletes`` or ``skipChangeCommits`` passes over;
+- files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import structlog
+
+from parallax.config import StorageSettings
+from parallax.model import RowKind
+from parallax.views.positions import RESETS, open_table
+from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, table_path
+
+log = structlog.get_logger(__name__)
+
+KEPT = timedelta(hours=2)
+"""How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
+
+
+class Maintenance:
+    """Runs the upkeep on a timer, in a thread of its own.
+
+    Args:
+        spark: the job's session.
+        settings: where the tables are, how often, how long rows stay.
+        on_done: is told the table and the seconds that its upkeep took.
+    """
+
+    def __init__(
+        self, spark: Any, settings: StorageSettings, on_done: Callable[[str, float], None] | None = None
+    ) -> None:
+        self._spark = spark.newSession()
+        # One task at a time, so that compaction never takes the slots that micro-batches wait for.
+        self._spark.conf.set("spark.databricks.delta.optimize.maxThreads", "1")
+        self._spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(128 << 20))
+        self._settings = settings
+        self._on_done = on_done or (lambda _, __: None)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the timer; the first run is one interval away."""
+        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Stop the timer; a run that is under way may go on in its thread for longer."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def run_once(self, today: date | None = None) -> None:
+        """Look after each table; a table that fails is logged, and the others go on.
+
+        Args:
+            today: the date from which retention counts; now by default.
+        """
+        storage = self._settings.path
+        oldest = oldest_kept(today or datetime.now(UTC).date(), self._settings.retention_hours)
+        for name in (*VIEWS, PROGRESS):
+            began = time.monotonic()
+            try:
+                self._look_after(storage, name, oldest)
+            except Exception as error:  # noqa: BLE001 - upkeep that fails once is tried again; the job goes on
+                log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
+            else:
+                self._on_done(name, time.monotonic() - began)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._settings.maintenance_interval_s):
+            self.run_once()
+
+    def _look_after(self, storage: str, name: str, oldest: date) -> None:
+        from delta.tables import DeltaTable
+
+        path = table_path(storage, name)
+        table = DeltaTable.forPath(self._spark, path)
+        if drop_older(self._spark, storage, name, oldest):
+            log.info("rows dropped", table=name, before=oldest.isoformat())
+        table.optimize().executeCompaction()
+        table.vacuum(KEPT.total_seconds() / 3600)
+        shorten_log(storage, name)
+
+
+def oldest_kept(today: date, retention_hours: float) -> date:
+    """The oldest date that may hold a row younger than the retention, when ``today`` has just begun."""
+    return today - timedelta(days=-(-retention_hours // 24))
+
+
+def drop_older(spark: Any, storage: str, name: str, oldest: date) -> bool:
+    """Drop the dates before ``oldest``; the last position of a reader that has been idle since is carried over.
+
+    Returns:
+        Whether there was anything to drop.
+    """
+    from pyspark.sql import functions as sf
+
+    path = table_path(storage, name)
+    old = sf.col(RECORDED_ON) < sf.lit(oldest.isoformat()).cast("date")
+    dates = {p.get(RECORDED_ON) for p in open_table(storage, name).partitions()}
+    if not any(text is not None and date.fromisoformat(str(text)) < oldest for text in dates):
+        return False
+    from delta.tables import DeltaTable
+
+    if name in VIEWS:
+        _carry_positions(spark, path, old)
+    DeltaTable.forPath(spark, path).delete(old)
+    return True
+
+
+def _carry_positions(spark: Any, path: str, old: Any) -> None:
+    """Record again, under today's date, the positions that would be dropped with the old dates."""
+    from pyspark.sql import functions as sf
+
+    from parallax.views.sink import today
+
+    reader = ["topic", "partition", "broker"]
+    rows = spark.read.format("delta").load(path).where(sf.col("kind") == int(RowKind.POSITION))
+    # Highest since the last reset, as in parallax.views.positions.latest; a reset is told by its event.
+    resets = (
+        rows.where(old & sf.col("position.event").isin([event.value for event in RESETS]))
+        .groupBy(*reader)
+        .agg(sf.max("timestamp").alias("reset_at"))
+    )
+    last = (
+        rows.where(old)
+        .join(resets, reader, "left")
+        .where(sf.col("reset_at").isNull() | (sf.col("timestamp") >= sf.col("reset_at")))
+        .groupBy(*reader)
+        .agg(sf.max_by(sf.struct(*rows.columns), sf.struct("offset", "timestamp")).alias("row"))
+        .select("row.*")
+    )
+    idle = last.join(rows.where(~old).select(*reader).distinct(), reader, "left_anti").select(*rows.columns)
+    idle.withColumn(RECORDED_ON, sf.lit(today()).cast("date")).write.format("delta").mode("append").save(path)
+
+
+def shorten_log(storage: str, name: str) -> None:
+    """Checkpoint a table's transaction log and delete the entries that are older than ``delta.logRetentionDuration``.
+
+    Each commit lists the log's folder, and an always-on job makes some commits a second. Spark's own clean-up deletes
+    whole days only, by which time a listing takes longer than a micro-batch; delta-rs keeps to the duration.
+    """
+    table = open_table(storage, name)
+    table.create_checkpoint()
+    table.cleanup_metadata()
+
+
+__all__ = ["Maintenance", "drop_older", "oldest_kept", "shorten_log"]
