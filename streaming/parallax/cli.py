@@ -1,0 +1,221 @@
+"""The command line: ``parallax run | demo | findings | lab | fetch-jars``.
+
+Exit codes: 0 done (``demo``: exactly the expected findings), 1 not as expected, 2 wrong usage or environment.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
+
+import typer
+
+from parallax.jars import DEFAULT_KAFKA_VERSION
+
+if TYPE_CHECKING:
+    from parallax.lab.commands import LabStatus
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+USAGE_ERROR = 2
+
+app = typer.Typer(
+    name="parallax",
+    help="Tells Kafka operators when their replicas disagree.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+lab_app = typer.Typer(help="Three real local Kafka brokers and the scenarios that make their replicas diverge.")
+app.add_typer(lab_app, name="lab", no_args_is_help=True)
+
+
+class ProducerKind(StrEnum):
+    """Who writes the scenarios' transactions."""
+
+    legacy = "legacy"
+    java = "java"
+
+
+class Format(StrEnum):
+    """How findings are printed."""
+
+    text = "text"
+    json = "json"
+
+
+KafkaVersion = Annotated[str, typer.Option("--kafka-version", help="Version of the lab's brokers.")]
+Producer = Annotated[
+    ProducerKind,
+    typer.Option(help="legacy: confluent-kafka; java: Kafka's own client with transaction.version 2."),
+]
+
+
+def say(text: str) -> None:
+    """Print a line of progress to standard error."""
+    typer.echo(text, err=True)
+
+
+def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn every error that a person can mend into one line on standard error and exit code 2."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except _mendable_errors() as error:
+            typer.echo("parallax: " + " ".join(str(error).split()), err=True)
+            raise typer.Exit(USAGE_ERROR) from None
+
+    return wrapped
+
+
+def _mendable_errors() -> tuple[type[Exception], ...]:
+    from parallax.alerting.server import MetricsServerError
+    from parallax.config import ConfigError
+    from parallax.findings.table import FindingsTableError
+    from parallax.jars import JarsError
+    from parallax.job import JobError
+    from parallax.lab.errors import LabError
+    from parallax.replica.errors import ReplicaError
+
+    return (ConfigError, FindingsTableError, JarsError, JobError, LabError, MetricsServerError, ReplicaError)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(installed_version("kafka-parallax"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+) -> None:
+    del version
+
+
+@app.command()
+@one_line_errors
+def run(
+    config: Annotated[Path, typer.Option("-c", "--config", help="The settings file; see conf/parallax.yaml.")],
+) -> None:
+    """Run the always-on job until SIGTERM or SIGINT."""
+    from parallax.config import load
+    from parallax.job import run_until_signal
+
+    run_until_signal(load(config), say)
+
+
+@app.command()
+@one_line_errors
+def demo(
+    kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION,
+    producer: Producer = ProducerKind.legacy,
+    data: Annotated[Path | None, typer.Option(help="Folder for the tables; a new temporary one by default.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
+) -> None:
+    """Start three brokers, make five replicas diverge, and watch them being found."""
+    from parallax.demo import run_demo
+
+    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture))
+
+
+@app.command()
+@one_line_errors
+def findings(
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")] = None,
+    data: Annotated[str | None, typer.Option("--data", help="Or the job's storage.path itself.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="text or json.")] = Format.text,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+) -> None:
+    """List what the findings table holds."""
+    from parallax.config import ConfigError, load
+    from parallax.findings.report import print_findings
+
+    if (config is None) == (data is None):
+        raise ConfigError("give either -c/--config or --data")
+    print_findings(data or load(config or "").storage.path, output.value, everything=everything)
+
+
+@app.command("fetch-jars")
+@one_line_errors
+def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
+    """Fetch Delta's and Kafka's jars into the cache, once."""
+    from parallax.jars import delta_jars, find_jdk, kafka_jars
+
+    find_jdk()
+    delta_jars(say)
+    kafka_jars(kafka_version, say)
+
+
+LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
+
+
+def _show_lab(status: LabStatus) -> None:
+    typer.echo(f"lab {status.name}: Kafka {status.version}, bootstrap.servers={status.bootstrap_servers}")
+    for broker in status.brokers:
+        process = f" (pid {broker.pid})" if broker.pid else ""
+        typer.echo(f"  broker {broker.id}  {broker.address}  {broker.condition}{process}")
+
+
+@lab_app.command("up")
+@one_line_errors
+def lab_up(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, name: LabName = "default") -> None:
+    """Start three brokers that stay up."""
+    from parallax.lab import commands
+
+    _show_lab(commands.up(kafka_version, name=name, say=say))
+
+
+@lab_app.command("down")
+@one_line_errors
+def lab_down(name: LabName = "default") -> None:
+    """Stop a lab's brokers and remove what they hold."""
+    from parallax.lab import commands
+
+    typer.echo(f"lab {commands.down(name=name).name} is down")
+
+
+@lab_app.command("status")
+@one_line_errors
+def lab_status(name: LabName = "default") -> None:
+    """Tell of a lab's brokers."""
+    from parallax.lab import commands
+
+    _show_lab(commands.status(name=name))
+
+
+@lab_app.command("scenario")
+@one_line_errors
+def lab_scenario(
+    scenario: Annotated[str, typer.Argument(help="Its name; an unknown one lists them all.")],
+    producer: Producer = ProducerKind.legacy,
+    name: LabName = "default",
+) -> None:
+    """Play a scenario on a lab that is up."""
+    from parallax.lab import commands
+
+    result = commands.scenario(scenario, producer=producer.value, name=name, say=say)
+    typer.echo(f"{result.name}: stands on the brokers after {result.seconds['whole']:.0f} s")
+    for expected in result.expected:
+        typer.echo(f"  {expected.kind}: {expected.topic} broker {expected.broker} offset {expected.offset}")
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

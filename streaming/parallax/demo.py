@@ -1,0 +1,320 @@
+"""``parallax demo``: three brokers, five divergences and a healthy control, and the job that finds the five.
+
+The job is the one that ``parallax run`` starts; the demo only plays the scenarios, watches, and holds what was found
+against what was made.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from parallax.config import Settings, validate
+from parallax.findings.report import key_text
+from parallax.findings.table import Finding, current, read_events
+from parallax.job import Job
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
+from parallax.lab.traffic import ProducerKind
+from parallax.lab.waiting import until
+from parallax.model import IsolationLevel
+from parallax.source.offsets import Reader
+
+DIVERGING_PREFIX = "demo."
+CONTROL_PREFIX = "control."
+_POSITIONS_TITLE = "recorded up to: read_uncommitted / read_committed"
+_FOUND_WITHIN_S = 60.0
+_QUIET_S = 5.0
+"""How long the job goes on watching after the last expected finding: for the one that should not come."""
+
+
+@dataclass
+class Board:
+    """What the screen shows; written by the demo's threads, drawn by the display."""
+
+    title: str
+    started: float = field(default_factory=time.monotonic)
+    steps: list[tuple[float, str]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def say(self, text: str) -> None:
+        """Add a line to what happens."""
+        with self.lock:
+            self.steps.append((time.monotonic() - self.started, text))
+
+
+def run_demo(kafka_version: str, producer: ProducerKind, data: Path | None, picture: Path | None) -> int:
+    """Run the demo; return the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
+
+    Args:
+        kafka_version: of the lab's brokers.
+        producer: ``legacy`` or ``java``.
+        data: folder for the tables; a new temporary one by default. It is kept.
+        picture: where to write what the terminal showed as SVG.
+
+    Raises:
+        LabError: the brokers or a scenario failed.
+        JobError: the job could not start.
+    """
+    console = Console(record=picture is not None, width=132 if picture else None)
+    folder = data or Path(tempfile.mkdtemp(prefix="parallax-demo-"))
+    board = Board(f"Parallax demo: Kafka {kafka_version}, {producer} transactions")
+    with _display(console, board) as show, Cluster(kafka_version, progress=board.say) as cluster:
+        job = Job(demo_settings(cluster.bootstrap_servers, folder), board.say)
+        show(job)
+        try:
+            job.start()
+            expected = _play(cluster, job, producer, board)
+            _await_findings(job, expected, board)
+        finally:
+            job.stop()
+        board.say("stopped")
+    found = list(current(read_events(str(folder))).values())
+    outcome = judge(expected, found)
+    _report(console, outcome, board, folder)
+    if picture is not None:
+        console.save_svg(str(picture), title="make demo")
+    return 0 if outcome.as_expected else 1
+
+
+def demo_settings(bootstrap_servers: str, folder: Path) -> Settings:
+    """Give the settings of the demo's job: the defaults, pointed at the lab."""
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": bootstrap_servers},
+            "topics": {"pattern": r"(demo|control)\..*"},
+            "storage": {"path": str(folder)},
+            "read": {"payload": "key", "metadata_refresh_ms": 1000},
+            "findings": {"recheck_interval_s": 5},
+            "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
+        },
+        where="demo",
+    )
+
+
+def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
+    """Play the healthy control, then the divergences; each step waits until the job has recorded what was written."""
+
+    def await_observed(topic: str, offset: int, broker: int) -> None:
+        until(
+            lambda: job.has_recorded(topic, 0, broker, offset),
+            f"the job to record {topic} of broker {broker} up to offset {offset}",
+            timeout=60,
+        )
+
+    for name, prefix in (("healthy", CONTROL_PREFIX), ("all", DIVERGING_PREFIX)):
+        board.say(f"scenario {name}: {SCENARIOS[name].summary}")
+        result = SCENARIOS[name].run(
+            cluster, producer=producer, topic_prefix=prefix, say=board.say, await_observed=await_observed
+        )
+        board.say(f"scenario {name} stands on the brokers after {result.seconds['whole']:.0f} s")
+    return result.expected
+
+
+def _await_findings(job: Job, expected: Sequence[ExpectedFinding], board: Board) -> None:
+    """Wait until the expected findings are open, then some more for any that is not expected."""
+
+    def all_found() -> bool:
+        return judge(expected, job.findings()).missing == ()
+
+    try:
+        until(all_found, "the expected findings", timeout=_FOUND_WITHIN_S)
+    except LabError as error:
+        board.say(str(error))
+        return
+    board.say(f"all expected findings are confirmed; watching {_QUIET_S:.0f} s more for any that should not come")
+    time.sleep(_QUIET_S)
+
+
+# --- what was found against what was made ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Match:
+    """An expected finding and the one that was confirmed for it."""
+
+    expected: ExpectedFinding
+    finding: Finding
+
+    @property
+    def seconds(self) -> float:
+        """From the first reading of the broker that showed the divergence to the finding's first confirmation."""
+        return max(0.0, self.finding.decided_at.timestamp() - self.expected.readable_at)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the demo came to."""
+
+    matches: tuple[Match, ...]
+    missing: tuple[ExpectedFinding, ...]
+    unexpected: tuple[Finding, ...]
+
+    @property
+    def as_expected(self) -> bool:
+        """Exactly the expected findings were confirmed."""
+        return not self.missing and not self.unexpected
+
+
+def judge(expected: Sequence[ExpectedFinding], found: Sequence[Finding]) -> Outcome:
+    """Hold the open findings against the expected ones: same kind, topic, partition and broker, one for one."""
+    left = [finding for finding in found if finding.is_open]
+    matches, missing = [], []
+    for wanted in expected:
+        place = (wanted.kind, wanted.topic, wanted.partition, wanted.broker)
+        match = next((f for f in left if (f.kind, f.topic, f.partition, f.broker) == place), None)
+        if match is None:
+            missing.append(wanted)
+        else:
+            left.remove(match)
+            matches.append(Match(wanted, match))
+    return Outcome(tuple(matches), tuple(missing), tuple(left))
+
+
+# --- the screen -----------------------------------------------------------------------------------------------------
+
+
+class _display:  # noqa: N801 - used like a function
+    """A live screen on a terminal; plain lines, as they come, anywhere else."""
+
+    def __init__(self, console: Console, board: Board) -> None:
+        self._console = console
+        self._board = board
+        self._job: Job | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._lines, daemon=True)
+        self._live = Live(get_renderable=self._screen, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Callable[[Job], None]:
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            self._thread.start()
+        return self._show
+
+    def _show(self, job: Job) -> None:
+        self._job = job
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._console.is_terminal:
+            self._live.stop()
+            for line in self._board.steps:
+                self._console.print(_step(*line))
+        else:
+            self._thread.join()
+
+    def _lines(self) -> None:
+        shown, told = 0, set[tuple[str, str]]()
+        while True:
+            last = self._stop.is_set()
+            while shown < len(self._board.steps):
+                self._console.print(_step(*self._board.steps[shown]))
+                shown += 1
+            for finding in self._job.findings() if self._job else ():
+                mark = (finding.finding_id, str(finding.kind))
+                if finding.is_open and mark not in told:
+                    told.add(mark)
+                    at = time.monotonic() - self._board.started
+                    self._console.print(_step(at, f"FOUND {finding.kind}: {finding.summary}"))
+            if last:
+                return
+            self._stop.wait(0.25)
+
+    def _screen(self) -> Any:
+        steps = Group(*(_step(*line) for line in self._board.steps[-14:]))
+        parts: list[Any] = [Panel(steps, title=self._board.title, title_align="left")]
+        if self._job is not None:
+            parts.append(_positions(self._job))
+            parts.append(_found_table([f for f in self._job.findings() if f.is_open], title="findings so far"))
+        return Group(*parts)
+
+
+def _step(at: float, text: str) -> Text:
+    style = "bold red" if text.startswith("FOUND") else ""
+    return Text.assemble((f"{at:6.1f} s  ", "dim"), (text, style))
+
+
+def _positions(job: Job) -> Table:
+    """What each replica shows a consumer of either isolation level: how far it lets each read."""
+    seen = job.positions()
+    brokers = sorted({reader.broker for reader in seen})
+    table = Table("partition", *(f"broker {b}" for b in brokers), title=_POSITIONS_TITLE, title_justify="left")
+    for topic, partition in sorted({(reader.topic, reader.partition) for reader in seen}):
+        cells = []
+        for broker in brokers:
+            reads = [seen.get(Reader(int(level), broker, topic, partition)) for level in IsolationLevel]
+            cells.append(" / ".join("-" if position is None else str(position.offset) for position in reads))
+        table.add_row(f"{topic}-{partition}", *cells)
+    return table
+
+
+def _found_table(findings: Sequence[Finding], title: str) -> Table:
+    table = Table("kind", "topic", "partition", "broker", title=title, title_justify="left")
+    for finding in findings:
+        kind = Text(str(finding.kind), style="bold red")
+        table.add_row(kind, finding.topic, str(finding.partition), str(finding.broker))
+    return table
+
+
+# --- the report -----------------------------------------------------------------------------------------------------
+
+
+def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> None:
+    table = Table(
+        "kind", "topic", "part.", "broker", "offset", "key", "what the replicas show", "found in", expand=True
+    )
+    for match in outcome.matches:
+        finding = match.finding
+        table.add_row(
+            Text(str(finding.kind), style="bold red"),
+            finding.topic,
+            str(finding.partition),
+            str(finding.broker),
+            str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
+            key_text(finding) or match.expected.key,
+            finding.summary,
+            f"{match.seconds:.1f} s",
+        )
+    console.print(table)
+    for wanted in outcome.missing:
+        console.print(Text(f"MISSED: {wanted.kind} on {wanted.topic}, broker {wanted.broker}", style="bold"))
+    for finding in outcome.unexpected:
+        console.print(Text(f"NOT EXPECTED: {finding.kind} on {finding.topic}: {finding.summary}", style="bold"))
+    if outcome.matches:
+        seconds = [match.seconds for match in outcome.matches]
+        console.print(
+            f"From readable on broker 2 to confirmed: median {median(seconds):.1f} s, longest {max(seconds):.1f} s; "
+            f"the whole demo took {time.monotonic() - board.started:.0f} s."
+        )
+    verdict = (
+        "exactly the expected divergences, and none in the healthy control"
+        if outcome.as_expected
+        else "NOT as expected"
+    )
+    console.print(f"{len(outcome.matches)} found: {verdict}.")
+    console.print(f"The tables are in {folder}. The findings with their evidence:", soft_wrap=True)
+    console.print(f"    .venv/bin/parallax findings --data {folder} --format json", soft_wrap=True)
+    console.print("What a read_committed consumer of broker 2 would see of a topic (Spark SQL):", soft_wrap=True)
+    console.print(
+        "    SELECT offset, CAST(payload.key AS string) AS key, value_size\n"
+        f"    FROM delta.`{folder}/read_committed`\n"  # noqa: S608 - printed, not run
+        "    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = 'demo.tombstone' ORDER BY offset",
+        soft_wrap=True,
+    )
+
+
+__all__ = ["Match", "Outcome", "demo_settings", "judge", "run_demo"]

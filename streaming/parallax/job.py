@@ -1,0 +1,274 @@
+"""The always-on job: queries that record and compare, the findings manager, the metrics, and their life together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import structlog
+
+from parallax.alerting.server import MetricsServer
+from parallax.alerting.state import MonitorState
+from parallax.compare.suspect import Coverage
+from parallax.config import Settings
+from parallax.findings.manager import FindingsManager
+from parallax.findings.table import Finding
+from parallax.model import IsolationLevel
+from parallax.preflight import check_cluster
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.source.offsets import Reader
+from parallax.supervisor import QueryReport, Supervised, Supervisor
+from parallax.views.sink import PositionSeen
+
+log = structlog.get_logger(__name__)
+
+Say = Callable[[str], None]
+
+
+class JobError(RuntimeError):
+    """The job cannot start; one line that names the setting or the place and what to do."""
+
+
+class Job:
+    """One job over one storage path; ``start`` it, and ``stop`` it from any thread.
+
+    Args:
+        settings: validated settings.
+        say: is told what happens at start and stop, a line at a time.
+    """
+
+    def __init__(self, settings: Settings, say: Say = lambda _: None) -> None:
+        self._settings = settings
+        self._say = say
+        self._lock_file: IO[str] | None = None
+        self._client: ReplicaClient | None = None
+        self._server: MetricsServer | None = None
+        self._manager: FindingsManager | None = None
+        self._supervisor: Supervisor | None = None
+        self._maintenance: Any = None
+        self._spark: Any = None
+        self._lock = threading.Lock()
+        self._seen: dict[Reader, PositionSeen] = {}
+        self.state = MonitorState()
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Check what can be checked, then start everything; what was started is stopped again where a part fails.
+
+        Raises:
+            JobError: the storage path cannot be used, or another job uses it.
+            ReplicaError: the brokers do not answer, or a topic or broker that is named is not there.
+            JarsError: no JDK 17 or 21, or jars that cannot be had.
+            MetricsServerError: the port is taken.
+        """
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        settings = self._settings
+        self._lock_file = lock_storage(settings.storage.path)
+        self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
+        check_cluster(self._client, settings)
+        alerting = settings.alerting
+        self._server = MetricsServer(self.state, alerting.metrics_host, alerting.metrics_port)
+        self._say(f"metrics on port {self._server.port}; starting Spark")
+        self._start_spark()
+        self._start_manager(self._client)
+        self._start_queries()
+        self._say("the job runs")
+
+    def _start_spark(self) -> None:
+        from parallax.views.maintenance import Maintenance
+        from parallax.views.session import build_session
+
+        self._spark = build_session(self._settings.spark)
+        self._maintenance = Maintenance(
+            self._spark, self._settings.storage, lambda _table, _seconds: self.state.update_maintenance("success")
+        )
+        self._maintenance.start()
+
+    def _start_manager(self, client: ReplicaClient) -> None:
+        from parallax.views.tables import hash_key
+
+        key = bytes.fromhex(hash_key(self._settings.storage.path, self._settings.read.hash_key))
+        self._manager = FindingsManager(
+            self._settings, client, ContentHasher(key), on_change=self.state.update_findings
+        )
+        self._manager.start()
+
+    def _start_queries(self) -> None:
+        from parallax.compare.query import comparison_query
+        from parallax.views.queries import hosting_brokers, view_queries
+
+        settings, spark = self._settings, self._spark
+        brokers: Sequence[int] = ()
+        if settings.read.grouping in ("broker", "reader") and not settings.topics.brokers:
+            brokers = hosting_brokers(settings)
+        specs = [
+            *view_queries(settings, brokers=brokers, on_positions=self._positions_recorded),
+            comparison_query(settings, self._compared),
+        ]
+        supervised = [Supervised(spec.name, lambda spec=spec: spec.start(spark)) for spec in specs]  # type: ignore[misc]
+        self._supervisor = Supervisor(supervised, settings.supervisor, self._query_reported)
+        self._supervisor.start()
+
+    def stop(self) -> None:
+        """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
+        if self._supervisor is not None:
+            self._say("stopping the queries")
+            self._supervisor.stop()
+            self._supervisor = None
+        if self._maintenance is not None:
+            self._maintenance.stop()
+            self._maintenance = None
+        if self._manager is not None:
+            self._manager.stop()
+            self._manager = None
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
+
+    # --- what the parts tell each other -----------------------------------------------------------------------------
+
+    def _positions_recorded(self, seen: Sequence[PositionSeen]) -> None:
+        for isolation in IsolationLevel:
+            positions = {
+                (p.reader.topic, p.reader.partition, p.reader.broker): p.offset
+                for p in seen
+                if p.reader.isolation == isolation
+            }
+            self.state.update_positions(isolation, positions)
+        with self._lock:
+            self._seen.update({p.reader: p for p in seen})
+
+    def _compared(self, suspects: Sequence[Any], coverages: Sequence[Coverage]) -> None:
+        self.state.update_coverage(coverages)
+        if suspects and self._manager is not None:
+            self._manager.offer(suspects)
+
+    def _query_reported(self, report: QueryReport) -> None:
+        self.state.update_query(report)
+
+    # --- what can be asked of it ------------------------------------------------------------------------------------
+
+    @property
+    def metrics_port(self) -> int:
+        """The port of ``/metrics``; 0 while it is not served."""
+        return self._server.port if self._server is not None else 0
+
+    def findings(self) -> list[Finding]:
+        """Return the findings that stand confirmed."""
+        return list(self.state.snapshot().findings.open)
+
+    def positions(self) -> dict[Reader, PositionSeen]:
+        """Return the last recorded position of every reader since the start."""
+        with self._lock:
+            return dict(self._seen)
+
+    def has_recorded(self, topic: str, partition: int, broker: int, offset: int) -> bool:
+        """Whether both views of a replica hold all that it shows up to and with an offset.
+
+        A read_committed view does so when it has come to the last stable offset that the replica told the other view.
+        """
+        seen = self.positions()
+        uncommitted = seen.get(Reader(int(IsolationLevel.READ_UNCOMMITTED), broker, topic, partition))
+        committed = seen.get(Reader(int(IsolationLevel.READ_COMMITTED), broker, topic, partition))
+        if uncommitted is None or uncommitted.offset <= offset:
+            return False
+        stable = min(uncommitted.last_stable_offset or 0, offset + 1)
+        return stable == 0 or (committed is not None and committed.offset >= stable)
+
+
+def lock_storage(path: str) -> IO[str] | None:
+    """Make sure that this is the only job on a storage path; the lock goes with the process, however it ends.
+
+    Args:
+        path: ``storage.path``; a URI is not locked.
+
+    Returns:
+        The open lock file, to be closed at the end.
+
+    Raises:
+        JobError: the folder cannot be made, or another job holds the lock.
+    """
+    import fcntl
+
+    if "://" in path:
+        return None
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        file = (Path(path) / "job.lock").open("a+", encoding="ascii")
+    except OSError as error:
+        raise JobError(f"storage.path: {path}: {error.strerror}; give a folder that can be written") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read().strip() or "unknown"
+        file.close()
+        raise JobError(
+            f"storage.path: {path} is in use by the job with pid {owner}; stop it, or give another path"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def run_until_signal(settings: Settings, say: Say) -> None:
+    """Run a job until SIGTERM or SIGINT, then stop it in good order.
+
+    Raises:
+        JobError: see ``Job.start``, which has the others too.
+    """
+    configure_logging()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    job = Job(settings, say)
+    job.start()
+    try:
+        while not stop.wait(0.5):
+            pass
+    finally:
+        job.stop()
+    say("stopped")
+
+
+def configure_logging() -> None:
+    """Log one JSON object a line to standard error; the libraries' chatter only from warnings on."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+__all__ = ["Job", "JobError", "configure_logging", "lock_storage", "run_until_signal"]

@@ -1,0 +1,67 @@
+"""What is checked of a cluster before the job starts, so that a wrong setting is a line at once and not a riddle later.
+
+Only what cannot mend itself is an error: a broker that is down now may come back, and the job starts without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from parallax.config import Settings
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
+
+
+def check_cluster(client: ReplicaClient, settings: Settings) -> None:
+    """Check bootstrap servers, topics, broker ids, permissions and protocol versions.
+
+    Raises:
+        ReplicaError: one of them will not do; the text names the setting or the place.
+    """
+    topics = client.metadata()
+    watched = _watched(topics, settings)
+    _check_brokers(client, topics, settings)
+    for broker, partitions in _by_broker(watched, settings).items():
+        try:
+            answers = client.watermarks(broker, partitions[:1])
+        except (BrokerTooOld, Unauthorized):
+            raise
+        except ReplicaError:
+            continue  # down, or slow: the job watches for its return
+        for answer in answers.values():
+            if isinstance(answer, BrokerTooOld | Unauthorized):
+                raise answer
+
+
+def _watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
+    wanted = settings.topics
+    for name in wanted.include:
+        if name not in topics:
+            raise UnknownTopic(
+                f"topics.include: topic {name!r} is not on the cluster, or DESCRIBE on it is missing; correct its name"
+            )
+    pattern = re.compile(wanted.pattern) if wanted.pattern is not None else None
+    return [t for name, t in topics.items() if name in wanted.include or (pattern and pattern.fullmatch(name))]
+
+
+def _check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], settings: Settings) -> None:
+    known = client.brokers()
+    hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}
+    for broker in settings.topics.brokers or ():
+        if broker not in known and broker not in hosting:
+            ids = ", ".join(map(str, sorted(known)))
+            raise NotHosted(f"topics.brokers: there is no broker {broker} on the cluster; its brokers are {ids}")
+
+
+def _by_broker(topics: list[TopicMetadata], settings: Settings) -> dict[int, list[tuple[str, int]]]:
+    found: dict[int, list[tuple[str, int]]] = {}
+    for topic in topics:
+        for index, partition in topic.partitions.items():
+            for broker in partition.replicas:
+                if not settings.topics.brokers or broker in settings.topics.brokers:
+                    found.setdefault(broker, []).append((topic.name, index))
+    return found
+
+
+__all__ = ["check_cluster"]
