@@ -156,6 +156,38 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
     return kind == "visibility_mismatch" and len(others) > 1
 
 
+def stands_now(
+    cluster: Cluster, kind: str, broker: int, producer_id: int, start: int, offset: int, key: int | None
+) -> bool:
+    """Whether a divergence that was found can be seen on the accused at this moment.
+
+    Args:
+        cluster: a cluster at rest.
+        kind: the finding's kind.
+        broker: the accused.
+        producer_id: of the transaction concerned.
+        start: its first offset on the accused.
+        offset: the record concerned.
+        key: the key concerned.
+    """
+    truth, replica = Truth(cluster.history), cluster.replicas[broker]
+    if kind in ("marker_missing", "read_committed_frozen"):
+        return (producer_id, start) in missed_markers(truth, replica)
+    if kind in ("aborted_record_committed", "committed_record_aborted"):
+        held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
+        return offset in held and offset in wrong_outcomes(truth, replica)
+    return kind == "deleted_record_resurrected" and is_true(cluster, kind, broker, producer_id, offset, key)
+
+
+def outcome_explains(cluster: Cluster, broker: int, key: int) -> list[int]:
+    """The offsets of a key whose outcome is wrong on the accused, or that it still holds open wrongly."""
+    truth, replica = Truth(cluster.history), cluster.replicas[broker]
+    wrong = set(wrong_outcomes(truth, replica))
+    for transaction in missed_markers(truth, replica).values():
+        wrong.update(transaction.offsets)
+    return sorted(o for o, _ in truth.records.get(key, []) if o in wrong)
+
+
 @dataclass(slots=True)
 class Shown:
     """What the monitor's reads have been shown so far, per broker."""

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from parallax.config import CompareSettings
+from parallax.findings.claim import KEY_KINDS, Claim
+from parallax.findings.decide import Verdict
 from parallax.model import FindingKind
 from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
 from tests.simulation.model import Cluster, End, Limits
 from tests.simulation.monitor import Finding, Monitor
-from tests.simulation.oracle import Divergence, is_true, must_be_found
+from tests.simulation.oracle import Divergence, is_true, must_be_found, outcome_explains, stands_now
+from tests.simulation.probe import probe
 
 GRACE = 300
 ROUNDS = 6
@@ -96,6 +99,26 @@ class World:
         for divergence in self.expected:
             if not any(_matches(divergence, finding) for finding in self.monitor.confirmed):
                 raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
+        self._check_again()
+        self._check_one_cause()
+
+    def _check_again(self) -> None:
+        """A finding that is checked again stays while it stands, and is resolved once it does not."""
+        for finding in self.monitor.confirmed:
+            decision = probe(self.cluster, finding.claim, live_only=True)
+            stands = _stands(self.cluster, finding, finding.claim)
+            if stands and decision.verdict is not Verdict.CONFIRMED:
+                raise Violation(f"resolved although it stands: {finding}; {decision}")
+            if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
+                raise Violation(f"kept open although it is gone: {finding}; {decision}")
+
+    def _check_one_cause(self) -> None:
+        """What a wrong outcome explains is not told a second time as a difference of a key."""
+        for finding in self.monitor.confirmed:
+            if finding.key is not None and finding.claim.kind in KEY_KINDS:
+                explained = outcome_explains(self.cluster, finding.broker, finding.key)
+                if explained:
+                    raise Violation(f"told twice: {finding}; explained by the outcome of {explained}")
 
     def _check_coverage(self) -> None:
         """What has been read everywhere has a verdict: nothing stays unknown on a cluster at rest."""
@@ -140,6 +163,11 @@ class World:
 
 def _is_true(cluster: Cluster, finding: Finding) -> bool:
     return is_true(cluster, finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key)
+
+
+def _stands(cluster: Cluster, finding: Finding, claim: Claim) -> bool:
+    start = claim.transaction_start_offset
+    return stands_now(cluster, finding.kind, claim.broker, claim.producer_id, start, claim.first_offset, finding.key)
 
 
 def _log(replica) -> str:
