@@ -291,7 +291,7 @@ class Cluster:
             )
             for t in topics
         ]
-        for topic, future in self.admin.create_topics(wanted, operation_timeout=20).items():
+        for topic, future in self.admin.create_topics(wanted, operation_timeout=20, request_timeout=30).items():
             try:
                 future.result(30)
             except KafkaException as error:
@@ -300,11 +300,16 @@ class Cluster:
 
 
 def client_settings(bootstrap_servers: str, **more: Any) -> dict[str, Any]:
-    """Settings of a confluent_kafka client that keeps quiet while brokers come and go, and reconnects at once."""
+    """Settings of a confluent_kafka client that keeps quiet while brokers come and go.
+
+    It reconnects at once, and turns to another broker when one does not answer for some seconds: a paused one keeps
+    its connections open.
+    """
     return {
         "bootstrap.servers": bootstrap_servers,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,
+        "socket.timeout.ms": 4000,
         "log_level": 0,
         "logger": logging.getLogger("parallax.lab.librdkafka"),
         **more,

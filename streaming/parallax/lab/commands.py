@@ -66,7 +66,10 @@ def up(
         if any(broker.running for broker in old.brokers.values()):
             raise LabError(f"lab {name} is up already ({old.bootstrap_servers}); stop it with: parallax lab down")
         _remove(old, file)
-    cluster = Cluster(version, folder=file.with_suffix(""), detached=True, progress=say)
+    folder = file.with_suffix("")
+    if folder.exists():
+        raise LabError(f"{folder} is there already and no lab is known to own it; remove it or give another name")
+    cluster = Cluster(version, folder=folder, detached=True, progress=say)
     cluster.on_processes = lambda changed: state.save(changed, file)
     try:
         cluster.start()

@@ -141,6 +141,13 @@ def test_a_lab_that_is_not_up_is_one_line_that_says_how_to_start_it(tmp_path: Pa
             ask(directory=tmp_path)
 
 
+def test_a_folder_that_no_lab_owns_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "default").mkdir()
+    with pytest.raises(LabError, match="no lab is known to own it"):
+        commands.up(directory=tmp_path)
+    assert (tmp_path / "default").exists()
+
+
 def test_a_broken_state_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "default.json").write_text("{}")
     with pytest.raises(LabError, match="not a lab's state file"):
