@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TextIO
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,7 @@ from rich.text import Text
 from parallax.findings.table import Finding, current, read_events
 from parallax.model import Severity
 
-_COLUMNS = ("status", "kind", "topic", "partition", "broker", "offset", "key", "since", "what the replicas show")
+_COLUMNS = ("", "kind", "partition", "broker", "offset", "key", "since")
 
 
 def listed(storage: str, *, everything: bool = False) -> list[Finding]:
@@ -49,20 +50,21 @@ def key_text(finding: Finding) -> str | None:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """A table for the terminal."""
-    table = Table(*_COLUMNS, row_styles=("", "dim"), expand=True)
-    for finding in findings:
+    """The numbered findings for the terminal; what each says in words goes below it (`print_findings`)."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in _COLUMNS:
+        table.add_column(column, overflow="fold", justify="right" if column in ("", "offset", "broker") else "left")
+    for number, finding in enumerate(findings, 1):
         style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else ""
+        status = "" if finding.is_open else f" ({finding.status})"
         table.add_row(
-            str(finding.status),
-            Text(str(finding.kind), style=style),
-            finding.topic,
-            str(finding.partition),
-            f"{finding.broker}{' (leads)' if finding.exposed else ''}",
+            str(number),
+            Text(f"{finding.kind}{status}", style=style),
+            f"{finding.topic}-{finding.partition}",
+            f"{finding.broker}{' leads' if finding.exposed else ''}",
             str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
             key_text(finding) or "",
             finding.first_suspected_at.strftime("%Y-%m-%d %H:%M:%SZ"),
-            finding.summary,
         )
     return table
 
@@ -88,4 +90,7 @@ def print_findings(storage: str, output: str = "text", *, everything: bool = Fal
     if not findings:
         stream.write("No findings.\n" if everything else "No open findings.\n")
         return
-    Console(file=stream).print(findings_table(findings))
+    console = Console(file=stream)
+    console.print(findings_table(findings))
+    for number, finding in enumerate(findings, 1):
+        console.print(f"{number}. {finding.summary}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,259 @@
+"""The exposition: the names that dashboards and alerts rely on, and values from committed state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.state import MonitorState
+from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
+from parallax.findings.manager import FindingsStatus
+from parallax.findings.table import Finding
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity
+
+NAMES = {
+    "broker_reachable",
+    "build_info",
+    "compared_timestamp_seconds",
+    "compared_up_to_offset",
+    "comparison_state_bytes",
+    "deferred_offsets",
+    "findings_confirmed_total",
+    "findings_resolved_total",
+    "findings_writable",
+    "heartbeat_timestamp_seconds",
+    "last_probe_timestamp_seconds",
+    "maintenance_last_success_timestamp_seconds",
+    "maintenance_runs_total",
+    "open_findings",
+    "open_findings_exposed",
+    "probes_total",
+    "query_batch_seconds",
+    "query_last_progress_timestamp_seconds",
+    "query_restarts_total",
+    "query_rows_total",
+    "query_up",
+    "replica_frozen_seconds",
+    "replica_high_watermark",
+    "replica_last_stable_offset",
+    "replica_last_stable_offset_stalled_seconds",
+    "replica_log_end_offset",
+    "replica_log_start_offset",
+    "start_time_seconds",
+    "suspects_dismissed_total",
+    "suspects_pending",
+    "unknown_offsets",
+    "view_lag_offsets",
+    "view_position",
+}
+LABELS = {"topic", "partition", "broker_id", "isolation_level", "kind", "severity", "query", "result"}
+BUILD_LABELS = {"version", "pyspark", "delta"}
+ROOT = Path(__file__).parents[3]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Report:
+    name: str = "compare"
+    up: bool = True
+    restarts: int = 2
+    last_progress: float | None = 990.0
+    batch_seconds: float = 0.25
+    rows: int = 77
+
+
+FINDING = Finding(
+    finding_id="a",
+    sequence=1,
+    status=FindingStatus.CONFIRMED,
+    kind=FindingKind.READ_COMMITTED_FROZEN,
+    rule=Rule.PROGRESS,
+    severity=Severity.CRITICAL,
+    topic="orders",
+    partition=0,
+    broker=2,
+    offset=4711,
+    producer_id=990011,
+    transaction_start_offset=4711,
+    marker_offset=4720,
+    key_hash_hi=1,
+    key_hash_lo=2,
+    key=b"secret-key",
+    summary="",
+    evidence="",
+    suspect_id="s",
+    first_suspected_at=datetime.now(UTC),
+    decided_at=datetime.now(UTC),
+    exposed=True,
+)
+LABEL = ("read_committed_frozen", "critical", "orders", 0, 2)
+
+
+def progress(**fields: Any) -> dict[str, Any]:
+    base = {"topic": "orders", "partition": 0, "broker": 2, "reachable": True}
+    offsets = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 101}
+    return base | offsets | fields
+
+
+def coverage(**fields: Any) -> Coverage:
+    broker = BrokerCoverage(2, True, 100, 90, 100, 90, 0, 101, 7.5)
+    base: dict[str, Any] = {
+        "topic": "orders",
+        "partition": 0,
+        "compared_up_to": (100, 90),
+        "unknown_offsets": (0, 10),
+        "deferred": (DeferredRange(1, 20, 25), DeferredRange(1, 95, -1)),
+        "candidates": 0,
+        "state_bytes": 512,
+        "brokers": (broker,),
+        "compared_at": 999_000,
+    }
+    return Coverage(**(base | fields))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def state(clock: Clock) -> MonitorState:
+    return MonitorState(clock)
+
+
+@pytest.fixture
+def full(state: MonitorState) -> MonitorState:
+    state.update_progress([progress()])
+    state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
+    state.update_coverage([coverage()])
+    state.update_query(Report())
+    status = FindingsStatus(
+        open=(FINDING, replace(FINDING, finding_id="b", exposed=False)),
+        confirmed_total={LABEL: 3},
+        pending={("orders", 0): 1},
+        last_probe_at=995.0,
+    )
+    state.update_findings(status)
+    state.update_maintenance("success")
+    return state
+
+
+class Samples(dict[tuple[str, frozenset[str]], float]):
+    """Samples by name and label values, in whatever order these are exposed."""
+
+    def __getitem__(self, key: tuple[str, Iterable[str]]) -> float:
+        return super().__getitem__((key[0], frozenset(key[1])))
+
+
+def samples(state: MonitorState) -> Samples:
+    registry = CollectorRegistry()
+    registry.register(ParallaxCollector(state))
+    text = generate_latest(registry).decode()
+    return Samples(
+        ((s.name.removeprefix("parallax_"), frozenset(s.labels.values())), s.value)
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+        if not s.name.endswith("_created")
+    )
+
+
+def test_every_metric_is_there_under_its_name(full: MonitorState) -> None:
+    assert {name for name, _ in samples(full)} == NAMES
+
+
+def test_metrics_used_by_the_alerts_exist() -> None:
+    rules = (ROOT / "deploy/prometheus/parallax-rules.yaml").read_text()
+    used = set(re.findall(r"\bparallax_(\w+)", rules))
+    assert used <= NAMES
+
+
+def test_no_label_is_unbounded(full: MonitorState) -> None:
+    registry = CollectorRegistry()
+    registry.register(ParallaxCollector(full))
+    text = generate_latest(registry).decode()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
+            assert not {"4711", "4720", "990011", "secret-key"} & set(sample.labels.values())
+
+
+def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:
+    labels = ("read_committed_frozen", "critical", "orders", "0", "2")
+    found = samples(full)
+    assert found["open_findings", labels] == 2
+    assert found["open_findings_exposed", labels] == 1
+    assert found["findings_confirmed_total", labels] == 3
+    assert found["suspects_pending", ("orders", "0")] == 1
+
+
+def test_coverage_is_told_by_isolation_level(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["compared_up_to_offset", ("orders", "0", "read_uncommitted")] == 100
+    assert found["unknown_offsets", ("orders", "0", "read_committed")] == 10
+    assert found["deferred_offsets", ("orders", "0", "read_committed")] == 5
+    assert found["replica_frozen_seconds", ("orders", "0", "2")] == 7.5
+    assert found["heartbeat_timestamp_seconds", ()] == 999
+
+
+def test_lag_is_measured_to_what_the_isolation_level_shows_and_is_never_negative(state: MonitorState) -> None:
+    replica = ("orders", 0, 2)
+    state.update_progress([progress(high_watermark=100, last_stable_offset=60)])
+    state.update_positions(IsolationLevel.READ_UNCOMMITTED, {replica: 100})
+    state.update_positions(IsolationLevel.READ_COMMITTED, {replica: 55})
+    assert samples(state)["view_lag_offsets", ("orders", "0", "2", "read_uncommitted")] == 0
+    assert samples(state)["view_lag_offsets", ("orders", "0", "2", "read_committed")] == 5
+    state.update_positions(IsolationLevel.READ_COMMITTED, {replica: 61})
+    assert samples(state)["view_lag_offsets", ("orders", "0", "2", "read_committed")] == 0
+
+
+def test_a_stable_offset_stalls_while_it_stands_behind_the_high_watermark(state: MonitorState, clock: Clock) -> None:
+    name = "replica_last_stable_offset_stalled_seconds", ("orders", "0", "2")
+
+    def after(seconds: float, **fields: int) -> float:
+        clock.now += seconds
+        state.update_progress([progress(**fields)])
+        return samples(state)[name]
+
+    assert after(0, high_watermark=100, last_stable_offset=100) == 0
+    assert after(5, high_watermark=110, last_stable_offset=100) == 0
+    assert after(5, high_watermark=120, last_stable_offset=100) == 5
+    clock.now += 1
+    assert samples(state)[name] == 6
+    assert after(1, high_watermark=120, last_stable_offset=110) == 0
+    assert after(9, high_watermark=120, last_stable_offset=120) == 0
+
+
+def test_a_broker_that_does_not_answer_keeps_its_last_offsets_and_is_unreachable(state: MonitorState) -> None:
+    state.update_progress([progress()])
+    gone = progress(reachable=False, high_watermark=None, last_stable_offset=None)
+    state.update_progress([gone | {"log_start_offset": None, "log_end_offset": None}])
+    found = samples(state)
+    assert found["broker_reachable", ("2",)] == 0
+    assert found["replica_high_watermark", ("orders", "0", "2")] == 100
+
+
+def test_a_replica_that_nobody_tells_of_any_more_is_forgotten(full: MonitorState, clock: Clock) -> None:
+    clock.now += 601
+    found = samples(full)
+    assert not [name for name, labels in found if "orders" in labels and name.startswith(("replica", "view", "compar"))]
+
+
+def test_before_anything_is_known_nothing_is_made_up(state: MonitorState) -> None:
+    found = samples(state)
+    assert ("heartbeat_timestamp_seconds", frozenset()) not in found
+    assert found["findings_writable", ()] == 1

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from test_collector import Clock, Report, coverage
+
+from parallax.alerting.server import MetricsServer, MetricsServerError, serve
+from parallax.alerting.state import MonitorState
+from parallax.findings.manager import FindingsStatus
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def state(clock: Clock) -> MonitorState:
+    return MonitorState(clock)
+
+
+@pytest.fixture
+def server(state: MonitorState) -> Iterator[MetricsServer]:
+    server = serve(state, "127.0.0.1", 0, stale_after_s=60)
+    yield server
+    server.close()
+
+
+def get(server: MetricsServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def problems(server: MetricsServer) -> tuple[int, list[Any]]:
+    status, body = get(server, "/healthz")
+    return status, json.loads(body)["problems"]
+
+
+def test_metrics_are_served(server: MetricsServer, state: MonitorState) -> None:
+    state.update_query(Report())
+    status, body = get(server, "/metrics")
+    assert status == 200
+    assert 'parallax_query_up{query="compare"} 1.0' in body
+    assert "parallax_build_info{" in body
+
+
+def test_another_path_is_not_found(server: MetricsServer) -> None:
+    assert get(server, "/else")[0] == 404
+
+
+def test_health_follows_end_to_end_progress(server: MetricsServer, state: MonitorState, clock: Clock) -> None:
+    assert problems(server) == (503, ["nothing has been compared yet"])
+    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    assert problems(server) == (200, [])
+    clock.now += 61
+    assert problems(server) == (503, ["nothing has been compared for 61 s"])
+
+
+def test_health_names_a_query_that_is_down_and_findings_that_cannot_be_kept(
+    server: MetricsServer, state: MonitorState, clock: Clock
+) -> None:
+    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_query(Report(up=False))
+    state.update_findings(FindingsStatus(error="no space left"))
+    assert problems(server) == (503, ["query compare is down", "findings: no space left"])
+
+
+def test_a_port_in_use_is_one_line_that_names_the_setting(state: MonitorState) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MetricsServerError, match=r"alerting\.metrics_port: cannot listen on") as error:
+            serve(state, "127.0.0.1", port)
+        assert "\n" not in str(error.value)
+
+
+def test_a_slow_reader_holds_up_no_scrape(server: MetricsServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)):
+        assert get(server, "/metrics")[0] == 200

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from parallax.compare.suspect import Accusation, Suspect
+from parallax.findings.claim import RULES, Recorded, claim_from_row, refines
+from parallax.model import FindingKind, Rule
+
+
+def suspect(kind: FindingKind, **fields: object) -> Suspect:
+    accusation = Accusation(Rule.OUTCOME, kind, 2, 10, producer_id=7, transaction_start_offset=10, **fields)  # type: ignore[arg-type]
+    return Suspect("orders", 0, accusation, {}, raised_at=1000)
+
+
+@pytest.mark.parametrize("kind", list(FindingKind))
+def test_a_claim_has_the_cause_of_its_suspect(kind: FindingKind) -> None:
+    raised = suspect(kind, key_hash_hi=-1, key_hash_lo=5)
+    assert claim_from_row(raised.as_row()).cause == raised.cause
+
+
+def test_a_findings_id_leaves_the_kind_out() -> None:
+    one = claim_from_row(suspect(FindingKind.MARKER_MISSING).as_row())
+    two = claim_from_row(suspect(FindingKind.ABORTED_RECORD_COMMITTED).as_row())
+    assert one.suspect_id != two.suspect_id
+    assert one.finding_id("c") == two.finding_id("c")
+
+
+@pytest.mark.parametrize("field", ["topic", "partition", "broker", "producer_id", "transaction_start_offset"])
+def test_a_findings_id_tells_replicas_and_causes_apart(field: str) -> None:
+    one = claim_from_row(suspect(FindingKind.MARKER_MISSING).as_row())
+    other = replace(one, **{field: "x" if field == "topic" else 99})
+    assert one.finding_id("c") != other.finding_id("c")
+    assert one.finding_id("c") != one.finding_id("d")
+
+
+def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence() -> None:
+    text = json.dumps({"outcomes": {"1": "aborted", "2": "committed"}, "markers": {"x": 1}, "count": 3})
+    recorded = Recorded.parse(text)
+    assert recorded.outcomes == {1: "aborted", 2: "committed"}
+    assert recorded.markers == {}
+    for rubbish in ("", "[]", "{", '{"outcomes": [1]}'):
+        assert Recorded.parse(rubbish) == Recorded()
+    assert Recorded.parse(json.dumps(recorded.as_json())) == recorded
+
+
+def test_a_wrong_outcome_says_more_than_a_missing_marker() -> None:
+    assert refines(FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING)
+    assert refines(FindingKind.COMMITTED_RECORD_ABORTED, FindingKind.READ_COMMITTED_FROZEN)
+    assert not refines(FindingKind.MARKER_MISSING, FindingKind.ABORTED_RECORD_COMMITTED)
+
+
+def test_every_kind_breaks_an_invariant() -> None:
+    assert set(RULES) == set(FindingKind)

@@ -1,0 +1,108 @@
+"""The log of events: what is appended is read back, by delta-rs alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from parallax.findings.table import (
+    SCHEMA,
+    Finding,
+    FindingsTable,
+    FindingsTableError,
+    current,
+    current_findings_sql,
+    read_events,
+    read_suspects,
+    table_uri,
+)
+from parallax.model import FindingKind, FindingStatus, Rule, Severity
+
+EVENT = Finding(
+    finding_id="a",
+    sequence=0,
+    status=FindingStatus.CONFIRMED,
+    kind=FindingKind.CONTENT_MISMATCH,
+    rule=Rule.CONTENT,
+    severity=Severity.CRITICAL,
+    topic="orders",
+    partition=0,
+    broker=2,
+    offset=10,
+    producer_id=-1,
+    transaction_start_offset=-1,
+    marker_offset=-1,
+    key_hash_hi=1,
+    key_hash_lo=-1,
+    key=b"k",
+    summary="s",
+    evidence="{}",
+    suspect_id="suspect-a",
+    first_suspected_at=datetime(2026, 1, 2, tzinfo=UTC),
+    decided_at=datetime(2026, 1, 3, tzinfo=UTC),
+    exposed=False,
+)
+
+
+def test_events_come_back_as_they_were_appended_numbered_on(tmp_path: Path) -> None:
+    table = FindingsTable(str(tmp_path))
+    first = table.append([EVENT, replace(EVENT, finding_id="b", key=None)])
+    second = FindingsTable(str(tmp_path))
+    assert second.load() == first
+    third = second.append([replace(EVENT, status=FindingStatus.RESOLVED)])
+    assert [e.sequence for e in (*first, *third)] == [1, 2, 3]
+    assert read_events(str(tmp_path)) == [*first, *third]
+
+
+def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path: Path) -> None:
+    FindingsTable(str(tmp_path))
+    names = [field.name for field in DeltaTable(str(tmp_path / "findings")).schema().fields]
+    assert names == SCHEMA.names
+
+
+def test_the_last_event_of_an_id_stands_and_a_dismissal_takes_nothing_back() -> None:
+    told = replace(EVENT, status=FindingStatus.DISMISSED, suspect_id="other")
+    resolved = replace(EVENT, finding_id="b", status=FindingStatus.RESOLVED)
+    cleared = replace(EVENT, finding_id="c", status=FindingStatus.DISMISSED)
+    standing = current([EVENT, told, replace(EVENT, finding_id="b"), resolved, cleared, replace(cleared)])
+    assert {i: f.status.value for i, f in standing.items()} == {"a": "confirmed", "b": "resolved", "c": "dismissed"}
+
+
+def test_a_second_writer_does_not_interleave(tmp_path: Path) -> None:
+    one, two = FindingsTable(str(tmp_path)), FindingsTable(str(tmp_path))
+    one.append([EVENT])
+    with pytest.raises(FindingsTableError, match=r"storage\.path"):
+        two.append([EVENT])
+    assert len(read_events(str(tmp_path))) == 1
+
+
+def test_a_path_without_a_table_is_one_line_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FindingsTableError, match=r"storage\.path: .*no findings table there") as error:
+        read_events(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_no_suspects_table_yet_is_no_suspects(tmp_path: Path) -> None:
+    assert read_suspects(str(tmp_path)) == []
+
+
+def test_a_path_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FindingsTableError, match=r"storage\.path") as error:
+        FindingsTable(str(tmp_path / "file"))
+    assert "\n" not in str(error.value)
+
+
+def test_uris_are_spelt_as_delta_rs_has_them(tmp_path: Path) -> None:
+    assert table_uri("s3a://bucket/data/", "findings") == "s3://bucket/data/findings"
+    assert table_uri("abfss://c@a.dfs.core.windows.net/d", "findings").startswith("abfss://")
+    assert table_uri(f"file:{tmp_path}", "findings") == str(tmp_path / "findings")
+    assert Path(table_uri("data", "findings")).is_absolute()
+
+
+def test_the_view_for_spark_ranks_dismissals_last() -> None:
+    assert "ORDER BY status = 'dismissed', sequence DESC" in current_findings_sql("/data")

@@ -1,0 +1,343 @@
+"""The life of suspects and findings, on a real findings table, with replicas whose answers the test sets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from parallax.compare.suspect import Accusation, Suspect
+from parallax.config import Settings, validate
+from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.manager import FindingsManager, FindingsStatus
+from parallax.findings.table import Finding, FindingsTable, FindingsTableError, current, read_events
+from parallax.model import FindingKind, FindingStatus, Rule
+from parallax.replica.decode import ContentHasher
+
+OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
+HASHER = ContentHasher(bytes(16))
+
+
+class Cluster:
+    """Stands in for the client: the manager asks it for the cluster's id alone."""
+
+    cluster_id = "cluster-a"
+
+
+class Replicas:
+    """Answers probes as the test says; stands beside the real prober, which the end-to-end tests use."""
+
+    def __init__(self, answer: Callable[[Claim], Answers]) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+        self.groups: list[int] = []
+
+    def probe(self, claims: Sequence[Claim]) -> list[Answers]:
+        self.asked += [c.suspect_id for c in claims]
+        self.groups.append(len(claims))
+        return [self.answer(c) for c in claims]
+
+    def close(self) -> None:
+        pass
+
+
+class Watch:
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.status = FindingsStatus()
+        self.rounds = 0
+
+    def __call__(self, status: FindingsStatus) -> None:
+        with self.changed:
+            self.status = status
+            self.rounds += 1
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[FindingsStatus], bool]) -> FindingsStatus:
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self.status), 20), self.status
+            return self.status
+
+
+def replica(broker: int, **fields: Any) -> ReplicaAnswer:
+    base = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
+    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
+
+
+def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:
+    return Answers({1: replica(1), accused.broker: accused, 3: replica(3)}, leader=leader)
+
+
+def missing(_: Claim) -> Answers:
+    return among(replica(2, open_transactions=OPEN, last_stable_offset=10))
+
+
+def agree(_: Claim) -> Answers:
+    return among(replica(2))
+
+
+def away(_: Claim) -> Answers:
+    return among(ReplicaAnswer(2, error="broker 2: no answer within 3000 ms; is it paused or overloaded?"))
+
+
+def wrong(_: Claim) -> Answers:
+    def holds(broker: int, outcome: str) -> ReplicaAnswer:
+        return replica(broker, committed={10: RecordShown(10, outcome)}, asked=frozenset({10}))
+
+    return Answers({1: holds(1, "aborted"), 2: holds(2, "committed"), 3: holds(3, "aborted")}, leader=1)
+
+
+def suspect(kind: FindingKind = FindingKind.MARKER_MISSING, **fields: Any) -> Suspect:
+    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    accusation = Accusation(Rule.OUTCOME, kind, 2, **(base | fields))
+    return Suspect("orders", 0, accusation, {}, raised_at=1_700_000_000_000)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "topics": {"include": ["orders"]},
+            "storage": {"path": str(tmp_path / "data")},
+            "findings": {"probe_retry_ms": 10, "recheck_interval_s": 0.05},
+        }
+    )
+
+
+Start = Callable[..., tuple[FindingsManager, Watch]]
+
+
+@pytest.fixture
+def start(settings: Settings) -> Iterator[Start]:
+    """Start managers over the same tables, as restarts do; they are stopped after the test."""
+    running: list[FindingsManager] = []
+
+    def begin(replicas: Replicas, **fields: Any) -> tuple[FindingsManager, Watch]:
+        watch = Watch()
+        client: Any = Cluster()
+        manager = FindingsManager(settings, client, HASHER, on_change=watch, prober=replicas, **fields)
+        manager.start()
+        running.append(manager)
+        return manager, watch
+
+    yield begin
+    for manager in running:
+        manager.stop()
+
+
+def events(settings: Settings) -> list[Finding]:
+    return read_events(settings.storage.path)
+
+
+def write_suspects(settings: Settings, *suspects: Suspect) -> None:
+    rows = [s.as_row() | {"batch_id": 0} for s in suspects]
+    table = pa.Table.from_pylist(rows)
+    at = table.column_names.index("raised_at")
+    table = table.set_column(at, "raised_at", table["raised_at"].cast(pa.timestamp("ms", "UTC")))
+    write_deltalake(f"{settings.storage.path}/suspects", table, mode="append")
+
+
+def test_a_suspect_that_is_proven_becomes_a_finding_with_its_evidence(start: Start, settings: Settings) -> None:
+    manager, watch = start(Replicas(missing))
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1 and not s.pending)
+    (event,) = events(settings)
+    assert (event.status, event.kind, event.broker) == (FindingStatus.CONFIRMED, FindingKind.MARKER_MISSING, 2)
+    assert event.suspect_id == suspect().suspect_id
+    assert '"open_transactions"' in event.evidence
+    assert "Broker 2 never got the end marker" in event.summary
+    assert not event.exposed
+
+
+def test_a_suspect_that_is_cleared_is_dismissed_and_is_no_finding(start: Start, settings: Settings) -> None:
+    manager, watch = start(Replicas(agree))
+    manager.offer([suspect()])
+    status = watch.until(lambda s: s.dismissed_total == 1)
+    assert status.open == ()
+    assert [e.status for e in events(settings)] == [FindingStatus.DISMISSED]
+
+
+def test_an_unreachable_replica_leaves_the_suspect_pending_until_it_answers(start: Start, settings: Settings) -> None:
+    replicas = Replicas(away)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    status = watch.until(lambda s: s.probes_total >= 3)
+    assert status.pending == {("orders", 0): 1}
+    assert "broker 2" in status.undecided[suspect().suspect_id]
+    assert events(settings) == []
+    replicas.answer = missing
+    watch.until(lambda s: len(s.open) == 1)
+
+
+def test_a_suspect_is_probed_once_however_often_it_is_offered(start: Start, settings: Settings) -> None:
+    replicas = Replicas(agree)
+    manager, watch = start(replicas)
+    manager.offer([suspect(), suspect()])
+    watch.until(lambda s: s.dismissed_total == 1)
+    manager.offer([suspect(), suspect(offset=99, producer_id=8)])
+    watch.until(lambda s: s.dismissed_total == 2)
+    assert replicas.asked.count(suspect().suspect_id) == 1
+
+
+def test_suspects_about_one_replica_of_one_partition_are_probed_together(start: Start) -> None:
+    replicas = Replicas(agree)
+    manager, watch = start(replicas)
+    manager.offer([suspect(transaction_start_offset=n, offset=n) for n in range(50)])
+    watch.until(lambda s: s.dismissed_total == 50)
+    assert max(replicas.groups) > 1
+
+
+def test_a_refined_kind_stays_the_same_finding(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = wrong
+    manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
+    watch.until(lambda s: [f.kind for f in s.open] == [FindingKind.ABORTED_RECORD_COMMITTED] and not s.pending)
+    assert len({e.finding_id for e in events(settings)}) == 1
+    assert [f.kind for f in current(events(settings)).values()] == [FindingKind.ABORTED_RECORD_COMMITTED]
+
+
+def test_a_finding_that_has_turned_is_refined_without_a_new_suspect(start: Start) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = wrong
+    watch.until(lambda s: [f.kind for f in s.open] == [FindingKind.ABORTED_RECORD_COMMITTED])
+
+
+def test_a_second_suspect_of_a_finding_adds_no_second_confirmation(start: Start, settings: Settings) -> None:
+    manager, watch = start(Replicas(wrong))
+    manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
+    watch.until(lambda s: len(s.open) == 1)
+    manager.offer([suspect(FindingKind.MARKER_MISSING)])
+    status = watch.until(lambda s: s.dismissed_total == 1 and not s.pending)
+    assert len(status.open) == 1
+    assert [e.status for e in events(settings)].count(FindingStatus.CONFIRMED) == 1
+    assert [f.is_open for f in current(events(settings)).values()] == [True]
+
+
+def test_a_finding_is_resolved_when_the_replicas_agree_and_opens_again_when_they_do_not(
+    start: Start, settings: Settings
+) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = agree
+    watch.until(lambda s: s.open == () and s.resolved_total == 1)
+    replicas.answer = missing
+    watch.until(lambda s: len(s.open) == 1)
+    manager.stop()
+    wanted = [FindingStatus.CONFIRMED, FindingStatus.RESOLVED, FindingStatus.CONFIRMED]
+    assert [e.status for e in events(settings)] == wanted
+    assert len({e.finding_id for e in events(settings)}) == 1
+
+
+def test_an_unreachable_replica_does_not_resolve_a_finding(start: Start) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = away
+    probes = watch.status.probes_total
+    status = watch.until(lambda s: s.probes_total > probes + 2)
+    assert len(status.open) == 1
+
+
+def test_an_election_that_exposes_a_finding_is_told(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1 and not s.open[0].exposed)
+    replicas.answer = lambda c: replace(missing(c), leader=2)
+    status = watch.until(lambda s: s.open[0].exposed)
+    assert sum(status.confirmed_total.values()) == 1
+
+
+def test_what_no_event_names_is_taken_up_after_a_restart(start: Start, settings: Settings) -> None:
+    write_suspects(settings, suspect(), suspect(offset=50, transaction_start_offset=50))
+    first, watch = start(Replicas(lambda c: missing(c) if c.offset == 10 else away(c)))
+    watch.until(lambda s: len(s.open) == 1 and sum(s.pending.values()) == 1)
+    first.stop()
+    replicas = Replicas(lambda c: agree(c) if c.offset == 50 else missing(c))
+    _, watch = start(replicas)
+    status = watch.until(lambda s: s.dismissed_total == 1)
+    assert len(status.open) == 1
+    assert sum(status.confirmed_total.values()) == 1
+    assert suspect().suspect_id not in replicas.asked[:1]
+    assert [e.status for e in events(settings)].count(FindingStatus.CONFIRMED) == 1
+
+
+def test_an_append_that_fails_is_made_again(start: Start, settings: Settings) -> None:
+    class Failing(FindingsTable):
+        failures = 2
+
+        def append(self, events: Sequence[Finding]) -> list[Finding]:
+            if self.failures:
+                self.failures -= 1
+                raise FindingsTableError("storage.path: no space left")
+            return super().append(events)
+
+    manager, watch = start(Replicas(missing), table=Failing(settings.storage.path))
+    manager.offer([suspect()])
+    watch.until(lambda s: s.error is not None)
+    status = watch.until(lambda s: len(s.open) == 1)
+    assert status.error is None
+    assert len(events(settings)) == 1
+
+
+def test_a_probe_that_breaks_is_made_again(start: Start) -> None:
+    broken = [True]
+
+    def answer(claim: Claim) -> Answers:
+        if broken.pop() if broken else False:
+            raise RuntimeError("a fault of ours")
+        return missing(claim)
+
+    manager, watch = start(Replicas(answer))
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+
+
+def test_a_difference_of_value_that_an_outcome_explains_is_no_second_finding(start: Start, settings: Settings) -> None:
+    def answer(claim: Claim) -> Answers:
+        if claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
+            return wrong(claim)
+        old, gone = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+        return Answers({1: replica(1, key=gone), 2: replica(2, key=old), 3: replica(3, key=gone)}, leader=1)
+
+    manager, watch = start(Replicas(answer))
+    value = suspect(
+        FindingKind.DELETED_RECORD_RESURRECTED, transaction_start_offset=-1, marker_offset=-1, key_hash_lo=5
+    )
+    manager.offer([value, suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
+    status = watch.until(lambda s: not s.pending and s.dismissed_total == 1)
+    assert [f.kind for f in status.open] == [FindingKind.ABORTED_RECORD_COMMITTED]
+
+
+def test_offering_never_waits_for_a_probe_that_hangs(start: Start) -> None:
+    release = threading.Event()
+
+    def answer(claim: Claim) -> Answers:
+        if claim.partition == 0:
+            release.wait(20)
+        return agree(claim)
+
+    manager, watch = start(Replicas(answer))
+    manager.offer([suspect()])
+    manager.offer([replace(suspect(), partition=1)])
+    status = watch.until(lambda s: s.dismissed_total == 1)
+    assert status.pending == {("orders", 0): 1}
+    release.set()
+    watch.until(lambda s: s.dismissed_total == 2)
