@@ -118,6 +118,10 @@ def bytes_per_offset(records: memoryview, start: int) -> float | None:
     return size / (last + 1 - start) if last >= start else None
 
 
+_CLUSTER = -1
+"""Stands for the cluster as a whole, where brokers are told apart by their ids."""
+
+
 class Catalog:
     """The topics that are read, their partitions and replicas; refreshed in a thread of its own.
 
@@ -129,7 +133,7 @@ class Catalog:
     def __init__(self, client: ReplicaClient, options: SourceOptions) -> None:
         self._client = client
         self._options = options
-        self._watch: Brokers[None, dict[str, TopicMetadata]] = Brokers(
+        self._watch: Brokers[bool, dict[str, TopicMetadata]] = Brokers(
             lambda _, __: self._load(), options.retry_ms / 1000, options.retry_max_ms / 1000
         )
         self._topics: dict[str, TopicMetadata] | None = None
@@ -147,7 +151,7 @@ class Catalog:
             self._topics = self._load()
             self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000
         elif time.monotonic() >= self._next:
-            fresh = self._watch.ask({-1: None}, patience_s=0.0).get(-1)
+            fresh = self._watch.ask({_CLUSTER: True}, patience_s=0.0).get(_CLUSTER)
             if fresh is not None:
                 self._topics = fresh
                 self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000

@@ -68,7 +68,7 @@ def _short_errors() -> Iterator[None]:
     """Turn what Spark throws into one line.
 
     Spark looks for an interruption in the text of an error of ``foreachBatch`` with a regular expression that overflows
-    the stack on a text of some ten thousand characters (``StreamExecution.PROXY_ERROR``), and a Java stack trace is one.
+    the stack on a long text (``StreamExecution.PROXY_ERROR``), and a Java stack trace is one.
     A query that is stopped in the middle of a commit says so in the words that Spark looks for.
     """
     try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -172,7 +173,7 @@ def test_tasks_cover_every_range_once_and_end_it_once(split: bool, sizes: list[i
         mine = [piece for piece in pieces if piece.reader == reader]
         assert sum(piece.span.end - piece.span.start for piece in mine) == span.end
         assert [piece.last for piece in mine] == [False] * (len(mine) - 1) + [True] * bool(mine)
-        assert all(a.span.end == b.span.start for a, b in zip(mine, mine[1:], strict=False))
+        assert all(a.span.end == b.span.start for a, b in itertools.pairwise(mine))
     assert len(planned) <= max(1, parallelism)
 
 

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax.model import ReadEvent
+from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
+from parallax.replica.errors import BadOption, Unreachable
+from parallax.source.feedback import Recorded, write
+from parallax.source.offsets import Range, Reader
+from parallax.source.options import replica_options
+from parallax.source.planner import Planner
+
+
+class FaultyClient:
+    """Stands beside real brokers to break on command; real ones are in the end-to-end tests."""
+
+    def __init__(self) -> None:
+        self.topics = {"orders": self.topic("orders", "A", 1)}
+        self.ends = {1: 100, 2: 100}
+        self.down: set[int] = set()
+        self.asked: list[int] = []
+
+    @staticmethod
+    def topic(name: str, topic_id: str, partitions: int, replicas: tuple[int, ...] = (1, 2)) -> TopicMetadata:
+        place = PartitionMetadata(1, 0, replicas, replicas, ())
+        return TopicMetadata(name, topic_id, dict.fromkeys(range(partitions), place))
+
+    def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+        return dict(self.topics)
+
+    def watermarks(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Watermarks]:
+        self.asked.append(broker)
+        if broker in self.down:
+            raise Unreachable("refused", broker=broker)
+        end = self.ends[broker]
+        return {partition: Watermarks(end, end, 0, end) for partition in partitions}
+
+
+@pytest.fixture
+def client() -> FaultyClient:
+    return FaultyClient()
+
+
+@pytest.fixture
+def make(client: FaultyClient, tmp_path: Path) -> Iterator[Any]:
+    planners: list[Planner] = []
+
+    def planner(**more: str) -> Planner:
+        given = {
+            "kafka.bootstrap.servers": "nowhere:1",
+            "topics": "orders",
+            "isolation.level": "read_uncommitted",
+            "metadata.refresh.ms": "1",
+            "planning.patience.ms": "20000",
+            "retry.backoff.ms": "1",
+            "feedback.path": str(tmp_path / "feedback.json"),
+        }
+        planners.append(Planner(replica_options(given | more), client))  # type: ignore[arg-type]
+        return planners[-1]
+
+    yield planner
+    for one in planners:
+        one.close()
+
+
+def reader(broker: int, partition: int = 0) -> Reader:
+    return Reader(0, broker, "orders", partition)
+
+
+def plan_until(planner: Planner, previous: Mapping[Reader, Range], wanted: Any) -> dict[Reader, Range]:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        ranges = planner.plan(previous)
+        if ranges is not None and wanted(ranges):
+            return ranges
+        time.sleep(0.005)
+    raise AssertionError("the plan never came")
+
+
+def test_every_replica_is_read_by_a_reader_of_its_own(make: Any) -> None:
+    ranges = make().plan({})
+    assert {r: (s.start, s.end) for r, s in ranges.items()} == {reader(1): (0, 100), reader(2): (0, 100)}
+
+
+def test_there_is_no_batch_where_there_is_nothing_to_do(make: Any) -> None:
+    planner = make()
+    ranges = planner.plan({})
+    settled = {r: s.settled() for r, s in ranges.items()}
+    assert planner.plan(settled) is None
+
+
+def test_a_broker_that_is_down_is_left_out_and_joins_when_it_is_back(make: Any, client: FaultyClient) -> None:
+    client.down.add(2)
+    planner = make()
+    first = planner.plan({})
+    assert list(first) == [reader(1)]
+    client.down.clear()
+    ranges = plan_until(planner, first, lambda r: reader(2) in r)
+    assert (ranges[reader(2)].start, ranges[reader(2)].end) == (0, 100)
+
+
+def test_what_the_sink_recorded_is_where_the_next_range_begins(make: Any, tmp_path: Path) -> None:
+    write(tmp_path / "feedback.json", {reader(1): Recorded(40, "A", ReadEvent.OK)})
+    ranges = make().plan({reader(1): Range(0, 100, "A"), reader(2): Range(0, 100, "A")})
+    assert (ranges[reader(1)].start, ranges[reader(1)].end) == (40, 100)
+    assert ranges[reader(2)].empty
+
+
+def test_a_broker_that_failed_while_it_was_read_gets_a_pause(make: Any, client: FaultyClient, tmp_path: Path) -> None:
+    failed = Recorded(40, "A", ReadEvent.UNREACHABLE, batch=3)
+    write(tmp_path / "feedback.json", {reader(1): failed, reader(2): Recorded(100, "A", ReadEvent.OK, batch=3)})
+    planner = make()
+    assert planner.plan({reader(1): Range(0, 100, "A"), reader(2): Range(0, 100, "A")}) is None
+    assert client.asked == [2]
+
+
+def test_a_batch_that_cannot_be_read_holds_up_its_own_reader_only(make: Any, tmp_path: Path) -> None:
+    broken = Recorded(40, "A", ReadEvent.CORRUPT_BATCH, batch=3)
+    write(tmp_path / "feedback.json", {reader(1): broken, reader(2): Recorded(50, "A", ReadEvent.OK, batch=3)})
+    ranges = make().plan({reader(1): Range(0, 100, "A"), reader(2): Range(0, 50, "A")})
+    assert ranges[reader(1)].empty
+    assert (ranges[reader(2)].start, ranges[reader(2)].end) == (50, 100)
+
+
+def test_a_deleted_topic_is_told_once(make: Any, client: FaultyClient) -> None:
+    planner = make()
+    before = planner.plan({})
+    client.topics = {}
+    ranges = plan_until(planner, before, lambda r: r[reader(1)].state is ReadEvent.TOPIC_DELETED)
+    assert all(span.fresh and span.start == span.end == 100 for span in ranges.values())
+    assert planner.plan(ranges) is None
+
+
+def test_a_recreated_topic_is_read_from_its_start(make: Any, client: FaultyClient) -> None:
+    planner = make()
+    before = planner.plan({})
+    client.topics = {"orders": client.topic("orders", "B", 1)}
+    ranges = plan_until(planner, before, lambda r: r[reader(1)].state is ReadEvent.TOPIC_RECREATED)
+    assert (ranges[reader(1)].start, ranges[reader(1)].end, ranges[reader(1)].topic_id) == (0, 100, "B")
+
+
+def test_a_partition_that_was_added_is_read_whole_even_from_latest(make: Any, client: FaultyClient) -> None:
+    planner = make(startingOffsets="latest")
+    before = planner.plan({})
+    assert before[reader(1)].start == 100
+    client.topics = {"orders": client.topic("orders", "A", 2)}
+    ranges = plan_until(planner, before, lambda r: reader(1, 1) in r)
+    assert ranges[reader(1, 1)].state is ReadEvent.PARTITION_ADDED
+    assert (ranges[reader(1, 1)].start, ranges[reader(1, 1)].end) == (0, 100)
+
+
+def test_a_replica_that_moved_away_is_told_once(make: Any, client: FaultyClient) -> None:
+    planner = make()
+    before = planner.plan({})
+    client.topics = {"orders": client.topic("orders", "A", 1, replicas=(1, 3))}
+    client.ends[3] = 100
+    ranges = plan_until(planner, before, lambda r: r[reader(2)].state is ReadEvent.NOT_HOSTED)
+    assert "no longer a replica" in ranges[reader(2)].detail
+
+
+def test_a_new_stream_refuses_topics_and_brokers_that_are_not_there(make: Any) -> None:
+    with pytest.raises(BadOption, match="topics names invoices, which does not exist"):
+        make(topics="orders,invoices").plan({})
+    with pytest.raises(BadOption, match="brokers names 9"):
+        make(brokers="1,9").plan({})
+
+
+def test_only_the_brokers_that_were_chosen_are_asked(make: Any, client: FaultyClient) -> None:
+    assert list(make(brokers="2").plan({})) == [reader(2)]
+    assert client.asked == [2]

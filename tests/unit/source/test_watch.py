@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from parallax.replica.errors import Unreachable
+from parallax.source.watch import Brokers
+
+
+class Asked:
+    """Stands beside real brokers to hang and fail on command; real ones are in the end-to-end tests."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+        self.hang: dict[int, threading.Event] = {}
+        self.fail: set[int] = set()
+
+    def __call__(self, broker: int, question: str) -> str:
+        self.calls.append(broker)
+        if broker in self.hang:
+            self.hang[broker].wait(20)
+        if broker in self.fail:
+            raise Unreachable("refused", broker=broker)
+        return f"{broker} {question}"
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    fake = Asked()
+    yield fake
+    for event in fake.hang.values():
+        event.set()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_all_brokers_answer_side_by_side(asked: Asked) -> None:
+    brokers: Brokers[str, str] = Brokers(asked, 0.01, 0.01)
+    assert brokers.ask({1: "a", 2: "b"}, patience_s=20) == {1: "1 a", 2: "2 b"}
+    brokers.close()
+
+
+def test_a_hanging_broker_is_waited_for_once(asked: Asked) -> None:
+    asked.hang[2] = threading.Event()
+    brokers: Brokers[str, str] = Brokers(asked, 0.01, 0.01)
+    assert brokers.ask({1: "a", 2: "a"}, patience_s=0.2) == {1: "1 a"}
+    began = time.monotonic()
+    for _ in range(5):
+        assert brokers.ask({1: "b", 2: "b"}, patience_s=20) == {1: "1 b"}
+    assert time.monotonic() - began < 10
+    assert asked.calls.count(2) == 1
+    brokers.close()
+
+
+def test_a_late_answer_comes_with_the_next_question(asked: Asked) -> None:
+    asked.hang[2] = threading.Event()
+    brokers: Brokers[str, str] = Brokers(asked, 0.01, 0.01)
+    assert brokers.ask({2: "early"}, patience_s=0.05) == {}
+    asked.hang.pop(2).set()
+    until(lambda: not brokers._watches[2]._asking)
+    brokers._watches[2]._retry_at = time.monotonic() + 1000
+    assert brokers.ask({2: "late"}, patience_s=0.05) == {2: "2 early"}
+    brokers.close()
+
+
+def test_a_broker_that_failed_is_left_alone_for_a_pause(asked: Asked) -> None:
+    asked.fail.add(2)
+    brokers: Brokers[str, str] = Brokers(asked, 1000.0, 1000.0)
+    assert brokers.ask({2: "a"}, patience_s=20) == {}
+    assert "refused" in brokers.failures()[2].error
+    for _ in range(3):
+        assert brokers.ask({2: "b"}, patience_s=20) == {}
+    assert asked.calls == [2]
+    brokers.close()
+
+
+def test_a_broker_that_is_back_is_asked_again_and_its_circuit_closes(asked: Asked) -> None:
+    asked.fail.add(2)
+    brokers: Brokers[str, str] = Brokers(asked, 0.01, 0.01)
+    brokers.ask({2: "a"}, patience_s=20)
+    asked.fail.clear()
+    until(lambda: bool(brokers.ask({2: "b"}, patience_s=20)))
+    assert brokers.failures() == {}
+    brokers.close()
+
+
+def test_an_answer_that_breaks_the_asker_counts_as_a_failure() -> None:
+    def ask(broker: int, question: str) -> str:
+        raise ZeroDivisionError(question)
+
+    brokers: Brokers[str, str] = Brokers(ask, 1000.0, 1000.0)
+    assert brokers.ask({1: "a"}, patience_s=20) == {}
+    assert "ZeroDivisionError" in brokers.failures()[1].error
+    brokers.close()
+
+
+def test_what_another_saw_of_a_broker_opens_its_circuit(asked: Asked) -> None:
+    brokers: Brokers[str, str] = Brokers(asked, 1000.0, 1000.0)
+    assert brokers.ask({1: "a"}, patience_s=20)
+    brokers.trip(1, "cut off in the middle of a range")
+    assert brokers.ask({1: "b"}, patience_s=20) == {}
+    assert "cut off" in brokers.failures()[1].error
+    brokers.close()

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parallax.config import Settings, validate
+from parallax.model import IsolationLevel
+from parallax.source.options import replica_options
+from parallax.views.queries import groups, source_options, view_queries
+
+
+def settings(path: object = "unused", grouping: str = "isolation", **topics: object) -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": "localhost:9092"},
+            "topics": {"include": ["orders"], **topics},
+            "storage": {"path": str(path)},
+            "read": {"grouping": grouping},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("grouping", "names"),
+    [
+        ("all", ["views"]),
+        ("isolation", ["read_uncommitted", "read_committed"]),
+        ("broker", ["views-broker-1", "views-broker-2"]),
+        (
+            "reader",
+            [f"{level}-broker-{broker}" for level in ("read_uncommitted", "read_committed") for broker in (1, 2)],
+        ),
+    ],
+)
+def test_grouping_says_which_readers_share_a_query(tmp_path: Path, grouping: str, names: list[str]) -> None:
+    specs = view_queries(settings(tmp_path, grouping), brokers=[2, 1])
+    assert [spec.name for spec in specs] == [*names, "progress"]
+
+
+@pytest.mark.parametrize("grouping", ["all", "isolation", "broker", "reader"])
+def test_every_reader_is_in_exactly_one_query(grouping: str) -> None:
+    readers = [
+        (isolation, broker)
+        for group in groups(settings(grouping=grouping), brokers=[1, 2, 3])
+        for isolation in group.isolations
+        for broker in group.brokers or (1, 2, 3)
+    ]
+    assert sorted(readers) == sorted((i, b) for i in IsolationLevel for b in (1, 2, 3))
+
+
+def test_a_query_per_broker_needs_to_know_the_brokers() -> None:
+    with pytest.raises(ValueError, match=r"set topics\.brokers"):
+        groups(settings(grouping="broker"))
+    assert len(groups(settings(grouping="broker", brokers=[4, 5]))) == 2
+
+
+def test_settings_become_options_that_the_source_knows() -> None:
+    options = replica_options(source_options(settings(pattern="ledger.*", brokers=[1, 2])))
+    assert options.topics == ("orders",)
+    assert options.pattern == "ledger.*"
+    assert options.brokers == (1, 2)
+    assert options.timeout_ms == 3000

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from parallax.views.maintenance import oldest_kept
+from parallax.views.tables import hash_key, table_path, view_sql
+
+
+def test_a_named_view_speaks_of_kinds_and_outcomes_in_words() -> None:
+    sql = view_sql("/data/read_committed", 2)
+    assert "WHEN 3 THEN 'position'" in sql
+    assert "WHEN 2 THEN 'aborted'" in sql
+    assert sql.endswith("FROM delta.`/data/read_committed` WHERE broker = 2")
+    assert "`position`" in sql
+
+
+def test_tables_lie_below_the_storage_path() -> None:
+    assert table_path("s3://bucket/parallax/", "read_committed") == "s3://bucket/parallax/read_committed"
+
+
+def test_a_hash_key_is_made_once_and_kept_for_its_owner_only(tmp_path: Path) -> None:
+    key = hash_key(str(tmp_path / "data"), None)
+    assert len(bytes.fromhex(key)) == 16
+    assert hash_key(str(tmp_path / "data"), None) == key
+    assert (tmp_path / "data" / "hash_key").stat().st_mode & 0o077 == 0
+
+
+def test_a_hash_key_that_is_set_goes_first(tmp_path: Path) -> None:
+    assert hash_key(str(tmp_path), "ab" * 16) == "ab" * 16
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_hash_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "hash_key").write_text("", encoding="ascii")
+    with pytest.raises(ValueError, match="must hold 32 hexadecimal digits"):
+        hash_key(str(tmp_path), None)
+
+
+def test_a_remote_storage_needs_its_key_in_the_settings() -> None:
+    with pytest.raises(ValueError, match=r"read\.hash_key must be set"):
+        hash_key("s3://bucket/parallax", None)
+
+
+@pytest.mark.parametrize(
+    ("hours", "oldest"), [(168, date(2026, 1, 8)), (24, date(2026, 1, 14)), (1, date(2026, 1, 14))]
+)
+def test_retention_keeps_at_least_as_long_as_it_says(hours: float, oldest: date) -> None:
+    assert oldest_kept(date(2026, 1, 15), hours) == oldest
