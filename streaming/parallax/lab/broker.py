@@ -26,6 +26,10 @@ _JVM = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
 )
 
+_STARTED: list[psutil.Popen] = []
+"""Every process started from here: a broker may outlive its ``Broker`` (the lab of the command line does), and a Popen
+that is collected while its process runs warns of a leak."""
+
 
 @dataclass
 class Broker:
@@ -72,7 +76,7 @@ class Broker:
             raise LabError(f"broker {self.id} runs already; stop it before starting it")
         command: list[str | Path] = [java, *_JVM, *options, "-cp", class_path(jars), "kafka.Kafka", "server.properties"]
         with self.log.open("ab") as log:
-            self.process = psutil.Popen(
+            process = psutil.Popen(
                 command,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -83,6 +87,8 @@ class Broker:
                     name: value for name, value in os.environ.items() if name not in ("KAFKA_OPTS", "JDK_JAVA_OPTIONS")
                 },
             )
+        _STARTED.append(process)
+        self.process = process
 
     def stop(self, timeout: float = 30.0) -> None:
         """Send SIGTERM, on which Kafka first gives up its leaderships, and wait; kill after ``timeout`` seconds."""
