@@ -1,0 +1,137 @@
+"""The always-on job as a process of its own: started as a user starts it, killed as a power cut kills it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+import pyarrow.compute as pc
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from parallax.findings.table import Finding, FindingsTableError, current, read_events
+from parallax.lab.waiting import until
+from parallax.model import IsolationLevel, RowKind
+from parallax.views.positions import open_table
+
+
+class JobProcess:
+    """``parallax run`` over a folder; may be started again after it was stopped or killed."""
+
+    def __init__(self, folder: Path, bootstrap_servers: str, pattern: str, **sections: Mapping[str, Any]) -> None:
+        self.storage = str(folder / "data")
+        self.log = folder / "job.log"
+        self.config = folder / "parallax.yaml"
+        document: dict[str, Any] = {
+            "kafka": {"bootstrap.servers": bootstrap_servers},
+            "topics": {"pattern": pattern},
+            "storage": {"path": self.storage},
+            "read": {"metadata_refresh_ms": 1000},
+            "findings": {"recheck_interval_s": 5},
+            "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
+        }
+        for name, section in sections.items():
+            document[name] = {**document.get(name, {}), **section}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(yaml.safe_dump(document))
+        self._process: psutil.Popen | None = None
+
+    def start(self) -> Self:
+        """Start it; returns once its metrics are served."""
+        with self.log.open("ab") as log:
+            log.write(b"=== start\n")
+            log.flush()
+            command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(self.config)]
+            self._process = psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        until(self._port, f"the job to serve metrics ({self.log})", timeout=60)
+        return self
+
+    def _port(self) -> int | None:
+        if self._process is None or self._process.poll() is not None:
+            raise AssertionError(f"the job ended: {self.log.read_text()[-2000:]}")
+        found = re.findall(r"metrics on port (\d+)", self.log.read_text().rsplit("=== start", 1)[1])
+        return int(found[-1]) if found else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None and self.log.exists():
+            error.add_note(f"the job's log ends with: {self.log.read_text()[-3000:]}")
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def stop(self) -> int:
+        """Stop it as an init system does (SIGTERM); gives its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return int(self._process.wait(60))
+
+    def kill(self) -> None:
+        """Kill it, its JVM and its Python workers at once (SIGKILL)."""
+        assert self._process is not None
+        for process in [self._process, *self._process.children(recursive=True)]:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._process.wait(30)
+
+    # --- what it says -----------------------------------------------------------------------------------------------
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """The value of a sample whose labels include the given ones; the sum where there are several."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except (OSError, urllib.error.URLError):
+            return None
+        values = [
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+        return sum(values) if values else None
+
+    def findings(self) -> list[Finding]:
+        """What stands, confirmed or resolved."""
+        try:
+            standing = current(read_events(self.storage)).values()
+        except FindingsTableError:
+            return []
+        return [finding for finding in standing if finding.status != "dismissed"]
+
+    def await_observed(self, topic: str, offset: int, broker: int) -> None:
+        """Wait until both tables hold all that a replica shows up to an offset (the scenarios' hook)."""
+        what = f"the job to record {topic} of broker {broker} up to offset {offset}"
+        until(lambda: self._has_recorded(topic, broker, offset), what, timeout=120, interval=0.2)
+
+    def _has_recorded(self, topic: str, broker: int, offset: int) -> bool:
+        uncommitted = self._last_position(IsolationLevel.READ_UNCOMMITTED, topic, broker)
+        if uncommitted is None or uncommitted["offset"] <= offset:
+            return False
+        stable = min(uncommitted["position"]["last_stable_offset"], offset + 1)
+        committed = self._last_position(IsolationLevel.READ_COMMITTED, topic, broker)
+        return stable == 0 or (committed is not None and committed["offset"] >= stable)
+
+    def _last_position(self, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
+        try:
+            dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
+        except Exception:  # noqa: BLE001 - the job has not made the table yet
+            return None
+        wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
+        rows = dataset.to_table(columns=["offset", "position", "broker", "timestamp"], filter=wanted)
+        mine = [row for row in rows.to_pylist() if row["broker"] == broker]
+        return max(mine, key=lambda row: (row["timestamp"], row["offset"]), default=None)
