@@ -32,6 +32,11 @@ class Profile:
     busy_reader: float
     trims: bool
     moves: bool
+    late: bool
+    """The readers begin at the end of the log."""
+    cap: int | None
+    """Bytes of state, where it is kept very small."""
+    brokers: tuple[int, ...]
 
 
 def profile(seed: int, healthy: bool) -> Profile:
@@ -44,8 +49,11 @@ def profile(seed: int, healthy: bool) -> Profile:
         keys=draw.randint(1, 4),
         writers=draw.choice((0, 2, 2, 3, 4)),
         busy_reader=draw.choice((0.1, 0.3, 0.6)),
-        trims=draw.random() < 0.1,
+        trims=draw.random() < 0.15,
         moves=draw.random() < 0.5,
+        late=draw.random() < 0.1,
+        cap=draw.choice((400, 1_000, 3_000)) if draw.random() < 0.1 else None,
+        brokers=BROKERS[:2] if draw.random() < 0.15 else BROKERS,
     )
 
 
@@ -127,7 +135,7 @@ def stir(draw: random.Random) -> Op | None:
 def _write(draw: random.Random, p: Profile) -> Op:
     writer = draw.randrange(p.writers) if p.writers and draw.random() < 0.5 else PLAIN
     value = TOMBSTONE if draw.random() < 0.3 else draw.randrange(100)
-    return ("write", writer, draw.randrange(p.keys), value)
+    return ("pair" if draw.random() < 0.1 else "write", writer, draw.randrange(p.keys), value)
 
 
 def turn(draw: random.Random, ms: int = 200) -> list[Op]:

@@ -64,10 +64,13 @@ class Monitor:
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
     coverage: Any = None
     steps: int = 0
+    late: bool = False
+    """The readers begin at the end of the log, each at its own time."""
 
     def __post_init__(self) -> None:
         self.state = PartitionState().to_bytes()
         self.random = random.Random(self.seed)
+        self.begun: set[tuple[int, int]] = set()
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
 
@@ -78,7 +81,7 @@ class Monitor:
         replica = self.cluster.replicas[broker]
         if not replica.up:
             return False
-        start = self.positions[view, broker]
+        start = self._begin(view, replica) if self.late else self.positions[view, broker]
         if start < replica.log_start:
             start = replica.log_start
             self.shown.skipped.add(broker)
@@ -93,6 +96,14 @@ class Monitor:
                 self._data(view, replica, batch, record)
         self._position(view, replica, end, ReadEvent.OK)
         return True
+
+    def _begin(self, view: int, replica: Replica) -> int:
+        name = view, replica.id
+        if name not in self.begun:
+            self.begun.add(name)
+            self.positions[name] = replica.hw if view == RU else replica.lso
+            self.shown.skipped.add(replica.id)
+        return self.positions[name]
 
     def _put(self, view: int, replica: Replica, kind: RowKind, offset: int, **columns: Any) -> None:
         row = {"view": view, "broker": replica.id, "kind": int(kind), "offset": offset, **columns}
@@ -187,11 +198,17 @@ class Monitor:
     def _step(self, rows: list[Row], crash: bool) -> None:
         seen = Observations.of(TOPIC, PARTITION, rows)
         before = PartitionState.from_bytes(self.state)
-        result = step(before, seen, self.settings, self.cluster.now)
+        result = step(before, seen, self.settings, self.cluster.now, from_log_start=not self.late)
         state = result.state.to_bytes()
         if crash:
             assert before.to_bytes() == self.state, "a step must not write into its input"
-            again = step(PartitionState.from_bytes(self.state), seen, self.settings, self.cluster.now)
+            again = step(
+                PartitionState.from_bytes(self.state),
+                seen,
+                self.settings,
+                self.cluster.now,
+                from_log_start=not self.late,
+            )
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
         self.steps += 1

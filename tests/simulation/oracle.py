@@ -149,11 +149,11 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
     latest = truth.latest(key, replica.lso)
     if kind == "deleted_record_resurrected":
         return latest[1] is None and shown[1] is not None
+    others = [shown_latest(r, key, replica.lso) for r in cluster.replicas.values() if r.up and r is not replica]
     if kind == "record_missing":
-        return latest[1] is not None and shown[0] != latest[0]
-    bound = min(r.lso for r in cluster.replicas.values() if r.up)
-    others = {shown_latest(r, key, bound)[1] for r in cluster.replicas.values() if r.up}
-    return kind == "visibility_mismatch" and len(others) > 1
+        alone = len(others) > 1 and all(value is not None and at > shown[0] for at, value in others)
+        return alone or (latest[1] is not None and shown[0] != latest[0])
+    return kind == "visibility_mismatch" and any(value != shown[1] for _, value in others)
 
 
 def stands_now(
@@ -179,13 +179,14 @@ def stands_now(
     return kind == "deleted_record_resurrected" and is_true(cluster, kind, broker, producer_id, offset, key)
 
 
-def outcome_explains(cluster: Cluster, broker: int, key: int) -> list[int]:
-    """The offsets of a key whose outcome is wrong on the accused, or that it still holds open wrongly."""
-    truth, replica = Truth(cluster.history), cluster.replicas[broker]
-    wrong = set(wrong_outcomes(truth, replica))
-    for transaction in missed_markers(truth, replica).values():
-        wrong.update(transaction.offsets)
-    return sorted(o for o, _ in truth.records.get(key, []) if o in wrong)
+def outcome_explains(cluster: Cluster, offset: int) -> bool:
+    """Whether some replica has the outcome of this record wrong, or holds its ended transaction open."""
+    truth = Truth(cluster.history)
+    for replica in cluster.replicas.values():
+        missed = missed_markers(truth, replica).values()
+        if offset in wrong_outcomes(truth, replica) or any(offset in t.offsets for t in missed):
+            return True
+    return False
 
 
 @dataclass(slots=True)
