@@ -87,6 +87,13 @@ class Snapshot:
         return max(times, default=None)
 
 
+_OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+
+
+def _known(offset: int) -> int | None:
+    return offset if offset >= 0 else None
+
+
 class MonitorState:
     """The job's state, updated from any thread.
 
@@ -102,6 +109,7 @@ class MonitorState:
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
         self._coverage: dict[tuple[str, int], Coverage] = {}
         self._covered_at: dict[tuple[str, int], float] = {}
+        self._progress_told = self._positions_told = False
         self._reachable: dict[int, bool] = {}
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
@@ -112,6 +120,7 @@ class MonitorState:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md)."""
         with self._lock:
             for row in rows:
+                self._progress_told = True
                 broker, reachable = int(row["broker"]), bool(row["reachable"])
                 self._reachable[broker] = reachable
                 replica = str(row["topic"]), int(row["partition"]), broker
@@ -123,12 +132,17 @@ class MonitorState:
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
         """Take in how far a view has been recorded: the next offset to read, by replica."""
         with self._lock:
+            self._positions_told |= bool(positions)
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
                 self._touch(replica)
 
     def update_coverage(self, coverages: Iterable[Coverage]) -> None:
-        """Take in how far the comparison has come, once its micro-batch is committed."""
+        """Take in how far the comparison has come, once its micro-batch is committed.
+
+        What it says of offsets and positions counts only where ``update_progress`` and ``update_positions``, which
+        are fresher, are not used.
+        """
         now = self._clock()
         with self._lock:
             for coverage in coverages:
@@ -186,16 +200,16 @@ class MonitorState:
             since = self._clock() if moved or known.stands_since is None else known.stands_since
         self._replicas[replica] = replace(
             known,
-            high_watermark=high_watermark,
-            last_stable_offset=stable,
-            log_start_offset=row["log_start_offset"],
-            log_end_offset=row["log_end_offset"],
+            **{name: row[name] for name in _OFFSETS},
             stands_since=since,
             told_at=self._clock(),
         )
 
     def _cover(self, coverage: Coverage, broker: BrokerCoverage) -> None:
         replica = coverage.topic, coverage.partition, int(broker.broker)
+        if not self._progress_told:
+            self._reachable[replica[2]] = broker.reachable
+            self._offsets_of(replica, {name: _known(getattr(broker, name)) for name in _OFFSETS})
         known = self._replicas.get(replica, ReplicaState())
         self._replicas[replica] = replace(known, frozen_for_s=float(broker.frozen_for_s), told_at=self._clock())
         read = {
@@ -203,8 +217,8 @@ class MonitorState:
             IsolationLevel.READ_COMMITTED: broker.read_committed,
         }
         for isolation, offset in read.items():
-            if offset >= 0:
-                self._positions.setdefault((replica, isolation), offset)
+            if offset >= 0 and (not self._positions_told or (replica, isolation) not in self._positions):
+                self._positions[replica, isolation] = offset
 
     def _forget(self, now: float) -> None:
         gone = {r for r, s in self._replicas.items() if now - s.told_at > _FORGET_AFTER_S}

@@ -140,6 +140,8 @@ class FindingsTable:
             lambda: DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)
         )
         self._sequence = 0
+        # pyarrow imports pandas at the first conversion, which takes seconds: now, not at the first finding.
+        pa.Table.from_pylist([{}], schema=SCHEMA)
 
     def load(self) -> list[Finding]:
         """All events, oldest first."""

@@ -257,3 +257,11 @@ def test_before_anything_is_known_nothing_is_made_up(state: MonitorState) -> Non
     found = samples(state)
     assert ("heartbeat_timestamp_seconds", frozenset()) not in found
     assert found["findings_writable", ()] == 1
+
+
+def test_the_comparison_alone_tells_of_the_replicas_where_progress_is_not_handed_in(state: MonitorState) -> None:
+    state.update_coverage([coverage()])
+    found = samples(state)
+    assert found["replica_high_watermark", ("orders", "0", "2")] == 100
+    assert found["view_position", ("orders", "0", "2", "read_committed")] == 90
+    assert found["broker_reachable", ("2",)] == 1
