@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow.dataset as pds
 from parallax.model import IsolationLevel, ReadEvent, RowKind
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
-from parallax.views.tables import table_path
+from parallax.views.tables import rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 """Events after which a position is lower than before, and right."""
@@ -84,5 +83,4 @@ def open_table(storage: str, name: str) -> Any:
     """Open a table with delta-rs, which needs no Spark and reads the log in milliseconds."""
     from deltalake import DeltaTable
 
-    path = table_path(storage, name)
-    return DeltaTable(re.sub(r"^s3[an]://", "s3://", path).removeprefix("file:"))
+    return DeltaTable(rust_uri(storage, name))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from parallax.model import IsolationLevel, Outcome, RowKind
-from parallax.source.schema import PROGRESS_DDL, VIEW_DDL
+from parallax.source import schema
+from parallax.source.schema import VIEW, VIEW_DDL
 
 PROGRESS = "replica_progress"
 VIEWS = tuple(isolation.option for isolation in IsolationLevel)
@@ -18,7 +21,7 @@ RECORDED_ON = "recorded_on"
 """Partition column that the sink adds: the UTC date of the recording. Retention drops whole dates, so that it rewrites
 no file and conflicts with no append."""
 
-_PROPERTIES = {
+_PROPERTIES: dict[str, str | None] = {
     # Statistics let readers skip files; of 26 leaf columns these are the ones that anybody filters by.
     "delta.dataSkippingStatsColumns": "topic,partition,kind,offset,timestamp",
     "delta.checkpointInterval": "100",
@@ -40,25 +43,32 @@ def checkpoint_path(storage: str, query: str) -> str:
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 
-def create_tables(spark: Any, storage: str) -> None:
-    """Create the tables of both views and of progress where they are not there yet."""
+def create_tables(storage: str) -> None:
+    """Create the tables of both views and of progress where they are not there yet.
+
+    By delta-rs, in milliseconds; the same by Spark would cost a fresh job seconds before its first batch.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the path cannot be written.
+    """
     for name in VIEWS:
-        _create(spark, table_path(storage, name), VIEW_DDL, ("broker", RECORDED_ON), _PROPERTIES)
+        _create(storage, name, VIEW, ["broker", RECORDED_ON], _PROPERTIES)
     progress = _PROPERTIES | {"delta.dataSkippingStatsColumns": "topic,partition,observed_at"}
-    _create(spark, table_path(storage, PROGRESS), PROGRESS_DDL, (RECORDED_ON,), progress)
+    _create(storage, PROGRESS, schema.PROGRESS, [RECORDED_ON], progress)
 
 
-def _create(spark: Any, path: str, ddl: str, partitioned_by: Sequence[str], properties: dict[str, str]) -> None:
-    from delta.tables import DeltaTable
-    from pyspark.sql.types import StructType
+def _create(storage: str, name: str, columns: Any, partition_by: list[str], properties: dict[str, str | None]) -> None:
+    from deltalake import DeltaTable
 
-    if DeltaTable.isDeltaTable(spark, path):
-        return
-    builder = DeltaTable.createIfNotExists(spark).location(path)
-    builder = builder.addColumns(StructType.fromDDL(f"{ddl}, {RECORDED_ON} date"))
-    for key, value in properties.items():
-        builder = builder.property(key, value)
-    builder.partitionedBy(*partitioned_by).execute()
+    with_date = columns.append(pa.field(RECORDED_ON, pa.date32()))
+    DeltaTable.create(
+        rust_uri(storage, name), with_date, mode="ignore", partition_by=partition_by, configuration=properties
+    )
+
+
+def rust_uri(storage: str, name: str) -> str:
+    """Where a table is, in delta-rs's spelling: ``s3://`` where Hadoop says ``s3a://``, a plain path for ``file:``."""
+    return re.sub(r"^s3[an]://", "s3://", table_path(storage, name)).removeprefix("file:")
 
 
 def create_named_views(spark: Any, storage: str, brokers: Iterable[int]) -> list[str]:

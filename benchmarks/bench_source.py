@@ -1,0 +1,265 @@
+"""How fast the source feeds Spark and Delta, beside peers that read the same topic in the same run.
+
+Marginal rates: the time for all records less the time for half of them, so that what a query costs before its first row
+is left out; medians of the repetitions. ``steady`` runs the recording queries beside a small stream of records and
+tells what a micro-batch takes and how much of a core the driver JVM and the Python workers use.
+
+    python benchmarks/bench_source.py rate --records 10000000
+    python benchmarks/bench_source.py steady --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from parallax.config import SparkSettings, validate
+from parallax.lab.cluster import Cluster
+from parallax.model import IsolationLevel
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.replica.reader import read_range
+from parallax.views.queries import view_queries
+from parallax.views.session import build_session
+
+PARTITIONS = 2
+
+
+def fill(bootstrap: str, topic: str, records: int) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": "lz4",
+            "linger.ms": 50,
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": 2_000_000,
+            "acks": "all",
+        }
+    )
+    filler = b"0123456789abcdef" * 5
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, filler + b"%010d" % number, b"k%d" % (number % 1_000_000), number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def seconds(run: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def marginal(run: Callable[[str], None], whole: str, half: str, records: int, repetitions: int) -> float:
+    """Rows per second between half and all of the records; the first run of each warms up and is not counted."""
+    run(half)
+    gained = [seconds(lambda: run(whole)) - seconds(lambda: run(half)) for _ in range(repetitions)]
+    return records / 2 / max(statistics.median(gained), 1e-9)
+
+
+def pinned(bootstrap: str) -> Callable[[str], None]:
+    def run(topic: str) -> None:
+        client = ReplicaClient({"bootstrap.servers": bootstrap})
+        for partition in range(PARTITIONS):
+            end = client.watermarks(1, [(topic, partition)])[topic, partition].high_watermark  # type: ignore[union-attr]
+            for _ in read_range(
+                client,
+                1,
+                topic,
+                partition,
+                0,
+                end,
+                isolation=IsolationLevel.READ_UNCOMMITTED,
+                hasher=ContentHasher(bytes(16)),
+            ):
+                pass
+        client.close()
+
+    return run
+
+
+def confluent(bootstrap: str) -> Callable[[str], None]:
+    def run(topic: str) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "bench",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "fetch.message.max.bytes": 8 << 20,
+                "fetch.max.bytes": 64 << 20,
+                "queued.max.messages.kbytes": 1 << 20,
+                "queued.min.messages": 1_000_000,
+            }
+        )
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        ended = 0
+        while ended < PARTITIONS:
+            ended += sum(message.error() is not None for message in consumer.consume(100_000, 1.0))
+        consumer.close()
+
+    return run
+
+
+def source(spark: Any, bootstrap: str, target: str | None) -> Callable[[str], None]:
+    def run(topic: str) -> None:
+        options = {"kafka.bootstrap.servers": bootstrap, "topics": topic, "brokers": "1"}
+        options |= {"isolation.level": "read_uncommitted", "parallelism": "2"}
+        writer = spark.read.format("kafka-replica").options(**options).load().write
+        if target is None:
+            writer.format("noop").mode("overwrite").save()
+        else:
+            writer.format("delta").mode("overwrite").save(target)
+
+    return run
+
+
+def rate(records: int, repetitions: int) -> None:
+    with Cluster() as kafka, session() as spark, folder() as scratch:
+        whole, half = "bench-whole", "bench-half"
+        for topic, count in ((whole, records), (half, records // 2)):
+            kafka.create_topic(topic, partitions=PARTITIONS, replicas=[1, 2, 3])
+            fill(kafka.bootstrap_servers, topic, count)
+        peers: list[tuple[str, Callable[[str], None]]] = [
+            ("confluent-kafka Python consumer, sizes raised", confluent(kafka.bootstrap_servers)),
+            ("pinned read and decode, one thread", pinned(kafka.bootstrap_servers)),
+            ("kafka-replica to noop", source(spark, kafka.bootstrap_servers, None)),
+            ("kafka-replica to Delta", source(spark, kafka.bootstrap_servers, str(scratch / "delta"))),
+        ]
+        print(f"| reader, {records:,} records, {psutil.cpu_count()} cores | marginal rows/s |\n|---|---|")
+        for name, run in peers:
+            print(f"| {name} | {marginal(run, whole, half, records, repetitions):,.0f} |", flush=True)
+        print(f"\nresident: {resident()}")
+
+
+def steady(grouping: str, duration: float) -> None:
+    with Cluster() as kafka, session() as spark, folder() as scratch:
+        kafka.create_topic("steady", partitions=PARTITIONS, replicas=[1, 2, 3])
+        document = {
+            "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
+            "topics": {"include": ["steady"]},
+            "storage": {"path": str(scratch / "data")},
+            "read": {"grouping": grouping},
+        }
+        began = time.perf_counter()
+        with trickle(kafka.bootstrap_servers, "steady"):
+            queries = [spec.start(spark) for spec in view_queries(validate(document), brokers=[1, 2, 3])]
+            while not all(query.lastProgress for query in queries):
+                time.sleep(0.05)
+            print(f"first batch of every query after {time.perf_counter() - began:.1f} s")
+            time.sleep(duration / 2)  # the JVM compiles what it runs often; what comes after is steady
+            marks, cpu = {query.name: query.lastProgress["batchId"] for query in queries}, cpu_seconds()
+            time.sleep(duration / 2)
+            used = {name: value - cpu.get(name, 0.0) for name, value in cpu_seconds().items()}
+            for query in queries:
+                after = [p for p in query.recentProgress if p["batchId"] > marks[query.name] and p["numInputRows"]]
+                took = [p["durationMs"]["triggerExecution"] for p in after]
+                if took:
+                    median = statistics.median(took)
+                    print(f"{query.name}: {len(took)} batches, median {median:.0f} ms, max {max(took)} ms")
+            print({name: f"{value / (duration / 2):.0%} of a core" for name, value in used.items()}, resident())
+            for query in queries:
+                query.stop()
+
+
+@contextmanager
+def trickle(bootstrap: str, topic: str) -> Iterator[None]:
+    """Some hundred records a second."""
+    stop = threading.Event()
+
+    def run() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        number = 0
+        while not stop.wait(0.05):
+            for _ in range(10):
+                producer.produce(topic, b"v" * 90, b"k%d" % number, number % PARTITIONS)
+                number += 1
+            producer.poll(0)
+        producer.flush()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def session() -> Iterator[Any]:
+    began = time.perf_counter()
+    spark = build_session(SparkSettings(master="local[4]", driver_memory="1g"))
+    print(f"session after {time.perf_counter() - began:.1f} s")
+    yield spark
+    spark.stop()
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="parallax-bench-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _spark_processes() -> Iterator[tuple[str, psutil.Process]]:
+    for child in psutil.Process().children(recursive=True):
+        try:
+            line = " ".join(child.cmdline())
+        except psutil.Error:
+            continue
+        if "org.apache.spark" in line:
+            yield "driver JVM", child
+        elif "parallax.source.daemon" in line or "pyspark" in line:
+            yield "Python workers", child
+
+
+def cpu_seconds() -> dict[str, float]:
+    used: dict[str, float] = {}
+    for name, process in _spark_processes():
+        times = process.cpu_times()
+        used[name] = used.get(name, 0.0) + times.user + times.system
+    return used
+
+
+def resident() -> dict[str, str]:
+    """Memory; pages that workers share with the process they were forked from are counted once (proportional size)."""
+    used: dict[str, int] = {}
+    for name, process in _spark_processes():
+        used[name] = used.get(name, 0) + process.memory_full_info().pss
+    return {name: f"{size / 1e6:.0f} MB" for name, size in used.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("rate", "steady"), default="rate")
+    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--grouping", choices=("all", "isolation", "broker", "reader"), default="isolation")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    chosen = parser.parse_args()
+    if chosen.what == "rate":
+        rate(chosen.records, chosen.repetitions)
+    else:
+        steady(chosen.grouping, chosen.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""The queries that record the views, on real brokers: each row once, and no broker holds up another."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from parallax.lab.cluster import Cluster
+from parallax.model import RowKind
+
+JOB = """
+import json, os, signal, sys, time
+import psutil
+from parallax.config import validate
+from parallax.source import feedback
+from parallax.views import sink
+from parallax.views.queries import view_queries
+from parallax.views.session import build_session
+
+settings, point, batch = validate(json.loads(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+
+def die():
+    for child in psutil.Process().children(recursive=True):
+        child.send_signal(signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def before(module, name, when):
+    real = getattr(module, name)
+    def wrapped(*arguments):
+        if when(*arguments):
+            die()
+        return real(*arguments)
+    setattr(module, name, wrapped)
+
+if point == "before the commit":
+    before(sink, "append", lambda rows, path, app, number: "read_" in path and number == batch)
+elif point == "after the commit":
+    before(feedback, "write", lambda path, known: any(entry.batch == batch for entry in known.values()))
+elif point == "after the feedback":
+    record = sink.ViewSink._record
+    sink.ViewSink._record = lambda self, rows, number: (record(self, rows, number), number == batch and die())
+
+spark = build_session(settings.spark)
+queries = [spec.start(spark) for spec in view_queries(settings)]
+print("started", flush=True)
+while all(query.isActive for query in queries):
+    if sys.stdin.readline() == "":
+        break
+for query in queries:
+    query.stop()
+"""
+
+
+def settings(kafka: Cluster, topic: str, path: Path, **read: Any) -> dict[str, Any]:
+    return {
+        "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(path)},
+        "read": {"trigger_ms": 100, "request_timeout_ms": 2000, **read},
+        "spark": {"master": "local[2]"},
+    }
+
+
+@contextmanager
+def job(document: dict[str, Any], point: str = "never", batch: int = -1) -> Iterator[subprocess.Popen[str]]:
+    """The recording queries in a process of their own, which may kill itself at a point of a batch."""
+    command = [sys.executable, "-c", JOB, json.dumps(document), point, str(batch)]
+    log = Path(document["storage"]["path"]).with_suffix(".log").open("a")
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+            process.kill()
+        process.wait(30)
+        log.close()
+
+
+def records(path: Path, view: str) -> Counter[tuple[int, int, int]]:
+    """How often each (broker, partition, offset) is recorded."""
+    if not DeltaTable.is_deltatable(str(path / view)):
+        return Counter()
+    columns = ["broker", "partition", "offset", "kind"]
+    rows = DeltaTable(str(path / view)).to_pyarrow_table(columns=columns).to_pylist()
+    return Counter((r["broker"], r["partition"], r["offset"]) for r in rows if r["kind"] == RowKind.RECORD)
+
+
+def wait(
+    condition: Callable[[], bool], what: str, alive: subprocess.Popen[str] | None = None, seconds: int = 150
+) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert alive is None or alive.poll() is None, f"the job ended before {what}"
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def produce(kafka: Cluster, topic: str, values: range) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "1"})
+    for value in values:
+        producer.produce(topic, value=b"%d" % value, partition=0)
+    assert producer.flush(60) == 0
+
+
+def everything_once(path: Path, brokers: list[int], count: int) -> bool:
+    wanted = Counter({(broker, 0, offset): 1 for broker in brokers for offset in range(count)})
+    return all(records(path, view) == wanted for view in ("read_uncommitted", "read_committed"))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("point", ["before the commit", "after the commit", "after the feedback"])
+@pytest.mark.parametrize("grouping", ["isolation", "all"])
+def test_every_row_is_recorded_once_through_kill_9(
+    kafka: Cluster, topic: str, tmp_path: Path, point: str, grouping: str
+) -> None:
+    kafka.create_topic(topic)
+    document = settings(kafka, topic, tmp_path / "data", grouping=grouping)
+    produce(kafka, topic, range(100))
+    with job(document, point, 0) as first:
+        wait(lambda: first.poll() is not None, "the job to kill itself", seconds=240)
+        assert first.returncode == -signal.SIGKILL
+    produce(kafka, topic, range(100, 150))
+    with job(document) as second:
+        wait(lambda: sum(records(tmp_path / "data", "read_committed").values()) >= 450, "all rows", second, 240)
+        wait(lambda: everything_once(tmp_path / "data", [1, 2, 3], 150), "every row once", second)
+
+
+@contextmanager
+def silent_listener(port: int) -> Iterator[None]:
+    """Accepts connections and never answers."""
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", port))
+        server.listen(64)
+        yield
+
+
+@pytest.mark.timeout(900)
+def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
+    make_cluster: Callable[..., Cluster], topic: str, tmp_path: Path
+) -> None:
+    kafka, path = make_cluster(), tmp_path / "data"
+    kafka.create_topic(topic, replicas=[1, 2, 3])
+    produce(kafka, topic, range(10))
+
+    def seen(broker: int, count: int) -> bool:
+        return all(sum(b == broker for b, _, _ in records(path, view)) >= count for view in VIEWS)
+
+    def told_unreachable() -> bool:
+        rows = DeltaTable(str(path / "replica_progress")).to_pyarrow_table(
+            columns=["broker", "reachable", "observed_at"]
+        )
+        last = max((r for r in rows.to_pylist() if r["broker"] == 2), key=lambda r: r["observed_at"])
+        return not last["reachable"]
+
+    def others_are_read_while(trouble: Callable[[Cluster], Any], count: int) -> None:
+        with trouble(kafka):
+            wait(lambda: leader_is_not_2(kafka, topic), "a leader that answers")
+            produce(kafka, topic, range(count - 10, count))
+            name = trouble.__name__
+            wait(lambda: seen(1, count) and seen(3, count), f"rows of the others while 2 is {name}", running)
+            wait(told_unreachable, f"progress to say that 2 is {name}", running)
+        wait(lambda: seen(2, count), f"broker 2 to be read again after it was {name}", running)
+
+    with job(settings(kafka, topic, path)) as running:
+        wait(lambda: all(seen(broker, 10) for broker in (1, 2, 3)), "the first rows", running, 240)
+        others_are_read_while(paused, 20)
+        others_are_read_while(refused, 30)
+        others_are_read_while(accepts_and_never_answers, 40)
+        wait(lambda: everything_once(path, [1, 2, 3], 40), "every row once", running)
+
+
+VIEWS = ("read_uncommitted", "read_committed")
+
+
+def leader_is_not_2(kafka: Cluster, topic: str) -> bool:
+    state = kafka.partition(topic)
+    return state is not None and state.leader in (1, 3)
+
+
+@contextmanager
+def paused(kafka: Cluster) -> Iterator[None]:
+    kafka.pause_broker(2)
+    try:
+        yield
+    finally:
+        kafka.resume_broker(2)
+
+
+@contextmanager
+def refused(kafka: Cluster) -> Iterator[None]:
+    kafka.kill_broker(2)
+    yield
+    kafka.start_broker(2)
+
+
+@contextmanager
+def accepts_and_never_answers(kafka: Cluster) -> Iterator[None]:
+    port = int(kafka.brokers[2].address.rsplit(":", 1)[1])
+    kafka.kill_broker(2)
+    with silent_listener(port):
+        yield
+    kafka.start_broker(2)
