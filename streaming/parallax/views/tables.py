@@ -43,14 +43,19 @@ def checkpoint_path(storage: str, query: str) -> str:
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 
-def create_tables(storage: str) -> None:
+def create_tables(spark: Any, storage: str) -> None:
     """Create the tables of both views and of progress where they are not there yet.
 
     By delta-rs, in milliseconds; the same by Spark would cost a fresh job seconds before its first batch.
 
+    Args:
+        spark: the session; not needed by delta-rs, part of what the comparison calls.
+        storage: ``storage.path``.
+
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
     """
+    del spark
     for name in VIEWS:
         _create(storage, name, VIEW, ["broker", RECORDED_ON], _PROPERTIES)
     progress = _PROPERTIES | {"delta.dataSkippingStatsColumns": "topic,partition,observed_at"}
