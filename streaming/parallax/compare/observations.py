@@ -44,7 +44,7 @@ def _column(dtype: str, default: int = 0) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class Columns:
     """Arrays of equal length; the base of the column sets below."""
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class _Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewRows(_Columns):
+class ViewRows(Columns):
     """Rows of the two views; within a (view, broker) in the order in which they were recorded.
 
     ``view`` is an `IsolationLevel`, ``kind`` a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`.
@@ -137,7 +137,7 @@ class ViewRows(_Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressRows(_Columns):
+class ProgressRows(Columns):
     """Rows of ``replica_progress``: what each replica said of its log at one tick.
 
     ``observed_at`` is in milliseconds. Where ``reachable`` is false the numbers are `UNKNOWN`.
@@ -154,7 +154,7 @@ class ProgressRows(_Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTransactions(_Columns):
+class OpenTransactions(Columns):
     """The open transactions that replicas listed: one row each, of the progress row (broker, observed_at)."""
 
     broker: Array = _column("i4", UNKNOWN)
@@ -164,7 +164,7 @@ class OpenTransactions(_Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSets(_Columns):
+class ReplicaSets(Columns):
     """The assigned replicas: one row for each broker in the ``replicas`` of the progress rows of one time."""
 
     observed_at: Array = _column("i8")

@@ -1,0 +1,198 @@
+"""From rows of the tables to one blob for each topic partition and Arrow batch, before the shuffle; and back.
+
+So the shuffle, the state store's process and pandas see a few rows a micro-batch, however many records these stand for.
+Knows Arrow and numpy, no Spark.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parallax.compare.observations import (
+    EVENTS,
+    UNKNOWN,
+    Array,
+    Columns,
+    Observations,
+    OpenTransactions,
+    ProgressRows,
+    ReplicaSets,
+    ViewRows,
+    topic_id_code,
+)
+
+PACKED_DDL = "topic string, partition int, packed binary"
+
+PACKED: Any = pa.schema(
+    [pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("packed", pa.binary())]
+)
+
+VIEW_COLUMNS = (
+    "topic",
+    "partition",
+    "view",
+    "broker",
+    "kind",
+    "offset",
+    "timestamp",
+    "producer_id",
+    "producer_epoch",
+    "outcome",
+    "key_hash_hi",
+    "key_hash_lo",
+    "content_hash",
+    "key_size",
+    "value_size",
+    "high_watermark",
+    "last_stable_offset",
+    "log_start_offset",
+    "event",
+    "topic_id",
+)
+"""What `pack_views` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
+
+PROGRESS_COLUMNS = (
+    "topic",
+    "partition",
+    "broker",
+    "observed_at",
+    "reachable",
+    "high_watermark",
+    "last_stable_offset",
+    "log_start_offset",
+    "log_end_offset",
+    "leader",
+    "replicas",
+    "open_transactions",
+)
+"""What `pack_progress` reads: ``observed_at`` in milliseconds."""
+
+_COUNTS = struct.Struct("<4Q")
+
+
+def pack(observations: Observations) -> bytes:
+    """Write the rows of observations as they lie in memory; topic and partition are left to the caller."""
+    parts = (
+        observations.rows,
+        observations.progress,
+        observations.open_transactions,
+        observations.replica_sets,
+    )
+    return b"".join([_COUNTS.pack(*(len(part) for part in parts)), *(part.to_bytes() for part in parts)])
+
+
+def unpack(topic: str, partition: int, packed: bytes) -> Observations:
+    """Read what `pack` wrote.
+
+    Raises:
+        ValueError: the bytes are not of `pack`.
+    """
+    counts = _COUNTS.unpack_from(packed)
+    made: list[Any] = []
+    start = _COUNTS.size
+    columns: type[Columns]
+    for columns, count in zip((ViewRows, ProgressRows, OpenTransactions, ReplicaSets), counts, strict=True):
+        size = count * sum(dtype.itemsize for dtype in columns.dtypes().values())
+        made.append(columns.from_bytes(packed[start : start + size], count))
+        start += size
+    if start != len(packed):
+        raise ValueError(f"packed observations: {len(packed)} bytes where {start} were announced")
+    return Observations(topic, partition, *made)
+
+
+def pack_views(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pack rows of the views; a function for ``mapInArrow``."""
+    for batch in batches:
+        if batch.num_rows:
+            rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()})
+            yield _packed(
+                (topic, partition, pack(Observations(topic, partition, rows=rows.take(index))))
+                for topic, partition, index in _partitions(batch)
+            )
+
+
+def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pack rows of progress; a function for ``mapInArrow``."""
+    for batch in batches:
+        if batch.num_rows:
+            yield _packed(
+                (topic, partition, pack(_progress(topic, partition, batch.take(pa.array(_indices(batch, index))))))
+                for topic, partition, index in _partitions(batch)
+            )
+
+
+def _packed(rows: Iterable[tuple[str, int, bytes]]) -> Any:
+    topics, partitions, blobs = zip(*rows, strict=True)
+    arrays: list[Any] = [pa.array(topics, pa.string()), pa.array(partitions, pa.int32()), pa.array(blobs, pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=PACKED)
+
+
+def _partitions(batch: Any) -> Iterator[tuple[str, int, Any]]:
+    """The topic partitions in a batch, each with the index of its rows in their order."""
+    topics: Any = pc.dictionary_encode(batch.column("topic"))
+    topic, partition = topics.indices.to_numpy(), batch.column("partition").to_numpy()
+    if (topic == topic[0]).all() and (partition == partition[0]).all():
+        yield topics.dictionary[int(topic[0])].as_py(), int(partition[0]), slice(None)
+        return
+    order = np.lexsort((partition, topic))
+    changes = (topic[order][1:] != topic[order][:-1]) | (partition[order][1:] != partition[order][:-1])
+    for index in np.split(order, np.flatnonzero(changes) + 1):
+        yield topics.dictionary[int(topic[index[0]])].as_py(), int(partition[index[0]]), index
+
+
+def _indices(batch: Any, index: Any) -> Array:
+    return np.arange(batch.num_rows)[index]
+
+
+def _view_column(batch: Any, name: str) -> Array:
+    column = batch.column(name)
+    if name == "event":
+        codes = pc.index_in(column, pa.array([str(event) for event in EVENTS], pa.string()))
+        return _numbers(codes, 0)
+    if name == "topic_id":
+        encoded: Any = pc.dictionary_encode(column)
+        known = np.array([topic_id_code(t) for t in encoded.dictionary.to_pylist()] or [0], np.int64)
+        return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), 0, known[_numbers(encoded.indices, 0)])
+    default = UNKNOWN if name in ("high_watermark", "last_stable_offset", "log_start_offset") else 0
+    return _numbers(column, default)
+
+
+def _numbers(column: Any, default: int) -> Array:
+    filled = column.fill_null(default) if column.null_count else column
+    return filled.to_numpy(zero_copy_only=False)
+
+
+def _progress(topic: str, partition: int, batch: Any) -> Observations:
+    broker, observed = _numbers(batch.column("broker"), UNKNOWN), _numbers(batch.column("observed_at"), 0)
+    columns = {
+        name: _numbers(batch.column(name), UNKNOWN)
+        for name in ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset", "leader")
+    }
+    reachable = batch.column("reachable").fill_null(False).to_numpy(zero_copy_only=False)
+    replicas = batch.column("replicas")
+    at = pc.list_parent_indices(replicas).to_numpy()
+    opened = batch.column("open_transactions")
+    of = pc.list_parent_indices(opened).to_numpy()
+    listed: Any = pc.list_flatten(opened)
+    return Observations(
+        topic,
+        partition,
+        progress=ProgressRows.of({"broker": broker, "observed_at": observed, "reachable": reachable, **columns}),
+        open_transactions=OpenTransactions.of(
+            {
+                "broker": broker[of],
+                "observed_at": observed[of],
+                "producer_id": _numbers(listed.field("producer_id"), -1),
+                "start_offset": _numbers(listed.field("start_offset"), UNKNOWN),
+            }
+        ),
+        replica_sets=ReplicaSets.of(
+            {"observed_at": observed[at], "broker": _numbers(pc.list_flatten(replicas), UNKNOWN)}
+        ),
+    )
