@@ -36,9 +36,13 @@ from parallax.replica.errors import ReplicaError
 log = structlog.get_logger(__name__)
 
 _WORKERS = 4
-_GROUP = 64
+_GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
 _BACKOFF_MAX_MS = 60_000
+_CALM_OPEN = 100
+"""With more open findings than this the interval between looks at each grows in proportion."""
+_GONE_PROBES = 2
+"""How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
 _RESOLVED_FACTOR = 10
 """A resolved finding is looked at this many times more rarely than an open one."""
 _RESOLVED_FOR = timedelta(hours=24)
@@ -110,6 +114,7 @@ class _Ledger:
     def __init__(self) -> None:
         self.standing: dict[str, Finding] = {}
         self.handled: set[str] = set()
+        self.open = 0
         self.confirmed: dict[Label, int] = {}
         self.dismissed = 0
         self.resolved = 0
@@ -120,6 +125,7 @@ class _Ledger:
             self.dismissed += 1
             return
         known = self.standing.get(event.finding_id)
+        self.open += int(event.is_open) - int(known is not None and known.is_open)
         if event.status is FindingStatus.RESOLVED:
             self.resolved += 1
         elif known is None or not known.is_open or known.kind is not event.kind:
@@ -270,7 +276,7 @@ class FindingsManager:
     def _check_again(self, finding: Finding) -> None:
         """Have a finding probed again after the interval; resolved ones more rarely, and not for ever."""
         name = f"finding:{finding.finding_id}"
-        interval = self._settings.recheck_interval_s
+        interval = self._settings.recheck_interval_s * max(1.0, self._ledger.open / _CALM_OPEN)
         if finding.status is FindingStatus.RESOLVED:
             interval *= _RESOLVED_FACTOR
             if datetime.now(UTC) - finding.decided_at > _RESOLVED_FOR:
@@ -354,6 +360,8 @@ class FindingsManager:
         finding_id = task.finding_id or claim.finding_id(self._cluster_id or "")
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing.get(finding_id)
+        if answers.gone is not None and task.attempts + 1 < _GONE_PROBES:
+            decision = Decision(Verdict.PENDING, claim.kind, f"{answers.gone}; asked once more")
         if decision.verdict is Verdict.PENDING:
             self._put_off(task, decision.reason)
             return None

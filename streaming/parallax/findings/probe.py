@@ -185,7 +185,7 @@ class Prober:
 
     def _where(self, topic: str, partition: int) -> tuple[tuple[int, ...], int, str | None]:
         """Replicas and leader of a partition, and why there are none."""
-        found = self._client.metadata([topic]).get(topic)
+        found = self._client.metadata([topic], timeout_ms=self.timeout_ms).get(topic)
         if found is None or isinstance(found.error, UnknownTopic):
             return (), -1, f"the topic {topic} does not exist any more"
         if found.error is not None:
@@ -253,7 +253,7 @@ class Prober:
         if not wanted:
             return {}
         try:
-            listed = self._client.list_transactions(wanted)
+            listed = self._client.list_transactions(wanted, timeout_ms=self.timeout_ms)
         except ReplicaError as error:
             return {pid: CoordinatorAnswer(pid, error=str(error)) for pid in wanted}
         silent = "; ".join(str(e) for e in listed.unanswered.values()) or None
@@ -267,7 +267,7 @@ class Prober:
         self, broker: int, wants: _Wants, start: int, end: int, isolation: IsolationLevel, *, scan: bool = False
     ) -> Iterator[Any]:
         """Chunks of one replica's log; a scan reads in large steps and has ten times the deadline."""
-        timeout = self._settings.probe_timeout_ms
+        timeout = self.timeout_ms
         return read_range(
             self._client,
             broker,
@@ -286,7 +286,11 @@ class Prober:
         """The aborted transactions that a read_committed Fetch from the offset lists."""
         position = FetchPosition(wants.topic, wants.partition, offset, _POINT_BYTES)
         (answer,) = self._client.fetch(
-            broker, [position], isolation=IsolationLevel.READ_COMMITTED, max_bytes=_POINT_BYTES
+            broker,
+            [position],
+            isolation=IsolationLevel.READ_COMMITTED,
+            max_bytes=_POINT_BYTES,
+            timeout_ms=self.timeout_ms,
         )
         if answer.error is not None:
             raise answer.error
@@ -296,6 +300,11 @@ class Prober:
     def client(self) -> ReplicaClient:
         """The client that the questions go through."""
         return self._client
+
+    @property
+    def timeout_ms(self) -> int:
+        """Deadline of each request."""
+        return self._settings.probe_timeout_ms
 
     @property
     def max_scan_bytes(self) -> int:
@@ -319,7 +328,8 @@ class _Question:
             ReplicaError: the replica did not answer.
         """
         wants = self._wants
-        marks = self._prober.client.watermarks(self._broker, [wants.place])[wants.place]
+        client, timeout = self._prober.client, self._prober.timeout_ms
+        marks = client.watermarks(self._broker, [wants.place], timeout_ms=timeout)[wants.place]
         if isinstance(marks, ReplicaError):
             raise marks
         self._marks = marks
@@ -353,7 +363,8 @@ class _Question:
         wants = self._wants
         if not wants.producers:
             return None, "not asked"
-        states = self._prober.client.describe_producers(self._broker, [wants.place])[wants.place]
+        client, timeout = self._prober.client, self._prober.timeout_ms
+        states = client.describe_producers(self._broker, [wants.place], timeout_ms=timeout)[wants.place]
         if isinstance(states, ReplicaError):
             return None, str(states)
         return tuple(

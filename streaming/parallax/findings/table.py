@@ -54,6 +54,8 @@ SCHEMA = pa.schema(_FIELDS)
 """Columns of the table, in order (docs/design.md, Findings)."""
 
 _APP_ID = "parallax-findings"
+_KEEP_UP_EVERY = 128
+"""Appends, and files, after which the table's files are put together."""
 
 
 class FindingsTableError(Exception):
@@ -139,13 +141,14 @@ class FindingsTable:
         self._table = self._guard(
             lambda: DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)
         )
-        self._sequence = 0
+        self._sequence = self._appends = 0
         # pyarrow imports pandas at the first conversion, which takes seconds: now, not at the first finding.
         pa.Table.from_pylist([{}], schema=SCHEMA)
 
     def load(self) -> list[Finding]:
         """All events, oldest first."""
         self._guard(self._table.update_incremental)
+        self._keep_up()
         events = sorted((Finding.from_row(r) for r in _rows(self._table)), key=lambda e: e.sequence)
         self._sequence = events[-1].sequence if events else 0
         return events
@@ -165,7 +168,16 @@ class FindingsTable:
         commit = CommitProperties(app_transactions=[Transaction(_APP_ID, version)])
         self._guard(lambda: write_deltalake(self._table, rows, mode="append", commit_properties=commit))
         self._sequence = version
+        self._appends += 1
+        if self._appends % _KEEP_UP_EVERY == 0:
+            self._keep_up()
         return numbered
+
+    def _keep_up(self) -> None:
+        """Put the many small files together, and remove those that were put together a week ago."""
+        if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
+            self._guard(self._table.optimize.compact)
+            self._guard(lambda: self._table.vacuum(dry_run=False))
 
     def _guard(self, step: Callable[[], Any]) -> Any:
         try:

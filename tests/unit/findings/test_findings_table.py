@@ -58,6 +58,17 @@ def test_events_come_back_as_they_were_appended_numbered_on(tmp_path: Path) -> N
     assert read_events(str(tmp_path)) == [*first, *third]
 
 
+def test_many_small_files_are_put_together_and_no_event_is_lost(tmp_path: Path) -> None:
+    table = FindingsTable(str(tmp_path))
+    for _ in range(130):
+        table.append([EVENT])
+    assert len(DeltaTable(str(tmp_path / "findings")).file_uris()) < 10
+    assert [e.sequence for e in read_events(str(tmp_path))] == list(range(1, 131))
+    again = FindingsTable(str(tmp_path))
+    again.load()
+    assert again.append([EVENT])[0].sequence == 131
+
+
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path: Path) -> None:
     FindingsTable(str(tmp_path))
     names = [field.name for field in DeltaTable(str(tmp_path / "findings")).schema().fields]

@@ -341,3 +341,15 @@ def test_offering_never_waits_for_a_probe_that_hangs(start: Start) -> None:
     assert status.pending == {("orders", 0): 1}
     release.set()
     watch.until(lambda s: s.dismissed_total == 2)
+
+
+def test_a_partition_must_be_gone_twice_to_be_gone(start: Start) -> None:
+    replies = [Answers({}, gone="the topic orders does not exist any more")]
+    manager, watch = start(Replicas(lambda c: replies.pop() if replies else missing(c)))
+    manager.offer([suspect()])
+    status = watch.until(lambda s: not s.pending and s.probes_total >= 2)
+    assert len(status.open) == 1
+    other = suspect(transaction_start_offset=60)
+    replies += [Answers({}, gone="the topic orders does not exist any more")] * 9
+    manager.offer([other])
+    watch.until(lambda s: s.dismissed_total == 1)
