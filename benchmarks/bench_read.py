@@ -22,9 +22,9 @@ import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka.record import MemoryRecords
 
+from parallax.jars import class_path, kafka_jars
+from parallax.java import KAFKA_NEEDS, find_java
 from parallax.lab.cluster import Cluster, client_settings
-from parallax.lab.jars import class_path, kafka_jars
-from parallax.lab.java import KAFKA_NEEDS, find_java
 from parallax.model import IsolationLevel
 from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, ReplicaClient

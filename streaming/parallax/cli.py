@@ -80,13 +80,13 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
 def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.alerting.server import MetricsServerError
     from parallax.config import ConfigError
+    from parallax.errors import SetupError
     from parallax.findings.table import FindingsTableError
-    from parallax.jars import JarsError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
     from parallax.replica.errors import ReplicaError
 
-    return (ConfigError, FindingsTableError, JarsError, JobError, LabError, MetricsServerError, ReplicaError)
+    return (ConfigError, FindingsTableError, JobError, LabError, MetricsServerError, ReplicaError, SetupError)
 
 
 def _print_version(wanted: bool) -> None:
@@ -149,11 +149,12 @@ def findings(
 @one_line_errors
 def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
     """Fetch Delta's and Kafka's jars into the cache, once."""
-    from parallax.jars import delta_jars, find_jdk, kafka_jars
+    from parallax.jars import delta_jars, kafka_jars
+    from parallax.java import find_java
 
-    find_jdk()
-    delta_jars(say)
-    kafka_jars(kafka_version, say)
+    find_java()
+    delta_jars(progress=say)
+    kafka_jars(kafka_version, progress=say)
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

@@ -37,6 +37,9 @@ DIVERGING_PREFIX = "demo."
 CONTROL_PREFIX = "control."
 _POSITIONS_TITLE = "recorded up to: read_uncommitted / read_committed"
 _FOUND_WITHIN_S = 60.0
+_QUERY = """\
+    SELECT offset, CAST(payload.key AS string) AS key, value_size FROM delta.`{table}`
+    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = 'demo.tombstone' ORDER BY offset"""
 _QUIET_S = 5.0
 """How long the job goes on watching after the last expected finding: for the one that should not come."""
 
@@ -309,12 +312,7 @@ def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> N
     console.print(f"The tables are in {folder}. The findings with their evidence:", soft_wrap=True)
     console.print(f"    .venv/bin/parallax findings --data {folder} --format json", soft_wrap=True)
     console.print("What a read_committed consumer of broker 2 would see of a topic (Spark SQL):", soft_wrap=True)
-    console.print(
-        "    SELECT offset, CAST(payload.key AS string) AS key, value_size\n"
-        f"    FROM delta.`{folder}/read_committed`\n"  # noqa: S608 - printed, not run
-        "    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = 'demo.tombstone' ORDER BY offset",
-        soft_wrap=True,
-    )
+    console.print(_QUERY.format(table=folder / "read_committed"), soft_wrap=True)
 
 
 __all__ = ["Match", "Outcome", "demo_settings", "judge", "run_demo"]

@@ -1,7 +1,4 @@
-"""The JDK and the jars: Delta's for Spark, Kafka's for the lab, resolved once into a cache folder.
-
-Resolution is done by the Ivy that pyspark bundles, so neither Maven nor a running Spark session is needed.
-"""
+"""Kafka's jars for the lab and Delta's for Spark, resolved once into a cache folder by the Ivy that pyspark bundles."""
 
 from __future__ import annotations
 
@@ -10,134 +7,167 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
+from parallax.errors import SetupError
+from parallax.java import KAFKA_NEEDS, find_java
+
 DEFAULT_KAFKA_VERSION = "4.2.1"
-SPARK_JDKS = (17, 21)
-DELTA_COORDINATES = "io.delta:delta-spark_4.2_2.13:4.4.0"
+DELTA_ARTIFACT = "delta-spark_4.2_2.13"
+DELTA_VERSION = "4.4.0"
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
+"""Is told, in a few words, what has just been done."""
+
+# kafka-tools by itself (the benchmarks' ConsumerPerformance): what it asks for is Kafka Connect and Jetty, which
+# neither a broker nor that tool needs. slf4j-simple: kafka_2.13 names no SLF4J binding, so brokers would log nothing.
+_KAFKA_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="parallax" module="lab"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
+    <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->default" transitive="false"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default" transitive="false"/>
+  </dependencies>
+</ivy-module>
+"""
 
 
-class JarsError(RuntimeError):
-    """No usable JDK, or jars that could not be resolved; the text is one line that says what to do."""
-
-
-@dataclass(frozen=True)
-class Jdk:
-    """A Java installation: the path of its ``java`` and its feature version (17, 21, ...)."""
-
-    java: Path
-    version: int
-
-
-def find_jdk(allowed: Sequence[int] = SPARK_JDKS) -> Jdk:
-    """Return the JDK of JAVA_HOME, or else of PATH.
-
-    Raises:
-        JarsError: there is none, or its version is not one of ``allowed``.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    wanted = "install a JDK " + " or ".join(map(str, allowed)) + " and set JAVA_HOME to it"
-    if found is None or not Path(found).exists():
-        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on PATH"
-        raise JarsError(f"JDK not found ({where}); {wanted}")
-    text = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    match = re.search(r'version "(\d+)', text)
-    version = int(match.group(1)) if match else 0
-    if version not in allowed:
-        raise JarsError(f"{found} is version {version or 'unknown'}; {wanted}")
-    return Jdk(Path(found), version)
+_DELTA_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="parallax" module="delta"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="io.delta" name="{artifact}" rev="{version}" conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
 
 
 def cache_folder() -> Path:
-    """Return the folder that holds jars: ``$PARALLAX_CACHE``, or ``~/.cache/parallax``."""
+    """The folder for what the lab keeps between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
     return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
 
 
-def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, say: Say | None = None) -> Path:
-    """Return the folder of Kafka's broker and tool jars of a version, resolving them the first time.
+def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, progress: Progress | None = None) -> Path:
+    """Give the folder of Kafka's jars, resolving them when they are not in the cache yet.
+
+    Args:
+        version: a released version of Kafka, such as ``4.2.1``.
+        progress: is called with a short text for each file that comes in.
+
+    Returns:
+        ``<cache>/kafka-<version>``; every jar of the broker, of the Java clients and of Kafka's tools is in it.
 
     Raises:
-        JarsError: no JDK, or the version cannot be resolved.
+        SetupError: no JDK, not a version number, or the jars could not be resolved.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise JarsError(f"Kafka version {version!r} is not of the form 4.2.1; correct --kafka-version")
-    wanted = [f"org.apache.kafka:kafka_2.13:{version}", f"org.apache.kafka:kafka-tools:{version}"]
-    return _resolved(f"kafka-{version}", wanted, say)
+        raise SetupError(f"Kafka version {version!r} is not of the form 4.2.1; name a released version")
+    module = _KAFKA_MODULE.format(version=version)
+    return _resolved(f"kafka-{version}", f"Kafka {version}", module, progress)
 
 
-def delta_jars(say: Say | None = None) -> Path:
-    """Return the folder of the jars that Spark needs for Delta, resolving them the first time.
-
-    Raises:
-        JarsError: no JDK, or the jars cannot be resolved.
-    """
-    return _resolved("delta-" + DELTA_COORDINATES.rsplit(":", 1)[1], [DELTA_COORDINATES], say)
-
-
-def delta_classpath(say: Say | None = None) -> str:
-    """Return Delta's jars, without those that pyspark brings itself, as a Java class path.
+def delta_jars(*, progress: Progress | None = None) -> Path:
+    """Give the folder of the jars that Spark needs for Delta, resolving them when they are not in the cache yet.
 
     Raises:
-        JarsError: see ``delta_jars``.
+        SetupError: no JDK, or the jars could not be resolved.
     """
-    import pyspark
+    module = _DELTA_MODULE.format(artifact=DELTA_ARTIFACT, version=DELTA_VERSION)
+    return _resolved(f"delta-{DELTA_VERSION}", f"Delta {DELTA_VERSION}", module, progress)
+
+
+def delta_classpath() -> str:
+    """Delta's jars, without those that pyspark brings itself, as a Java class path.
+
+    Raises:
+        SetupError: see ``delta_jars``.
+    """
 
     def artifact(jar: Path) -> str:
         return re.sub(r"-\d[\w.\-]*\.jar$", "", jar.name)
 
-    have = {artifact(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-    own = (jar for jar in sorted(delta_jars(say).glob("*.jar")) if artifact(jar) not in have)
-    return os.pathsep.join(str(jar) for jar in own)
+    have = {artifact(jar) for jar in _pyspark_jars().glob("*.jar")}
+    return os.pathsep.join(str(jar) for jar in sorted(delta_jars().glob("*.jar")) if artifact(jar) not in have)
 
 
-def _resolved(name: str, coordinates: Sequence[str], say: Say | None) -> Path:
-    folder = cache_folder() / "jars" / name
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if say:
-        say(f"resolving {name} jars (once, kept in {folder.parent})")
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as scratch:
-        jars = Path(scratch) / "jars"
-        jars.mkdir()
-        for coordinate in coordinates:
-            _retrieve(coordinate, jars, say)
-        if not any(jars.iterdir()):
-            raise JarsError(f"{name}: resolution brought no jar; are the package registries reachable?")
-        try:
-            jars.rename(folder)
-        except OSError as error:  # another process was first: its folder is whole
-            if not folder.is_dir():
-                raise JarsError(f"{folder}: cannot be made ({error.strerror}); set PARALLAX_CACHE") from error
+def _resolved(name: str, what: str, module: str, progress: Progress | None) -> Path:
+    folder = cache_folder() / name
+    if not folder.is_dir():
+        _resolve(what, module, folder, progress or (lambda _: None))
     return folder
 
 
-def _retrieve(coordinate: str, into: Path, say: Say | None) -> None:
-    import pyspark  # only for the place of its jars; importing it starts nothing
+def _resolve(what: str, module: str, folder: Path, progress: Progress) -> None:
+    """Resolve beside the target and rename, so that a folder that exists is whole."""
+    java = find_java(KAFKA_NEEDS)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise SetupError(
+            f"{folder.parent}: {error.strerror}; set PARALLAX_CACHE to a folder that can be written"
+        ) from error
+    try:
+        (work / "ivy.xml").write_text(module, encoding="utf-8")
+        progress(f"resolving the jars of {what}")
+        _run_ivy(java.path, what, work, folder.parent / "ivy", progress)
+        _publish(work / "jars", folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
-    ivy = sorted((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    if not ivy:
-        raise JarsError("pyspark's jars hold no Ivy; install the locked pyspark (make setup)")
-    group, module, version = coordinate.split(":")
-    command = [
-        str(find_jdk(range(17, 26)).java), "-jar", str(ivy[-1]),
-        "-cache", str(cache_folder() / "ivy"),
-        "-dependency", group, module, version,
-        "-confs", "default",
-        "-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]",
-    ]  # fmt: skip
-    tail: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        for line in process.stdout or ():
-            tail = [*tail[-30:], line.strip()]
-            match = re.search(r"\[SUCCESSFUL ?\] (\S+?)!", line)
-            if match and say:
-                say(f"  {match.group(1)}")
-    if process.returncode != 0 or any("UNRESOLVED DEPENDENCIES" in line for line in tail):
-        reason = next((line for line in tail if "not found" in line or "UNRESOLVED" in line), tail[-1] if tail else "")
-        raise JarsError(f"{coordinate} cannot be resolved ({reason.strip(': ')}); check the version and the network")
+
+def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progress) -> None:
+    command: list[str | Path] = [java, "-jar", _ivy_jar(), "-cache", ivy_cache, "-ivy", work / "ivy.xml"]
+    command += ["-confs", "default", "-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+    settings = os.environ.get("PARALLAX_IVY_SETTINGS")
+    if settings:
+        command[3:3] = ["-settings", settings]
+    problems: list[str] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        assert ivy.stdout is not None  # noqa: S101 - stdout=PIPE; tells the type checker so
+        for line in ivy.stdout:
+            step = re.match(r"\s*(?:found (\S+) in |downloading \S*/(\S+\.jar))", line)
+            if step:
+                progress(step.group(1) or step.group(2))
+            elif re.search(r"not found: |UNRESOLVED|Exception|ERROR|SERVER ERROR", line):
+                problems.append(" ".join(line.split()).strip(": "))
+    if ivy.returncode != 0 or problems:
+        reason = problems[0] if problems else f"Ivy ended with code {ivy.returncode}"
+        raise SetupError(
+            f"the jars of {what} could not be resolved ({reason}); check that the version exists and that "
+            "Maven Central can be reached, or name a mirror's Ivy settings file in PARALLAX_IVY_SETTINGS"
+        )
+
+
+def _ivy_jar() -> Path:
+    jars = sorted(_pyspark_jars().glob("ivy-*.jar"))
+    if not jars:
+        raise SetupError("pyspark's jars hold no Ivy; install pyspark again from PyPI")
+    return jars[-1]
+
+
+def _pyspark_jars() -> Path:
+    """The folder of pyspark's jars, found without importing it."""
+    spec = find_spec("pyspark")
+    folders = spec.submodule_search_locations if spec else None
+    return Path(folders[0] if folders else "", "jars")
+
+
+def _publish(jars: Path, folder: Path) -> None:
+    try:
+        jars.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # otherwise another process was faster, with the same jars
+            raise SetupError(
+                f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE to another folder"
+            ) from error
+
+
+def class_path(jars: Path) -> str:
+    """The class path of everything in a folder of jars, for ``java -cp``."""
+    return f"{jars}{os.sep}*"

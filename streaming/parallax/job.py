@@ -66,7 +66,7 @@ class Job:
         Raises:
             JobError: the storage path cannot be used, or another job uses it.
             ReplicaError: the brokers do not answer, or a topic or broker that is named is not there.
-            JarsError: no JDK 17 or 21, or jars that cannot be had.
+            SetupError: no JDK 17 or 21, or jars that cannot be had.
             MetricsServerError: the port is taken.
         """
         try:

@@ -9,10 +9,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from parallax.jars import Progress
+from parallax.java import Java
 from parallax.lab.broker import Broker
 from parallax.lab.errors import LabError
-from parallax.lab.jars import Progress
-from parallax.lab.java import Java
 from parallax.lab.ports import free_ports
 from parallax.lab.properties import BROKER_SETTINGS, server_properties
 from parallax.lab.storage import format_storage, kafka_uuid, prepared_folder

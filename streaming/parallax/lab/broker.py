@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from parallax.jars import class_path
 from parallax.lab.errors import LabError
-from parallax.lab.jars import class_path
 from parallax.lab.waiting import until
 
 _JVM = (

@@ -16,11 +16,11 @@ from typing import Any, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from parallax.jars import DEFAULT_KAFKA_VERSION, Progress, kafka_jars
+from parallax.java import KAFKA_NEEDS, Java, find_java
 from parallax.lab.archive import archive_options
 from parallax.lab.broker import Broker
 from parallax.lab.errors import LabError
-from parallax.lab.jars import DEFAULT_VERSION, Progress, kafka_jars
-from parallax.lab.java import KAFKA_NEEDS, Java, find_java
 from parallax.lab.ports import free_ports
 from parallax.lab.properties import BROKER_SETTINGS, server_properties
 from parallax.lab.storage import format_storage, kafka_uuid
@@ -46,7 +46,7 @@ class Cluster:
 
     def __init__(
         self,
-        version: str = DEFAULT_VERSION,
+        version: str = DEFAULT_KAFKA_VERSION,
         *,
         brokers: int = 3,
         folder: Path | None = None,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 
+from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.lab import state
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
-from parallax.lab.jars import DEFAULT_VERSION
 from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.scenarios import scenario as find_scenario
 from parallax.lab.traffic import ProducerKind
@@ -43,7 +43,7 @@ class LabStatus:
 
 
 def up(
-    version: str = DEFAULT_VERSION,
+    version: str = DEFAULT_KAFKA_VERSION,
     *,
     name: str = state.DEFAULT_LAB,
     directory: Path | None = None,

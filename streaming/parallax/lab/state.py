@@ -11,10 +11,10 @@ from typing import Any
 
 import psutil
 
+from parallax.jars import cache_folder
 from parallax.lab.broker import Broker
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
-from parallax.lab.jars import cache_folder
 
 DEFAULT_LAB = "default"
 

@@ -10,9 +10,9 @@ import tempfile
 import uuid
 from pathlib import Path
 
+from parallax.jars import cache_folder, class_path
+from parallax.java import Java
 from parallax.lab.errors import LabError
-from parallax.lab.jars import cache_folder, class_path
-from parallax.lab.java import Java
 
 _TEMPLATE_PROPERTIES = """\
 process.roles=broker,controller

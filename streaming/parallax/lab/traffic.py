@@ -15,10 +15,10 @@ from typing import Any, Literal, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
+from parallax.jars import class_path, kafka_jars
+from parallax.java import KAFKA_NEEDS, find_java
 from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.errors import LabError
-from parallax.lab.jars import class_path, kafka_jars
-from parallax.lab.java import KAFKA_NEEDS, find_java
 
 ProducerKind = Literal["legacy", "java"]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from parallax import jars
 from parallax.config import SparkSettings
+from parallax.jars import delta_classpath
+from parallax.java import find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
 
@@ -52,17 +53,17 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
         The ``SparkSession``.
 
     Raises:
-        JarsError: no JDK 17 or 21, or Delta's jars cannot be resolved.
+        SetupError: no JDK 17 or 21, or Delta's jars cannot be resolved.
     """
-    jdk = jars.find_jdk()
+    jdk = find_java()
     # Spark's launcher looks at JAVA_HOME first; what was checked is what is to be started.
-    os.environ.setdefault("JAVA_HOME", str(jdk.java.resolve().parent.parent))
+    os.environ.setdefault("JAVA_HOME", str(jdk.path.resolve().parent.parent))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(settings.master)
     chosen = {
         **_CONF,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraClassPath": jars.delta_classpath(),
+        "spark.driver.extraClassPath": delta_classpath(),
         **settings.conf,
         **(conf or {}),
     }

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parallax.lab.errors import LabError
-from parallax.lab.jars import cache_folder, class_path, kafka_jars
+from parallax.errors import SetupError
+from parallax.jars import cache_folder, class_path, kafka_jars
 
 MODULES = [
     ("org.apache.kafka", "kafka_2.13", "9.9.9"),
@@ -48,7 +48,7 @@ def test_jars_are_resolved_once_and_whole(cache: Path) -> None:
 
 
 def test_a_version_that_does_not_exist_is_one_line_and_leaves_nothing(cache: Path) -> None:
-    with pytest.raises(LabError, match=r"Kafka 9\.9\.8 could not be resolved .*kafka_2\.13;9\.9\.8") as caught:
+    with pytest.raises(SetupError, match=r"Kafka 9\.9\.8 could not be resolved .*kafka_2\.13;9\.9\.8") as caught:
         kafka_jars("9.9.8")
     assert "\n" not in str(caught.value)
     assert {path.name for path in cache.iterdir()} == {"ivy"}
@@ -56,14 +56,14 @@ def test_a_version_that_does_not_exist_is_one_line_and_leaves_nothing(cache: Pat
 
 @pytest.mark.parametrize("version", ["", "4.2", "latest", "4.2.1-SNAPSHOT", "../4.2.1"])
 def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(LabError, match="is not of the form"):
+    with pytest.raises(SetupError, match="is not of the form"):
         kafka_jars(version)
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PARALLAX_CACHE", str(tmp_path / "file"))
-    with pytest.raises(LabError, match="set PARALLAX_CACHE"):
+    with pytest.raises(SetupError, match="set PARALLAX_CACHE"):
         kafka_jars("9.9.9")
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parallax.lab.errors import LabError
-from parallax.lab.java import KAFKA_NEEDS, find_java
+from parallax.errors import SetupError
+from parallax.java import KAFKA_NEEDS, find_java
 
 
 def jdk(folder: Path, says: str, code: int = 0) -> Path:
@@ -37,7 +37,7 @@ def test_a_release_between_the_long_term_ones_suits_kafka_and_not_spark(
     jdk(tmp_path, 'openjdk version "23" 2024-09-17')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert find_java(KAFKA_NEEDS).version == 23
-    with pytest.raises(LabError, match="is Java 23; a JDK 17 or 21 is needed"):
+    with pytest.raises(SetupError, match="is Java 23; a JDK 17 or 21 is needed"):
         find_java()
 
 
@@ -54,7 +54,7 @@ def test_a_wrong_java_is_one_line(
 ) -> None:
     jdk(tmp_path, says, code)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(LabError, match=problem) as caught:
+    with pytest.raises(SetupError, match=problem) as caught:
         find_java()
     assert "\n" not in str(caught.value)
 
@@ -62,8 +62,8 @@ def test_a_wrong_java_is_one_line(
 def test_no_java_at_all_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(LabError, match="no Java was found; install a JDK 17 or 21"):
+    with pytest.raises(SetupError, match="no Java was found; install a JDK 17 or 21"):
         find_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(LabError, match="holds no bin/java"):
+    with pytest.raises(SetupError, match="holds no bin/java"):
         find_java()

@@ -10,7 +10,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from parallax.lab.errors import LabError
+from parallax.errors import SetupError
 
 KAFKA_NEEDS = range(17, 25)
 """Kafka 4's brokers need Java 17 (KIP-1013); the upper end is the newest that Kafka 4.x is built against."""
@@ -35,13 +35,13 @@ def find_java(accept: Container[int] = SPARK_NEEDS) -> Java:
         accept: the feature releases that will do; Spark's by default, which suit Kafka too.
 
     Raises:
-        LabError: there is none, it does not start, or its release is not accepted.
+        SetupError: there is none, it does not start, or its release is not accepted.
     """
     path = _launcher()
     release = _release(path)
     version = _feature(release)
     if version not in accept:
-        raise LabError(f"{path} is Java {version}; a JDK 17 or 21 is needed: install one and set JAVA_HOME to it")
+        raise SetupError(f"{path} is Java {version}; a JDK 17 or 21 is needed: install one and set JAVA_HOME to it")
     return Java(path, version, release)
 
 
@@ -50,11 +50,11 @@ def _launcher() -> Path:
     if home:
         path = Path(home) / "bin" / "java"
         if not path.is_file():
-            raise LabError(f"JAVA_HOME={home} holds no bin/java; set it to the folder of a JDK 17 or 21")
+            raise SetupError(f"JAVA_HOME={home} holds no bin/java; set it to the folder of a JDK 17 or 21")
         return path
     found = shutil.which("java")
     if found is None:
-        raise LabError("no Java was found; install a JDK 17 or 21, or set JAVA_HOME to one")
+        raise SetupError("no Java was found; install a JDK 17 or 21, or set JAVA_HOME to one")
     return Path(found)
 
 
@@ -69,8 +69,8 @@ def _release(path: Path) -> str:
     try:
         answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise LabError(f"{path} -version failed ({error}); install a JDK 17 or 21 and set JAVA_HOME to it") from error
+        raise SetupError(f"{path} -version failed ({error}); install a JDK 17 or 21 and set JAVA_HOME to it") from error
     match = re.search(r'version "(\d[^"\s/]*)"', answer.stderr + answer.stdout)
     if match is None:
-        raise LabError(f"{path} -version names no version; install a JDK 17 or 21 and set JAVA_HOME to it")
+        raise SetupError(f"{path} -version names no version; install a JDK 17 or 21 and set JAVA_HOME to it")
     return match.group(1)
