@@ -116,7 +116,12 @@ class Job:
         if settings.read.grouping in ("broker", "reader") and not settings.topics.brokers:
             brokers = hosting_brokers(settings)
         specs = [
-            *view_queries(settings, brokers=brokers, on_positions=self._positions_recorded),
+            *view_queries(
+                settings,
+                brokers=brokers,
+                on_positions=self._positions_recorded,
+                on_progress=self.state.update_progress,
+            ),
             comparison_query(settings, self._compared),
         ]
         supervised = [Supervised(spec.name, lambda spec=spec: spec.start(spark)) for spec in specs]  # type: ignore[misc]

@@ -17,7 +17,7 @@ from typing import Any
 from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
-from parallax.views.sink import OnPositions, ProgressSink, ViewSink
+from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
 from parallax.views.tables import checkpoint_path, create_tables, hash_key
 
 
@@ -45,7 +45,11 @@ class Group:
 
 
 def view_queries(
-    settings: Settings, *, brokers: Sequence[int] = (), on_positions: OnPositions | None = None
+    settings: Settings,
+    *,
+    brokers: Sequence[int] = (),
+    on_positions: OnPositions | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[QuerySpec]:
     """Define the queries that write both views and progress.
 
@@ -54,13 +58,14 @@ def view_queries(
         brokers: ids of all brokers that host a replica; needed where ``read.grouping`` is ``broker`` or ``reader`` and
             ``topics.brokers`` is not set (``hosting_brokers`` finds them).
         on_positions: is told the position rows of each commit.
+        on_progress: is told the rows of each commit to ``replica_progress``.
 
     Raises:
         ValueError: the brokers are needed and not given, or the hash key's file is unusable.
     """
     key = hash_key(settings.storage.path, settings.read.hash_key)
     specs = [_view_query(settings, group, key, on_positions) for group in groups(settings, brokers)]
-    return [*specs, _progress_query(settings)]
+    return [*specs, _progress_query(settings, on_progress)]
 
 
 def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
@@ -142,9 +147,9 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
     return QuerySpec(group.name, start)
 
 
-def _progress_query(settings: Settings) -> QuerySpec:
+def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:
     storage = settings.storage.path
-    sink = ProgressSink(storage)
+    sink = ProgressSink(storage, on_progress)
 
     def start(spark: Any) -> Any:
         create_tables(spark, storage)

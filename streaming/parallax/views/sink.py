@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as sf
 
 from parallax.model import IsolationLevel, ReadEvent, RowKind
@@ -81,6 +82,7 @@ def _short_errors() -> Iterator[None]:
         raise SinkError(first[:500]) from None
 
 
+OnProgress = Callable[[Sequence[Mapping[str, Any]]], None]
 OnPositions = Callable[[Sequence[PositionSeen]], None]
 
 
@@ -185,8 +187,6 @@ class _Observed:
     """Collects the position rows while the rows pass by to the table, without a second pass."""
 
     def __init__(self, rows: Any, isolation: IsolationLevel) -> None:
-        from pyspark.sql import Observation
-
         self._isolation = isolation
         self._observation = Observation(_OBSERVED)
         fields = [sf.col(name) for name in ("topic", "partition", "broker", "offset", "timestamp", "position")]
@@ -234,10 +234,12 @@ class ProgressSink:
 
     Args:
         storage: ``storage.path``.
+        on_rows: is told the rows of each commit, in the query's thread.
     """
 
-    def __init__(self, storage: str) -> None:
+    def __init__(self, storage: str, on_rows: OnProgress | None = None) -> None:
         self._storage = storage
+        self._on_rows = on_rows or (lambda _: None)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Append a tick.
@@ -247,7 +249,10 @@ class ProgressSink:
         """
         with _short_errors():
             app_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            append(batch, table_path(self._storage, PROGRESS), app_id, batch_id)
+            observation = Observation(_OBSERVED)
+            rows = batch.observe(observation, sf.collect_list(sf.struct("*")).alias(_OBSERVED))
+            append(rows, table_path(self._storage, PROGRESS), app_id, batch_id)
+            self._on_rows([row.asDict() for row in _get(observation)[_OBSERVED]])
 
 
-__all__ = ["OnPositions", "PositionSeen", "ProgressSink", "SinkError", "ViewSink", "append", "today"]
+__all__ = ["OnPositions", "OnProgress", "PositionSeen", "ProgressSink", "SinkError", "ViewSink", "append", "today"]
