@@ -176,7 +176,10 @@ def stands_now(
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
         return offset in held and offset in wrong_outcomes(truth, replica)
-    return kind == "deleted_record_resurrected" and is_true(cluster, kind, broker, producer_id, offset, key)
+    if kind != "deleted_record_resurrected" or key is None:
+        return False
+    old = shown_latest(replica, key, replica.lso)
+    return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
 
 
 def outcome_explains(cluster: Cluster, offset: int) -> bool:

@@ -29,22 +29,21 @@ class Violation(AssertionError):  # noqa: N818 - it is what a property says, not
 class World:
     """A cluster and its monitor, driven by the operations of a history."""
 
-    healthy: bool
-    seed: int = 0
+    profile: Profile
     trace: list[str] | None = None
     cluster: Cluster = field(init=False)
     monitor: Monitor = field(init=False)
     expected: list[Divergence] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.profile = profile(self.seed, self.healthy)
+        seed = self.profile.seed
         self.cluster = Cluster(Limits(RETENTION, EXPIRATION), self.profile.brokers, writers=4)
         settings = CompareSettings(grace_ms=GRACE)
         if self.profile.cap is not None:
             # Below what a user may set, so that the cap bites in a short history.
             settings = settings.model_copy(update={"state_cap_bytes": self.profile.cap})
-        self.monitor = Monitor(self.cluster, settings, self.seed, late=self.profile.late)
-        self.order = random.Random(self.seed)
+        self.monitor = Monitor(self.cluster, settings, seed, late=self.profile.late)
+        self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
 
     def run(self, ops: Sequence[Op]) -> None:
@@ -103,7 +102,7 @@ class World:
         if self.monitor.pending:
             raise Violation(f"still pending on a cluster at rest: {self.monitor.pending}")
         self.expected = must_be_found(self.cluster, self.monitor.shown, self.monitor.positions)
-        if self.healthy and self.expected:
+        if self.profile.healthy and self.expected:
             raise Violation(f"the model itself diverged without a fault: {self.expected}")
         if self.profile.cap is not None:
             self.expected = []
@@ -150,14 +149,14 @@ class World:
         return counts
 
     def _check(self, finding: Finding) -> None:
-        if self.healthy:
+        if self.profile.healthy:
             raise Violation(f"false alarm on a healthy cluster: {finding}")
         if not (_is_true(finding.before, finding) or _is_true(self.cluster, finding)):
             raise Violation(f"not true: {finding}")
 
     def keep_level(self, ms: int) -> None:
         """On a healthy cluster no replica stays behind for longer than markers and tombstones are kept."""
-        if self.healthy and any(self.cluster.now + ms - t > RETENTION // 2 for t in self.level.values()):
+        if self.profile.healthy and any(self.cluster.now + ms - t > RETENTION // 2 for t in self.level.values()):
             for broker in self.cluster.replicas:
                 self.cluster.start(broker)
             self.cluster.sync()
@@ -250,20 +249,20 @@ def run(seed: int, healthy: bool) -> World:
     Raises:
         Violation: with the seed, and the shortest history found that still fails.
     """
-    p: Profile = profile(seed, healthy)
+    p = profile(seed, healthy)
     ops = generate(p)
-    world = World(healthy, seed)
+    world = World(p)
     try:
         world.run(ops)
     except Exception as error:
-        raise Violation(explain(seed, healthy, ops, error)) from error
+        raise Violation(explain(p, ops, error)) from error
     return world
 
 
-def fails(ops: Sequence[Op], healthy: bool, seed: int, like: Exception) -> bool:
+def fails(ops: Sequence[Op], p: Profile, like: Exception) -> bool:
     """Whether the history still fails in the same way: the same property, or the same exception."""
     try:
-        World(healthy, seed).run(ops)
+        World(p).run(ops)
     except Exception as error:  # noqa: BLE001 - any crash of the product is a failure too
         return _signature(error) == _signature(like)
     return False
@@ -273,14 +272,14 @@ def _signature(error: Exception) -> tuple[type, str]:
     return type(error), str(error).split(":", 1)[0]
 
 
-def shrink(ops: list[Op], healthy: bool, seed: int, like: Exception) -> list[Op]:
+def shrink(ops: list[Op], p: Profile, like: Exception) -> list[Op]:
     """Leave out operations for as long as the history still fails in the same way."""
     size = max(1, len(ops) // 2)
     while size:
         start = 0
         while start < len(ops):
             shorter = ops[:start] + ops[start + size :]
-            if fails(shorter, healthy, seed, like):
+            if fails(shorter, p, like):
                 ops = shorter
             else:
                 start += size
@@ -288,18 +287,19 @@ def shrink(ops: list[Op], healthy: bool, seed: int, like: Exception) -> list[Op]
     return ops
 
 
-def explain(seed: int, healthy: bool, ops: list[Op], error: Exception) -> str:
+def explain(p: Profile, ops: list[Op], error: Exception) -> str:
     """The failure, the command that reproduces it, and its shortest history step by step."""
-    short = shrink(list(ops), healthy, seed, error)
-    world = World(healthy, seed, trace=[])
+    short = shrink(list(ops), p, error)
+    world = World(p, trace=[])
     try:
         world.run(short)
     except Exception as last:  # noqa: BLE001 - it is being reported
         error = last
-    mode = "healthy" if healthy else "faulty"
+    mode = "healthy" if p.healthy else "faulty"
     lines = [
         f"{type(error).__name__}: {error}",
-        f"reproduce: python -m tests.simulation --mode {mode} --seed {seed} --count 1",
+        f"reproduce: python -m tests.simulation --mode {mode} --seed {p.seed} --count 1",
+        f"{p}",
         f"shrunken history ({len(short)} of {len(ops)} operations): {short}",
         *(f"  {line}" for line in world.trace or ()),
     ]
