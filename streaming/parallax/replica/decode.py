@@ -169,7 +169,8 @@ class Inflater:
                 self._append(int(codecs[i]), body)
             except cramjam.DecompressionError as error:
                 base = int(row[kernels.BASE])
-                raise CorruptBatch(f"batch at offset {base}: does not decompress ({error})", base_offset=base) from None
+                problem = f"batch at offset {base}: does not decompress ({error})"
+                raise CorruptBatch(problem, base_offset=base, intact=int(row[kernels.AT])) from None
             row[kernels.BODY], row[kernels.END], row[kernels.INFLATED] = start, self._used, 1
         return self._memory
 
@@ -271,7 +272,7 @@ def decode(
     stop = np.iinfo(np.int64).max if end is None else end
     n, problem, batch = kernels.decode(data, inflated, table, start, stop, *hasher.words, out, spans)
     if problem:
-        raise _corrupt(problem, int(table[batch, kernels.BASE]))
+        raise _corrupt(problem, table[batch])
     keys, values, headers = _payload(payload, data, inflated, table, spans[:n])
     next_offset = int(table[-1, kernels.LAST]) + 1 if len(table) else start
     columns: dict[str, Any] = {name: column[:n] for name, column in zip(_DTYPES, out, strict=True)}
@@ -295,7 +296,7 @@ def batch_table(records: Any) -> Array:
     table, problem, at = kernels.walk(data)
     if problem:
         base = int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
-        raise _corrupt(problem, base)
+        raise _corrupt(problem, {kernels.BASE: base, kernels.AT: at})
     return table
 
 
@@ -311,7 +312,7 @@ def _checked_table(data: Array) -> Array:
                 bad = int(i)
                 break
     if bad >= 0:
-        raise _corrupt(kernels.BAD_CRC, int(table[bad, kernels.BASE]))
+        raise _corrupt(kernels.BAD_CRC, table[bad])
     return table
 
 
@@ -320,14 +321,16 @@ def _check_counts(table: Array) -> None:
     size = table[:, kernels.END] - table[:, kernels.BODY]
     wrong = np.flatnonzero(table[:, kernels.COUNT] * kernels.SMALLEST_RECORD > size)
     if len(wrong):
-        raise _corrupt(kernels.BAD_COUNT, int(table[wrong[0], kernels.BASE]))
+        raise _corrupt(kernels.BAD_COUNT, table[wrong[0]])
 
 
-def _corrupt(problem: int, base: int) -> ReplicaError:
-    what = kernels.PROBLEMS[problem]
+def _corrupt(problem: int, row: Any) -> ReplicaError:
+    what, base, at = kernels.PROBLEMS[problem], int(row[kernels.BASE]), int(row[kernels.AT])
     if problem == kernels.OLD_FORMAT:
         return Unsupported(f"batch at offset {base}: {what}; let the topic be rewritten by Kafka 4.0 or later")
-    return CorruptBatch(f"batch at offset {base}: {what}; look at this replica's log segment", base_offset=base)
+    return CorruptBatch(
+        f"batch at offset {base}: {what}; look at this replica's log segment", base_offset=base, intact=at
+    )
 
 
 def _payload(payload: Payload, raw: Array, inflated: Array, table: Array, spans: Array) -> tuple[Any, Any, Any]:

@@ -115,13 +115,15 @@ class CorruptBatch(ReplicaError):
 
     Attributes:
         base_offset: base offset of the batch, as its header says.
+        intact: bytes of the response in front of the batch, which are whole batches without a fault.
     """
 
     event = ReadEvent.CORRUPT_BATCH
 
-    def __init__(self, problem: str, *, base_offset: int = -1, **place: Any) -> None:
+    def __init__(self, problem: str, *, base_offset: int = -1, intact: int = 0, **place: Any) -> None:
         super().__init__(problem, **place)
         self.base_offset = base_offset
+        self.intact = intact
 
 
 class Unsupported(ReplicaError):

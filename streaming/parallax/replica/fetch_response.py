@@ -58,6 +58,7 @@ def parse(body: memoryview, version: int) -> FetchAnswer:
         topic = cursor.string()
         partitions += [_partition(cursor, topic) for _ in range(cursor.count())]
         cursor.tags()
+    cursor.tags()
     return FetchAnswer(throttle, error_code, partitions)
 
 

@@ -7,7 +7,7 @@ of the last answer say where to go on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parallax.model import IsolationLevel
 from parallax.replica import kernels
@@ -67,6 +67,8 @@ def read_range(
 ) -> Iterator[Chunk]:
     """Read what one replica shows in [start, end).
 
+    What stands in front of a corrupt batch is still yielded, before the error is raised.
+
     Ends when the position has reached ``end``: by a batch there, or because the replica has nothing more below its high
     watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is below ``end``,
     reading ends there, and the last chunk's position is below ``end``: the replica does not show the rest at present.
@@ -99,7 +101,14 @@ def read_range(
         position = start
         while position < end:
             answer = reader.answer(buffers.receive)
-            chunk = _decoded(reader, answer, position, hasher, payload, buffers.inflater)
+            try:
+                chunk = _decoded(reader, answer, position, hasher, payload, buffers.inflater)
+            except CorruptBatch as error:
+                if not error.intact:
+                    raise
+                intact = replace(answer, records=answer.records[: error.intact])
+                chunk = _decoded(reader, intact, position, hasher, payload, buffers.inflater)
+                reader.fail(error)
             if chunk is None:
                 reader.widen(position)
                 continue
@@ -139,6 +148,7 @@ class _Range:
 
     def ask(self, position: int) -> None:
         """Send the Fetch from ``position`` on, unless the range ends there; a failure comes out in :meth:`answer`."""
+        self.forget()
         if position >= self.end:
             return
         wanted = [FetchPosition(*self._place, position, self._max_bytes)]
@@ -160,6 +170,11 @@ class _Range:
         if answer.error is not None:
             raise answer.error
         return answer
+
+    def fail(self, error: ReplicaError) -> None:
+        """Let the next :meth:`answer` raise."""
+        self.forget()
+        self._failure = error
 
     def widen(self, position: int) -> None:
         """Ask again for twice as many bytes, since not even one batch came whole."""

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from parallax.model import IsolationLevel
+from parallax.replica.client import FetchedPartition
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import CorruptBatch, OffsetOutOfRange, ReplicaError, Unreachable
+from parallax.replica.reader import Chunk, read_all, read_range
+
+from .batches import Batch, Record
+
+
+@dataclass
+class Log:
+    """Stands in for the client where a fault must come at a given moment; answers as a broker with this log."""
+
+    data: bytes
+    high_watermark: int
+    failure: ReplicaError | None = None
+    fail_after: int = 10**9
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def begin_fetch(self, broker: int, positions: Any, *, max_bytes: int, **_: Any) -> Any:
+        self.asked.append((positions[0].offset, max_bytes))
+        return self
+
+    def result(self, *_: Any) -> list[FetchedPartition]:
+        if len(self.asked) > self.fail_after:
+            assert self.failure is not None
+            raise self.failure
+        at, size = self.asked[-1]
+        hw = self.high_watermark
+        answer = FetchedPartition("t", 0, None, hw, hw, 0, records=memoryview(self.data if at < 5 else b"")[:size])
+        return [answer]
+
+    def cancel(self) -> None:
+        pass
+
+
+def read(log: Log, start: int, end: int, max_bytes: int = 1 << 20) -> Iterator[Chunk]:
+    return read_range(
+        log,  # type: ignore[arg-type]
+        2,
+        "t",
+        0,
+        start,
+        end,
+        isolation=IsolationLevel.READ_UNCOMMITTED,
+        hasher=ContentHasher(bytes(16)),
+        max_bytes=max_bytes,
+    )
+
+
+def batch(base: int, records: int) -> bytes:
+    return Batch(base, [Record(b"k", b"v", delta=i) for i in range(records)]).encode()
+
+
+def test_what_is_in_front_of_a_corrupt_batch_is_yielded_and_then_the_error_raised() -> None:
+    broken = bytearray(batch(3, 2))
+    broken[-1] ^= 1
+    chunks, position, failure = read_all(read(Log(batch(0, 3) + bytes(broken), 5), 0, 5))
+    assert [c.columns.offset.tolist() for c in chunks] == [[0, 1, 2]]
+    assert position == 3
+    assert isinstance(failure, CorruptBatch)
+    assert (failure.base_offset, failure.broker, failure.topic) == (3, 2, "t")
+
+
+def test_a_corrupt_first_batch_yields_nothing() -> None:
+    broken = bytearray(batch(0, 2))
+    broken[-1] ^= 1
+    chunks, position, failure = read_all(read(Log(bytes(broken), 5), 0, 5))
+    assert (chunks, position) == ([], None)
+    assert isinstance(failure, CorruptBatch)
+
+
+def test_an_empty_tail_moves_the_position_to_the_end_or_to_what_the_replica_shows() -> None:
+    for high_watermark, expected in ((9, 8), (7, 7)):
+        chunks, position, failure = read_all(read(Log(batch(0, 5), high_watermark), 0, 8))
+        assert failure is None
+        assert position == expected
+        assert sum(len(c.columns) for c in chunks) == 5
+
+
+def test_nothing_below_the_watermark_never_moves_the_position_back() -> None:
+    _, position, _ = read_all(read(Log(b"", 3), 6, 8))
+    assert position == 6
+
+
+def test_a_batch_that_does_not_fit_is_asked_for_with_more_bytes() -> None:
+    log = Log(batch(0, 5), 5)
+    _, position, _ = read_all(read(log, 0, 5, max_bytes=30))
+    assert position == 5
+    assert [size for _, size in log.asked][:3] == [30, 60, 120]
+
+
+def test_a_failure_comes_after_the_chunks_before_it() -> None:
+    log = Log(batch(0, 3), 9, failure=Unreachable("gone"), fail_after=1)
+    chunks, position, failure = read_all(read(log, 0, 9))
+    assert position == 3
+    assert len(chunks) == 1
+    assert str(failure) == "broker 2, t-0: gone"
+
+
+def test_a_partitions_error_is_raised() -> None:
+    log = Log(b"", 0, failure=OffsetOutOfRange("out"), fail_after=0)
+    with pytest.raises(OffsetOutOfRange):
+        list(read(log, 0, 5))
+
+
+def test_an_empty_range_asks_nothing() -> None:
+    log = Log(b"", 0)
+    assert list(read(log, 5, 5)) == []
+    assert log.asked == []
