@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from parallax.findings.answers import ABORTED, COMMITTED, Answers, RecordShown, ReplicaAnswer
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import TRANSACTION_KINDS, Claim
 from parallax.model import FindingKind
 
@@ -96,25 +96,36 @@ def _transaction(case: _Case) -> Decision:
         return _nameless(case)
     if accused.open_transactions is None:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
-    if accused.holds_open(claim.producer_id, claim.transaction_start_offset):
-        return _still_open(case)
+    held = _held(claim, accused)
+    if held is not None:
+        return _still_open(case, held)
     return _outcome(case)
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Complete a claim that names no producer: the transaction that the accused holds open where its LSO stands."""
+    """Set a claim right that names no transaction, or a frozen one that names another than the accused is held by.
+
+    The transaction meant is then the one that the accused holds open where its last stable offset stands.
+    """
     accused = answers.replicas.get(claim.broker)
-    if claim.kind not in TRANSACTION_KINDS or claim.producer_id >= 0 or accused is None:
+    frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN
+    unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id < 0
+    if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
         return claim
     for held in accused.open_transactions or ():
         if held.start_offset == accused.last_stable_offset:
             return replace(
                 claim,
-                offset=claim.offset if claim.offset >= 0 else held.start_offset,
+                offset=held.start_offset,
                 producer_id=held.producer_id,
                 transaction_start_offset=held.start_offset,
+                marker_offset=claim.marker_offset if claim.marker_offset > held.start_offset else -1,
             )
     return claim
+
+
+def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
+    return answer.open_transaction(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
 
 
 def _nameless(case: _Case) -> Decision:
@@ -125,32 +136,51 @@ def _nameless(case: _Case) -> Decision:
     return case.unproven("its last stable offset does not stand behind that of the others")
 
 
-def _still_open(case: _Case) -> Decision:
+def _still_open(case: _Case, held: OpenTransaction) -> Decision:
     """The accused holds the transaction open: a divergence once it is past the marker and another has closed it."""
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
-    closed = [
-        a
-        for a in case.others
-        if a.open_transactions is not None and a.high_watermark > start and not a.holds_open(claim.producer_id, start)
-    ]
-    if not closed:
-        unsure = [a for a in case.others if a.open_transactions is None or a.high_watermark <= start]
+    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    if not closed and not _ended_by_coordinator(case):
+        unsure = [a for a in case.others if not _knew(claim, a)]
         if unsure:
-            return case.pending(f"{_names(unsure)} cannot say yet whether the transaction is open")
+            return case.pending(f"{_names(unsure)} cannot say whether the transaction is open")
         return case.unproven(f"the transaction at offset {start} is open on every replica that answered")
-    if not _past_the_marker(claim, accused, closed):
+    if closed and not _past_the_marker(claim, accused, closed):
         return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
     if claim.marker_offset < 0 and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
         return case.pending("the transaction coordinator is still writing the markers")
-    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= start:
+    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= held.start_offset:
         return case.confirmed(
-            f"open at offset {start} on broker {accused.broker} only; its last stable offset stands there",
+            f"open at offset {held.start_offset} on broker {accused.broker} only; its last stable offset stands there",
             FindingKind.READ_COMMITTED_FROZEN,
         )
     return case.confirmed(
-        f"open at offset {start} on broker {accused.broker} only, past the end marker", FindingKind.MARKER_MISSING
+        f"open at offset {held.start_offset} on broker {accused.broker} only, past the end marker",
+        FindingKind.MARKER_MISSING,
     )
+
+
+def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica that does not list the transaction as open must have seen it end.
+
+    One whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or a log
+    that was truncated and copied anew).
+    """
+    start = claim.transaction_start_offset
+    return answer.open_transactions is not None and answer.log_start_offset <= start < answer.high_watermark
+
+
+def _ended_by_coordinator(case: _Case) -> bool:
+    """Whether the coordinator, asked first, had ended the producer's transactions, and the accused is past that.
+
+    Asked for only where no replica can tell. The markers were below the leader's high watermark then.
+    """
+    coordinator, leader = case.answers.coordinator, case.answers.leader
+    if coordinator is None or not coordinator.has_ended:
+        return False
+    leading = [a.high_watermark for a in case.others if a.broker == leader]
+    return leader == case.accused.broker or any(case.accused.high_watermark >= mark for mark in leading)
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:
@@ -221,7 +251,8 @@ def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     shown = answer.committed.get(claim.first_offset)
     if shown is not None and shown.outcome in (COMMITTED, ABORTED):
         return shown.outcome
-    if shown is None and (claim.producer_id, claim.transaction_start_offset) in answer.aborted:
+    start = claim.transaction_start_offset
+    if shown is None and any(pid == claim.producer_id and first <= start for pid, first in answer.aborted):
         return ABORTED
     return None
 
@@ -327,11 +358,21 @@ def _accused_shows(case: _Case, live: RecordShown) -> Decision:
             return case.confirmed(
                 f"broker {accused.broker} shows the key's value of offset {live.offset}, "
                 f"broker {other.broker} the newer one of offset {theirs.offset}",
-                FindingKind.RECORD_MISSING,
+                _missing_kind(case, theirs.offset),
             )
         if theirs is None and _shows_deleted(other, live.offset, accused.last_stable_offset):
             return _resurrected(case, live, other)
     return _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
+
+
+def _kind_of_absence(case: _Case, offset: int) -> FindingKind:
+    """`RECORD_MISSING` where the accused alone lacks the value, of three or more.
+
+    Otherwise the direction cannot be told: those who hold it may have missed its tombstone or its ABORT marker.
+    """
+    holding = [a for a in case.others if a.key is not None and a.key.live is not None and a.key.live.offset >= offset]
+    alone = len(holding) == len(case.others) > 1
+    return FindingKind.RECORD_MISSING if alone else FindingKind.VISIBILITY_MISMATCH
 
 
 def _shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
@@ -375,9 +416,20 @@ def _accused_lacks(case: _Case) -> Decision:
         if theirs is not None and claim.offset <= theirs.offset < accused.last_stable_offset:
             return case.confirmed(
                 f"broker {other.broker} shows the key's value at offset {theirs.offset}; "
-                f"broker {accused.broker} is past it and shows none"
+                f"broker {accused.broker} is past it and shows none",
+                _missing_kind(case, theirs.offset),
             )
     return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
+
+
+def _missing_kind(case: _Case, offset: int) -> FindingKind:
+    """A record is missing on the accused if two others, and all that are past it, show it; else nobody knows who is right.
+
+    The one that shows it may as well be the one that missed what deleted it.
+    """
+    past = [a for a in case.others if a.last_stable_offset > offset and a.key is not None]
+    agree = all(a.key is not None and a.key.live is not None and a.key.live.offset >= offset for a in past)
+    return FindingKind.RECORD_MISSING if agree and len(past) > 1 else FindingKind.VISIBILITY_MISMATCH
 
 
 def _undecided_key(case: _Case, reason: str) -> Decision:

@@ -17,7 +17,7 @@ from parallax.findings.answers import (
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.decide import Decision, Verdict, decide, named
 from parallax.model import FindingKind, Rule
 
 PID = 4000
@@ -158,6 +158,37 @@ class TestOpenTransaction:
         later = (OpenTransaction(producer_id=PID, start_offset=50),)
         got = outcome_of(self.marker_missing, replica(1), replica(2, open_transactions=later), replica(3))
         assert got is Verdict.DISMISSED
+
+    def test_a_replica_whose_log_starts_above_the_transaction_never_closed_it(self) -> None:
+        forgetful = replica(1, log_start_offset=11)
+        accused = replica(2, open_transactions=OPEN)
+        assert outcome_of(self.marker_missing, forgetful, accused, silent(3)) is Verdict.PENDING
+        everyone = answers(forgetful, accused, coordinator=CoordinatorAnswer(PID, "tx", "Ongoing"))
+        assert decide(self.marker_missing, everyone).verdict is Verdict.PENDING
+
+    def test_where_no_replica_can_tell_the_coordinator_does(self) -> None:
+        forgetful = replica(1, log_start_offset=11)
+        ended = CoordinatorAnswer(PID, "tx", "CompleteCommit")
+        accused = replica(2, open_transactions=OPEN)
+        assert decide(self.marker_missing, answers(forgetful, accused, coordinator=ended)).verdict is Verdict.CONFIRMED
+        behind = replica(2, open_transactions=OPEN, high_watermark=99)
+        assert decide(self.marker_missing, answers(forgetful, behind, coordinator=ended)).verdict is Verdict.PENDING
+
+    def test_a_replica_may_list_the_transaction_from_its_first_batch_on(self) -> None:
+        earlier = (OpenTransaction(producer_id=PID, start_offset=8),)
+        later = (OpenTransaction(producer_id=PID, start_offset=12),)
+        for listed in (earlier, later):
+            accused = replica(2, open_transactions=listed, last_stable_offset=listed[0].start_offset)
+            assert outcome_of(self.marker_missing, replica(1), accused) is Verdict.CONFIRMED
+            everywhere = [replica(b, open_transactions=listed) for b in (1, 2)]
+            assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
+
+    def test_a_frozen_claim_about_an_older_transaction_is_set_right(self) -> None:
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        assert outcome_of(c, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
+        right = named(c, answers(replica(1), pinned))
+        assert (right.transaction_start_offset, right.marker_offset) == (10, -1)
 
     def test_a_pinned_last_stable_offset_is_frozen(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
@@ -368,8 +399,22 @@ class TestRecordMissing:
         assert outcome_of(self.c, shows(1, self.value), shows(2, None), shows(3, self.value)) is Verdict.CONFIRMED
 
     def test_an_older_value_in_its_place_is_confirmed(self) -> None:
-        got = outcome_of(self.c, shows(1, self.value), shows(2, record(30, producer_id=-1)), silent(3))
-        assert got is Verdict.CONFIRMED
+        got = decide(self.c, answers(shows(1, self.value), shows(2, record(30, producer_id=-1)), shows(3, self.value)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.RECORD_MISSING)
+
+    def test_a_single_replica_that_shows_it_may_be_the_one_that_is_wrong(self) -> None:
+        for third in (silent(3), shows(3, None)):
+            for own in (None, record(30, producer_id=-1)):
+                got = decide(self.c, answers(shows(1, self.value), shows(2, own), third))
+                assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+
+    def test_where_the_accused_is_not_alone_the_direction_cannot_be_told(self) -> None:
+        others_lack_it_too = answers(shows(1, self.value), shows(2, None), shows(3, None))
+        older_of_two = answers(shows(1, self.value), shows(2, record(30, producer_id=-1)))
+        for asked in (others_lack_it_too, older_of_two):
+            assert verdict(decide(self.c, asked)) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+        alone = answers(shows(1, self.value), shows(2, None), shows(3, self.value))
+        assert verdict(decide(self.c, alone)) == (Verdict.CONFIRMED, FindingKind.RECORD_MISSING)
 
     def test_a_newer_record_of_the_key_explains_the_absence(self) -> None:
         for newer in (record(60, producer_id=-1), record(60, producer_id=-1, value_size=-1)):
