@@ -111,6 +111,7 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
 
 def _judge_markers(state: PartitionState) -> list[Accusation]:
     positions = replicas.positions(state, READ_UNCOMMITTED)
+    state.intervals = markers.drop_ended(state.intervals, positions)
     state.intervals = markers.find_missed(state.intervals, state.markers, positions, replicas.members(state))
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)
     if not len(missed):

@@ -141,6 +141,7 @@ class ProgressRows(Columns):
     """Rows of ``replica_progress``: what each replica said of its log at one tick.
 
     ``observed_at`` is in milliseconds. Where ``reachable`` is false the numbers are `UNKNOWN`.
+    ``described``: the replica listed its open transactions (there may be none).
     """
 
     broker: Array = _column("i4", UNKNOWN)
@@ -151,6 +152,7 @@ class ProgressRows(Columns):
     log_start_offset: Array = _column("i8", UNKNOWN)
     log_end_offset: Array = _column("i8", UNKNOWN)
     leader: Array = _column("i4", UNKNOWN)
+    described: Array = _column("?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class Observations:
             topic,
             partition,
             ViewRows.from_rows(views),
-            ProgressRows.from_rows(progress),
+            ProgressRows.from_rows([{**p, "described": p.get("open_transactions") is not None} for p in progress]),
             OpenTransactions.from_rows(listed),
             ReplicaSets.from_rows(replicas),
         )

@@ -29,9 +29,13 @@ from parallax.compare.observations import (
 
 PACKED_DDL = "topic string, partition int, packed binary"
 
-PACKED: Any = pa.schema(
-    [pa.field("topic", pa.string()), pa.field("partition", pa.int32()), pa.field("packed", pa.binary())]
-)
+_FIELDS: list[Any] = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("packed", pa.binary()),
+]
+
+PACKED: Any = pa.schema(_FIELDS)
 
 VIEW_COLUMNS = (
     "topic",
@@ -175,6 +179,7 @@ def _progress(topic: str, partition: int, batch: Any) -> Observations:
         for name in ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset", "leader")
     }
     reachable = batch.column("reachable").fill_null(False).to_numpy(zero_copy_only=False)
+    described = batch.column("open_transactions").is_valid().to_numpy(zero_copy_only=False)
     replicas = batch.column("replicas")
     at = pc.list_parent_indices(replicas).to_numpy()
     opened = batch.column("open_transactions")
@@ -183,7 +188,9 @@ def _progress(topic: str, partition: int, batch: Any) -> Observations:
     return Observations(
         topic,
         partition,
-        progress=ProgressRows.of({"broker": broker, "observed_at": observed, "reachable": reachable, **columns}),
+        progress=ProgressRows.of(
+            {"broker": broker, "observed_at": observed, "reachable": reachable, "described": described, **columns}
+        ),
         open_transactions=OpenTransactions.of(
             {
                 "broker": broker[of],

@@ -96,9 +96,14 @@ INTERVAL = np.dtype(
         ("missed_type", "u1"),
         ("missed_shown", "<u4"),
         ("told", "u1"),
+        ("over_by", "<i8"),
+        ("next_start", "<i8"),
     ]
 )
-"""A transaction as one replica shows it: first data, end marker (`NEVER` while open), and the marker it missed."""
+"""A transaction as one replica shows it: first data, end marker (`NEVER` while open), and the marker it missed.
+
+``over_by``: the replica itself said that it had ended below this offset; ``next_start``: and that this one followed.
+"""
 
 MARKER = np.dtype([("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4")])
 """An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT."""

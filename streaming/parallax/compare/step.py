@@ -86,8 +86,12 @@ def step(
     left_out = _take_in_committed(work, *fresh[READ_COMMITTED], compacted=compacted)
     replicas.take_in_positions(work, rows, row_slots)
     cap.close_ranges(work)
+    _reconcile(work, observations)
+    frozen = _follow_progress(work, observations, settings.grace_ms)
     accusations += judge(work, left_out, compacted=compacted)
-    accusations += _follow_progress(work, observations, settings.grace_ms)
+    accusations += [
+        a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
+    ]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, accusations, now_ms)
     return StepResult(work, suspects, _coverage(work, observations, now_ms))
@@ -168,14 +172,32 @@ def _without_superseded_by(pending: Array, shown: Array) -> Array:
     return both[np.argsort(both["offset"], kind="stable")]
 
 
-def _follow_progress(state: PartitionState, observations: Observations, grace_ms: int) -> list[Accusation]:
+def _follow_progress(state: PartitionState, observations: Observations, grace_ms: int) -> list[progress.Frozen]:
     rows = observations.progress
     if not len(rows):
         return []
     slots = replicas.slots(state, rows.broker)
     known = np.flatnonzero(slots >= 0)
-    frozen = progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
-    return [a for one in frozen if (a := progress.accuse(one, state.brokers, state.intervals, grace_ms)) is not None]
+    return progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
+
+
+def _reconcile(state: PartitionState, observations: Observations) -> None:
+    """Correct the open transactions by what the replicas list, tick by tick."""
+    rows, listed = observations.progress, observations.open_transactions
+    slots = replicas.slots(state, rows.broker)
+    log_end = state.brokers["log_end_offset"].copy()
+    for i in np.argsort(rows.observed_at, kind="stable"):
+        slot = int(slots[i])
+        if slot < 0 or not rows.reachable[i] or rows.observed_at[i] <= state.brokers["observed_at"][slot]:
+            continue
+        if rows.described[i]:
+            mine = (listed.broker == rows.broker[i]) & (listed.observed_at == rows.observed_at[i])
+            mine &= listed.start_offset >= 0
+            ends = int(log_end[slot]), int(rows.log_end_offset[i])
+            state.intervals = markers.reconcile(
+                state.intervals, slot, listed.producer_id[mine], listed.start_offset[mine], ends
+            )
+        log_end[slot] = rows.log_end_offset[i]
 
 
 def _new_suspects(

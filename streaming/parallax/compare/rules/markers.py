@@ -73,10 +73,12 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         end=np.where(has_end, offset[end], NEVER),
         end_type=np.where(has_end, kind[end], 0),
         missed=NEVER,
+        over_by=NEVER,
+        next_start=NEVER,
     )
     came = origin[begins]
     old = came >= 0
-    for name in ("missed", "missed_type", "missed_shown", "told"):
+    for name in ("missed", "missed_type", "missed_shown", "told", "over_by", "next_start"):
         made[name][old] = carried[name][came[old]]
     return np.concatenate([intervals[~is_open], made])
 
@@ -128,3 +130,56 @@ def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
     intervals["missed"][hit] = missed["offset"]
     intervals["missed_type"][hit] = missed["type"]
     intervals["missed_shown"][hit] = missed["shown"]
+
+
+def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int]) -> Array:
+    """Compare the open intervals of a replica with the open transactions that it listed itself.
+
+    A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker.
+    What the rows show as open is over where the replica does not list it, or lists a later one of the same producer;
+    it is dropped only once the reader has passed the place (`drop_ended`): the marker may still be to come.
+
+    Args:
+        intervals: `INTERVAL`.
+        slot: the replica.
+        producers: of the transactions that it listed.
+        starts: their first offsets; of a batch, which may lie below the first record that is left of it.
+        log_ends: its log end offset, at the tick before and now: only what was in the log then can be missing now.
+    """
+    mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
+    if not len(mine):
+        return intervals
+    listed = dict(zip(producers.tolist(), starts.tolist(), strict=True))
+    ended = intervals[(intervals["slot"] == slot) & (intervals["end"] != NEVER)]
+    made = intervals.copy()
+    for i in mine:
+        producer, start = int(made["producer_id"][i]), int(made["start"][i])
+        now = listed.get(producer)
+        if now is None:
+            if start < log_ends[0] and made["over_by"][i] == NEVER:
+                made["over_by"][i] = log_ends[1]
+        elif now > start:
+            made["over_by"][i], made["next_start"][i] = now, now
+        elif now < start and not made["told"][i]:
+            stale = (ended["producer_id"] == producer) & (ended["end"] > now)
+            if not stale.any():
+                made["start"][i] = now
+    return made
+
+
+def drop_ended(intervals: Array, positions: Array) -> Array:
+    """Let go of the open intervals that ended unseen; the transaction that followed takes the place.
+
+    Args:
+        intervals: `INTERVAL`.
+        positions: next offset to read in read_uncommitted, by slot.
+    """
+    over = (intervals["end"] == NEVER) & (intervals["over_by"] <= positions[intervals["slot"]])
+    if not over.any():
+        return intervals
+    followed = over & (intervals["next_start"] != NEVER)
+    made = intervals.copy()
+    made["start"][followed] = made["next_start"][followed]
+    for name, fresh in (("missed", NEVER), ("over_by", NEVER), ("next_start", NEVER), ("missed_shown", 0), ("told", 0)):
+        made[name][followed] = fresh
+    return made[~over | followed]

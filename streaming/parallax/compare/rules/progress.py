@@ -109,7 +109,7 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
     The transaction's start is the one that its read_uncommitted rows show, where they show it: the name of the
     divergence must be the same as that of the marker which was missed.
     """
-    mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER)]
+    mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]
     if frozen.producer_id >= 0:
         mine = mine[mine["producer_id"] == frozen.producer_id]
     producer, start, missed = frozen.producer_id, frozen.start, UNKNOWN
