@@ -114,11 +114,22 @@ class ReplicaAnswer:
     key: KeyShown | None = None
     key_error: str | None = None
 
-    def holds_open(self, producer_id: int, start_offset: int) -> bool:
-        """Whether DescribeProducers lists that transaction as open on this replica."""
-        return any(
-            t.producer_id == producer_id and t.start_offset == start_offset for t in self.open_transactions or ()
-        )
+    def open_transaction(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> OpenTransaction | None:
+        """The transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
+
+        Replicas need not agree on where it starts: what is listed is the first batch that the replica got, and its
+        first records may have been cleaned before. One that is listed from a lower offset on and is still open covers
+        ``start_offset``; one from a higher offset is the same if it starts below the end marker.
+        """
+        for listed in self.open_transactions or ():
+            same = listed.start_offset <= start_offset or listed.start_offset < marker_offset
+            if listed.producer_id == producer_id and same:
+                return listed
+        return None
+
+    def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> bool:
+        """Whether `open_transaction` finds it."""
+        return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,11 @@ class CoordinatorAnswer:
     def is_ending(self) -> bool:
         """The markers are being written: wait."""
         return self.state in {"PrepareCommit", "PrepareAbort"}
+
+    @property
+    def has_ended(self) -> bool:
+        """The producer's last transaction, and so every one before it, has been ended on all its partitions."""
+        return self.state in {"CompleteCommit", "CompleteAbort"}
 
 
 @dataclass(frozen=True, slots=True)

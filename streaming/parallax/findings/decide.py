@@ -365,16 +365,6 @@ def _accused_shows(case: _Case, live: RecordShown) -> Decision:
     return _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
 
 
-def _kind_of_absence(case: _Case, offset: int) -> FindingKind:
-    """`RECORD_MISSING` where the accused alone lacks the value, of three or more.
-
-    Otherwise the direction cannot be told: those who hold it may have missed its tombstone or its ABORT marker.
-    """
-    holding = [a for a in case.others if a.key is not None and a.key.live is not None and a.key.live.offset >= offset]
-    alone = len(holding) == len(case.others) > 1
-    return FindingKind.RECORD_MISSING if alone else FindingKind.VISIBILITY_MISMATCH
-
-
 def _shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
     """Whether a replica tells its readers that the key has no value, by what the accused must have seen as well."""
     if other.key is None or other.log_start_offset > offset:
@@ -423,9 +413,9 @@ def _accused_lacks(case: _Case) -> Decision:
 
 
 def _missing_kind(case: _Case, offset: int) -> FindingKind:
-    """A record is missing on the accused if two others, and all that are past it, show it; else nobody knows who is right.
+    """Missing on the accused if two others, and all that are past it, show it; else nobody knows who is right.
 
-    The one that shows it may as well be the one that missed what deleted it.
+    A single replica that shows it may as well be the one that missed what deleted it.
     """
     past = [a for a in case.others if a.last_stable_offset > offset and a.key is not None]
     agree = all(a.key is not None and a.key.live is not None and a.key.live.offset >= offset for a in past)

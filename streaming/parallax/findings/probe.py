@@ -1,8 +1,8 @@
 """Asks every replica of a partition again about the claims made of one of them.
 
 Pure orchestration over `parallax.replica`: what is asked of whom, in which order, within which bounds. The order is
-part of the proof (see `parallax.findings.decide`): the others first, the accused after them; where the claim is about
-a key's value, the accused once before them as well.
+part of the proof (see `parallax.findings.decide`): the coordinator and the others first, the accused after them; where
+the claim is about a key's value, the accused once before them as well.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class Prober:
             gone = f"broker {first.broker} holds no replica of {first.topic}-{first.partition} any more"
         if gone is not None:
             return [Answers({}, leader=leader, gone=gone, asked_at_ms=asked_at) for _ in claims]
-        found = self._rounds(claims, replicas)
         coordinators = self._coordinators(claims)
+        found = self._rounds(claims, replicas)
         return [
             Answers(
                 {b: reading.for_claim(claim) for b, reading in readings.items()},
@@ -453,7 +453,7 @@ def _has_lost_its_record(claim: Claim, accused: ReplicaAnswer) -> bool:
         and claim.key is not None
         and accused.error is None
         and accused.open_transactions is not None
-        and not accused.holds_open(claim.producer_id, claim.transaction_start_offset)
+        and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
         and claim.first_offset not in accused.committed
     )
 
