@@ -1,0 +1,326 @@
+"""The divergences that compaction causes, as the readers record them, and what of a healthy cluster looks like one."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.config import CompareSettings
+from parallax.model import Outcome, ReadEvent
+from tests.unit.compare.history import (
+    RC,
+    RU,
+    Comparison,
+    abort,
+    both,
+    commit,
+    everywhere,
+    record,
+    shown,
+    tick,
+)
+
+COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
+
+
+def settle(comparison: Comparison, end: int) -> None:
+    """Two more ticks: candidates get their horizon, then are judged."""
+    comparison.feed(tick(50_000, everywhere(end)))
+    comparison.feed(tick(51_000, everywhere(end)))
+
+
+def filler(offset: int) -> dict:
+    return record(offset, f"f{offset}", "x")
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    return Comparison()
+
+
+class TestTombstone:
+    def away(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(1)), *(both(b, [record(0, "K", "V")], 1) for b in (1, 2, 3)))
+        later = [record(1, "K", None), filler(2)]
+        comparison.feed(both(1, later, 3, 100), both(3, later, 3, 100), tick(200, {1: 3, 3: 3}, down=(2,)))
+
+    def test_a_lost_tombstone_is_a_resurrected_record(self, comparison: Comparison) -> None:
+        self.away(comparison)
+        assert comparison.suspects == []
+        comparison.feed(both(2, [filler(2)], 3, 300), tick(400, everywhere(3)))
+        settle(comparison, 3)
+        assert comparison.kinds == [("deleted_record_resurrected", 2)]
+        assert comparison.suspects[0].as_row()["offset"] == 1
+
+    def test_a_tombstone_that_comes_late_is_none(self, comparison: Comparison) -> None:
+        self.away(comparison)
+        comparison.feed(both(2, [record(1, "K", None), filler(2)], 3, 300), tick(400, everywhere(3)))
+        settle(comparison, 3)
+        assert comparison.suspects == []
+
+    def test_a_newer_record_of_the_key_explains_its_absence(self, comparison: Comparison) -> None:
+        self.away(comparison)
+        comparison.feed(both(2, [filler(2)], 3, 300), tick(400, everywhere(4)))
+        comparison.feed(*(both(b, [record(3, "K", "new")], 4, 500) for b in (1, 2, 3)), tick(600, everywhere(4)))
+        settle(comparison, 4)
+        assert comparison.suspects == []
+
+    def test_nothing_is_judged_while_the_replica_is_away(self, comparison: Comparison) -> None:
+        self.away(comparison)
+        comparison.feed(tick(50_000, {1: 3, 3: 3}, down=(2,)))
+        assert comparison.suspects == []
+        assert comparison.last is not None
+        assert comparison.last.coverage.compared_up_to == (1, 1)
+        assert comparison.last.coverage.unknown_offsets == (2, 2)
+
+
+class TestAbortedToCommitted:
+    """TX1 aborted while broker 2 was away, and cleaned with its marker; TX2 committed."""
+
+    POISON = record(0, "poison", "v", pid=9, outcome=ABORTED)
+    GOOD = record(5, "good", "v", pid=9, outcome=COMMITTED)
+
+    def run(self, comparison: Comparison, *, seen_in_time: bool = True) -> None:
+        comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [self.POISON], 1) for b in (1, 2, 3)))
+        if seen_in_time:
+            for b in (1, 3):
+                comparison.feed(shown(RU, b, [abort(1, 9)], 2, 100), shown(RC, b, [self.POISON], 2, 100))
+        rest = [filler(4), self.GOOD, commit(6, 9)]
+        for b in (1, 3):
+            comparison.feed(both(b, rest, 7, 200))
+        comparison.feed(shown(RU, 2, rest, 7, 300), tick(400, everywhere(7)))
+        on_2 = [{**self.POISON, "outcome": COMMITTED}, filler(4), self.GOOD]
+        comparison.feed(shown(RC, 2, on_2, 7, 500), tick(600, everywhere(7)))
+        settle(comparison, 7)
+
+    def test_it_is_one_finding_on_the_replica_that_was_away(self, comparison: Comparison) -> None:
+        self.run(comparison)
+        assert comparison.findings == {(2, "txn:9:0")}
+        assert comparison.kinds[-1] == ("aborted_record_committed", 2)
+        row = comparison.suspects[-1].as_row()
+        assert (row["transaction_start_offset"], row["marker_offset"], row["offset"]) == (0, 1, 0)
+        evidence = comparison.suspects[-1].accusation.observations
+        assert evidence["outcomes"] == {"1": "aborted", "3": "aborted", "2": "committed"}
+        assert evidence["markers"] == {"1": "abort", "3": "abort", "2": "commit"}
+
+    def test_without_any_record_of_the_abort_only_a_difference_remains(self, comparison: Comparison) -> None:
+        self.run(comparison, seen_in_time=False)
+        assert comparison.kinds == [("visibility_mismatch", 2)]
+
+    def test_a_missed_marker_that_the_same_type_follows_is_healed(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [self.POISON], 1) for b in (1, 2, 3)))
+        later = {**self.GOOD, "outcome": ABORTED}
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, [abort(1, 9), later, abort(6, 9)], 7), shown(RC, b, [self.POISON, later], 7))
+        comparison.feed(shown(RU, 2, [later, abort(6, 9)], 7), shown(RC, 2, [self.POISON, later], 7))
+        settle(comparison, 7)
+        assert comparison.suspects == []
+
+
+class TestCommittedToAborted:
+    def run(self, comparison: Comparison, value: str | None, overwritten: bool) -> None:
+        old, tx1 = record(0, "K", "V0"), record(1, "K", value, pid=9, outcome=COMMITTED)
+        comparison.feed(
+            tick(0, everywhere(1), everywhere(2)),
+            *(shown(RU, b, [old, tx1], 2) + shown(RC, b, [old], 1) for b in (1, 2, 3)),
+        )
+        rest = [record(3, "K", "V2")] if overwritten else [filler(3)]
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, [commit(2, 9), *rest], 4, 100), shown(RC, b, [tx1, *rest], 4, 100))
+        tx2 = [record(5, "bad", "garbage", pid=9, outcome=ABORTED), abort(6, 9)]
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, tx2, 7, 200), shown(RC, b, tx2[:1], 7, 200))
+        comparison.feed(shown(RU, 2, [*rest, *tx2], 7, 300))
+        on_2 = [{**tx1, "outcome": ABORTED}, *rest, tx2[0]]
+        comparison.feed(shown(RC, 2, on_2, 7, 400), tick(500, everywhere(7)))
+        settle(comparison, 7)
+
+    @pytest.mark.parametrize(("value", "overwritten"), [(None, False), ("V1", True)], ids=["tombstone", "put-only"])
+    def test_it_is_one_finding(self, comparison: Comparison, value: str | None, overwritten: bool) -> None:
+        self.run(comparison, value, overwritten)
+        assert comparison.findings == {(2, "txn:9:1")}
+        assert comparison.kinds == [("marker_missing", 2), ("committed_record_aborted", 2)] or comparison.kinds == [
+            ("committed_record_aborted", 2)
+        ]
+
+
+class TestFrozen:
+    TX1 = record(0, "K", "V", pid=9, outcome=COMMITTED)
+
+    def run(self, comparison: Comparison, until: int) -> None:
+        comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [self.TX1], 1) for b in (1, 2, 3)))
+        rest = [commit(1, 9), record(2, "K", "V2")]
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, rest, 3, 100), shown(RC, b, [self.TX1, rest[1]], 3, 100))
+        comparison.feed(shown(RU, 2, rest[1:], 3, 1000))
+        for at in range(1000, until, 1000):
+            comparison.feed(tick(at, {1: 3, 2: 0, 3: 3}, everywhere(3), open={2: [(9, 0)]}))
+
+    def test_the_missed_marker_is_seen_at_once_and_the_stall_after_the_grace_period(
+        self, comparison: Comparison
+    ) -> None:
+        self.run(comparison, until=7000)
+        assert comparison.kinds == [("marker_missing", 2), ("read_committed_frozen", 2)]
+        assert comparison.findings == {(2, "txn:9:0")}
+
+    def test_within_the_grace_period_it_is_not_frozen(self, comparison: Comparison) -> None:
+        self.run(comparison, until=3000)
+        assert comparison.kinds == [("marker_missing", 2)]
+
+    def test_a_transaction_open_everywhere_is_a_long_transaction(self, comparison: Comparison) -> None:
+        for b in (1, 2, 3):
+            comparison.feed(shown(RU, b, [self.TX1, filler(1)], 2))
+        for at in range(0, 60_000, 1000):
+            comparison.feed(tick(at, everywhere(0), everywhere(2), open={b: [(9, 0)] for b in (1, 2, 3)}))
+        assert comparison.suspects == []
+
+    def test_a_replica_that_does_not_replicate_is_not_frozen(self, comparison: Comparison) -> None:
+        for at in range(0, 60_000, 1000):
+            comparison.feed(tick(at, {1: 9, 2: 0, 3: 9}, {1: 9, 2: 1, 3: 9}, open={2: [(9, 0)]}))
+        assert comparison.suspects == []
+
+    def test_a_last_stable_offset_that_moves_is_not_frozen(self, comparison: Comparison) -> None:
+        for i, at in enumerate(range(0, 60_000, 1000)):
+            comparison.feed(tick(at, {1: 9 + i, 2: i, 3: 9 + i}, {1: 99, 2: 99, 3: 99}))
+        assert comparison.suspects == []
+
+
+class TestHealthy:
+    def test_compaction_on_one_replica_only_is_no_suspect(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(4)))
+        rows = [record(0, "K", "V0"), record(1, "L", "W"), record(2, "K", "V1"), record(3, None, "no key")]
+        comparison.feed(both(1, rows, 4), both(2, rows[1:3], 4), both(3, rows, 4))
+        settle(comparison, 4)
+        assert comparison.suspects == []
+        assert comparison.last is not None
+        assert comparison.last.coverage.compared_up_to == (4, 4)
+        assert comparison.last.coverage.unknown_offsets == (0, 0)
+
+    def test_a_marker_cleaned_with_its_data_is_no_suspect(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), record(2, "K", "V2")]
+        comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, rows[2:], 3), both(3, rows[1:], 3))
+        settle(comparison, 3)
+        assert comparison.suspects == []
+
+    def test_matched_records_leave_the_state(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(500)))
+        rows = [filler(i) for i in range(500)]
+        comparison.feed(both(1, rows, 500), both(2, rows, 500))
+        assert comparison.last is not None
+        assert comparison.last.coverage.state_bytes > 20_000
+        comparison.feed(both(3, rows, 500))
+        assert comparison.last.coverage.state_bytes < 1_000
+
+    def test_rows_that_come_again_change_nothing(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), record(2, "K", "V2")]
+        batch = [*tick(0, everywhere(3)), *both(1, rows, 3), *both(2, rows, 3)]
+        comparison.feed(batch)
+        before = comparison.state
+        comparison.feed(batch)
+        assert comparison.state == before
+
+
+class TestContent:
+    def test_another_record_at_the_same_offset_accuses_the_one_that_differs(self, comparison: Comparison) -> None:
+        good = [record(0, "K", "V"), record(1, "L", "W")]
+        comparison.feed(tick(0, everywhere(2)), both(1, good, 2), both(3, good, 2))
+        comparison.feed(both(2, [{**good[0], "content_hash": 5}, good[1]], 2))
+        assert [k for k in comparison.kinds if k[0] == "content_mismatch"] == [("content_mismatch", 2)]
+        assert set(comparison.suspects[0].accusation.observations["records"]) == {"1", "2", "3"}
+
+    def test_a_run_of_differing_records_is_one_suspect(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(6)]
+        comparison.feed(tick(0, everywhere(6)), both(1, rows, 6), both(3, rows, 6))
+        wrong = [{**r, "content_hash": 5} for r in rows]
+        comparison.feed(both(2, [*rows[:1], *wrong[1:4], *rows[4:5], *wrong[5:]], 6))
+        assert [s.as_row()["offset"] for s in comparison.suspects] == [1, 5]
+
+
+class TestMissing:
+    def test_a_value_that_one_replica_lacks(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V"), filler(1)]
+        comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2))
+        assert comparison.suspects == []
+        settle(comparison, 2)
+        assert comparison.kinds == [("record_missing", 2)]
+
+    def test_a_value_that_one_replica_alone_shows(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V"), filler(1)]
+        comparison.feed(tick(0, everywhere(2)), both(1, rows[1:], 2), both(2, rows, 2), both(3, rows[1:], 2))
+        settle(comparison, 2)
+        assert comparison.kinds == [("visibility_mismatch", 2)]
+
+    def test_it_waits_until_a_later_record_of_the_key_could_have_been_read(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V"), filler(1)]
+        comparison.feed(tick(0, everywhere(9)), both(1, rows, 2, 10), both(2, rows[1:], 2, 10), both(3, rows, 2, 10))
+        comparison.feed(tick(20, everywhere(9)))
+        comparison.feed(tick(30, everywhere(9)))
+        assert comparison.suspects == []
+        comparison.feed(*(both(b, [record(8, "K", "V2")], 9, 40) for b in (1, 2, 3)))
+        settle(comparison, 9)
+        assert comparison.suspects == []
+
+    def test_without_compaction_every_absence_counts(self) -> None:
+        comparison = Comparison(compacted=False)
+        rows = [record(0, "K", "V"), record(1, "K", "V2")]
+        comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2))
+        settle(comparison, 2)
+        assert comparison.kinds == [("record_missing", 2)]
+
+
+class TestLimits:
+    def test_nothing_below_the_largest_log_start_is_judged(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V"), filler(1)]
+        comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(3, rows, 2))
+        comparison.feed(shown(RU, 2, rows[1:], 2, log_start_offset=1), shown(RC, 2, rows[1:], 2, log_start_offset=1))
+        settle(comparison, 2)
+        assert comparison.suspects == []
+
+    def test_a_range_that_was_skipped_is_unknown(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V"), filler(1)]
+        comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(3, rows, 2))
+        comparison.feed(shown(RC, 2, [], 0))
+        comparison.feed(shown(RC, 2, [], 1, event=ReadEvent.LOG_START_ADVANCED))
+        comparison.feed(shown(RC, 2, rows[1:], 2), shown(RU, 2, rows, 2))
+        settle(comparison, 2)
+        assert comparison.suspects == []
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_offsets == (0, 1)
+
+    def test_a_log_that_lost_what_it_had_shown_is_a_suspect(self, comparison: Comparison) -> None:
+        rows = [filler(0), filler(1)]
+        comparison.feed(tick(0, everywhere(2)), *(both(b, rows, 2) for b in (1, 2, 3)))
+        comparison.feed(shown(RU, 2, [], 1, event=ReadEvent.LOG_TRUNCATED))
+        assert comparison.kinds == [("log_truncated", 2)]
+
+    def test_a_topic_that_was_made_anew_starts_anew(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V"), filler(1)]
+        for b in (1, 2, 3):
+            comparison.feed(shown(RU, b, rows, 2, 10, topic_id=77), shown(RC, b, rows[b % 2 :], 2, 10, topic_id=77))
+        for view in (RU, RC):
+            for b in (1, 2, 3):
+                again = {"topic_id": 88, "event": ReadEvent.TOPIC_RECREATED}
+                comparison.feed(shown(view, b, [], 0, 20, **again))
+        new = [record(0, "K", "other"), filler(1)]
+        for b in (1, 2, 3):
+            comparison.feed(shown(RU, b, new, 2, 30, topic_id=88), shown(RC, b, new, 2, 30, topic_id=88))
+        comparison.feed(tick(40, everywhere(2)))
+        settle(comparison, 2)
+        assert comparison.suspects == []
+
+    def test_what_the_cap_keeps_out_is_deferred_and_counted(self) -> None:
+        comparison = Comparison(CompareSettings(state_cap_bytes=1 << 16))
+        rows = [filler(i) for i in range(5000)]
+        comparison.feed(tick(0, everywhere(5000)), both(1, rows, 5000), both(3, rows, 5000))
+        assert comparison.last is not None
+        coverage = comparison.last.coverage
+        assert coverage.state_bytes < 1 << 16
+        assert {d.view for d in coverage.deferred} == {0, 1}
+        assert all(d.end == -1 for d in coverage.deferred)
+        comparison.feed(both(2, rows, 5000))
+        comparison.feed(*(both(b, [filler(5000)], 5001) for b in (1, 2, 3)), tick(10, everywhere(5001)))
+        settle(comparison, 5001)
+        coverage = comparison.last.coverage
+        assert coverage.deferred == ()
+        assert coverage.compared_up_to == (5001, 5001)
+        assert all(unknown > 3000 for unknown in coverage.unknown_offsets)
+        assert comparison.suspects == []
