@@ -1,0 +1,48 @@
+"""The state between micro-batches: what is written is read, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parallax.compare.state import PartitionState, new_broker
+
+
+@given(st.lists(st.integers(0, 50), min_size=10, max_size=10), st.integers(0, 2**32 - 1))
+def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    state = PartitionState()
+    for f, length in zip(fields(PartitionState), lengths, strict=True):
+        dtype = f.metadata["dtype"]
+        setattr(state, f.name, np.frombuffer(random.bytes(length * dtype.itemsize), dtype))
+    back = PartitionState.from_bytes(state.to_bytes())
+    assert back.to_bytes() == state.to_bytes()
+    assert back.nbytes == state.nbytes
+
+
+def test_no_bytes_are_a_fresh_state() -> None:
+    assert PartitionState.from_bytes(b"").to_bytes() == PartitionState().to_bytes()
+
+
+@pytest.mark.parametrize("data", [b"junk", b"PXC\x01", PartitionState().to_bytes() + b"x"])
+def test_bytes_that_are_no_state_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="comparison state"):
+        PartitionState.from_bytes(data)
+
+
+def test_another_version_is_refused_with_what_to_do() -> None:
+    data = bytearray(PartitionState().to_bytes())
+    data[3] = 99
+    with pytest.raises(ValueError, match=r"version 99 .* delete the comparison's checkpoint"):
+        PartitionState.from_bytes(bytes(data))
+
+
+def test_nothing_is_known_of_a_new_broker_but_that_it_is_there() -> None:
+    row = new_broker(5)[0]
+    assert row["broker"] == 5
+    assert row["reachable"]
+    assert list(row["position"]) == [-1, -1]
