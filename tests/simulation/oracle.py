@@ -153,7 +153,8 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
     if kind == "record_missing":
         alone = len(others) > 1 and all(value is not None and at > shown[0] for at, value in others)
         return alone or (latest[1] is not None and shown[0] != latest[0])
-    return kind == "visibility_mismatch" and any(value != shown[1] for _, value in others)
+    differs = any(other != shown and (other[1], shown[1]) != (None, None) for other in others)
+    return kind == "visibility_mismatch" and differs
 
 
 def stands_now(
