@@ -1,0 +1,266 @@
+"""How many rows a second the comparison takes in: the step alone, packing, and the whole through Spark.
+
+Rows are of three replicas in both views, as the comparison gets them: six rows for each record of the topic. Last
+comes the streaming query over Delta tables: its marginal rate between a small and a large input, in one session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ReplicaSets, ViewRows
+from parallax.compare.packing import VIEW_COLUMNS, pack, pack_views, unpack
+from parallax.compare.state import PartitionState
+from parallax.compare.step import step
+from parallax.config import CompareSettings
+
+BROKERS = (1, 2, 3)
+SETTINGS = CompareSettings()
+
+
+def rows_of(start: int, count: int, *, keep: dict[int, float], transactional: bool) -> ViewRows:
+    """What three replicas show of ``count`` offsets; ``keep`` is the share that each has not compacted away."""
+    offsets = np.arange(start, start + count)
+    parts = []
+    for view in (0, 1):
+        for broker in BROKERS:
+            offset = offsets[np.random.default_rng(start + broker).random(count) < keep[broker]]
+            n = len(offset)
+            base = {
+                "view": np.full(n + 1, view),
+                "broker": np.full(n + 1, broker),
+                "kind": np.append(np.zeros(n), 3),
+                "offset": np.append(offset, start + count),
+                "timestamp": np.append(offset, start + count),
+                "key_hash_hi": np.append(offset * 7919, 0),
+                "key_hash_lo": np.append(offset * 104729, 0),
+                "content_hash": np.append(offset * 31, 0),
+                "key_size": np.append(np.full(n, 8), -1),
+                "value_size": np.append(np.full(n, 90), -1),
+                "high_watermark": np.append(np.full(n, -1), start + count),
+                "last_stable_offset": np.append(np.full(n, -1), start + count),
+            }
+            if transactional:
+                base["producer_id"] = np.append(offset // 100 % 10, -1)
+                outcome = np.full(n, 3 if view == 0 else 1)
+                base["outcome"] = np.append(outcome, 0)
+                if view == 0:
+                    base["kind"][:-1][offset % 100 == 99] = 1
+            parts.append(ViewRows.of(base))
+    return ViewRows.concat(parts)
+
+
+def observations(start: int, count: int, **options: Any) -> Observations:
+    end = start + count
+    at = np.full(3, end)
+    return Observations(
+        "t",
+        0,
+        rows_of(start, count, **options),
+        ProgressRows.of(
+            {
+                "broker": np.array(BROKERS),
+                "observed_at": at,
+                "reachable": np.ones(3, bool),
+                "described": np.ones(3, bool),
+                "high_watermark": at,
+                "last_stable_offset": at,
+                "log_start_offset": np.zeros(3),
+                "log_end_offset": at,
+            }
+        ),
+        OpenTransactions(),
+        ReplicaSets.of({"observed_at": at, "broker": np.array(BROKERS)}),
+    )
+
+
+def rate(run: Callable[[], int], repeats: int) -> float:
+    """Median rows a second, after one run to warm up."""
+    run()
+    rates = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        rows = run()
+        rates.append(rows / (time.perf_counter() - started))
+    return statistics.median(rates)
+
+
+def steps(batches: list[Observations]) -> int:
+    """Feed the batches one after the other, the state going through bytes in between."""
+    state, rows, raised = b"", 0, 0
+    for batch in batches:
+        result = step(PartitionState.from_bytes(state), batch, SETTINGS, 0)
+        state = result.state.to_bytes()
+        rows += len(batch.rows)
+        raised += len(result.suspects)
+    if raised:
+        raise SystemExit(f"the benchmark's rows agree, and yet {raised} suspects were raised")
+    return rows
+
+
+def lagging(count: int, batch: int) -> list[Observations]:
+    """Broker 2 is read one batch behind the others: half of the rows wait in the state."""
+    made = []
+    late: ViewRows | None = None
+    for start in range(0, count, batch):
+        whole = observations(start, batch, keep=dict.fromkeys(BROKERS, 1.0), transactional=False)
+        behind = whole.rows.broker == 2
+        rows = whole.rows.take(~behind) if late is None else ViewRows.concat([whole.rows.take(~behind), late])
+        late = whole.rows.take(behind)
+        made.append(Observations("t", 0, rows, whole.progress, whole.open_transactions, whole.replica_sets))
+    return made
+
+
+def bench_core(count: int, repeats: int) -> None:
+    batch = count // 4
+    same = dict.fromkeys(BROKERS, 1.0)
+    cases = {
+        "step: records that agree": [
+            observations(s, batch, keep=same, transactional=False) for s in range(0, count, batch)
+        ],
+        "step: transactions": [observations(s, batch, keep=same, transactional=True) for s in range(0, count, batch)],
+        "step: one replica behind": lagging(count, batch),
+    }
+    for name, batches in cases.items():
+        print(f"{name:34} {rate(lambda b=batches: steps(b), repeats):12,.0f} rows/s")  # type: ignore[misc]
+    small = [observations(s, 100, keep=same, transactional=False) for s in range(0, 5000, 100)]
+    started = time.perf_counter()
+    steps(small)
+    print(f"{'step of 600 rows':34} {(time.perf_counter() - started) / len(small) * 1000:12.2f} ms")
+    whole = observations(0, batch, keep=same, transactional=False).rows
+    record_batch = arrow(whole)
+    print(f"{'pack: Arrow to blob':34} {rate(lambda: packed(record_batch), repeats):12,.0f} rows/s")
+    blob = pack(Observations("t", 0, whole))
+    print(f"{'unpack':34} {rate(lambda: len(unpack('t', 0, blob).rows), repeats):12,.0f} rows/s")
+
+
+def arrow(rows: ViewRows) -> pa.RecordBatch:
+    columns: dict[str, Any] = {name: getattr(rows, name) for name in ViewRows.dtypes() if name in VIEW_COLUMNS}
+    columns["event"] = pa.nulls(len(rows), pa.string())
+    columns["topic_id"] = pa.nulls(len(rows), pa.string())
+    columns |= {"topic": pa.array(["t"] * len(rows)), "partition": np.zeros(len(rows), np.int32)}
+    return pa.RecordBatch.from_pydict({name: columns[name] for name in VIEW_COLUMNS})
+
+
+def packed(batch: pa.RecordBatch) -> int:
+    for _ in pack_views([batch]):
+        pass
+    return int(batch.num_rows)
+
+
+def bench_spark(count: int) -> None:
+    """Write rows into the tables, then let the query take them in: a small table first, then a large one."""
+    from parallax.config import SparkSettings, validate
+    from parallax.views.session import build_session
+
+    spark = build_session(SparkSettings(master="local[2]", driver_memory="1g"))
+    taken: dict[int, float] = {}
+    try:
+        for rows in (count // 10, count):
+            folder = tempfile.mkdtemp(prefix="parallax-bench-")
+            settings = validate(
+                {
+                    "kafka": {"bootstrap.servers": "unused:9092"},
+                    "topics": {"include": ["t"]},
+                    "storage": {"path": folder},
+                    "compare": {"trigger_ms": 0},
+                }
+            )
+            try:
+                taken[rows * 6] = _run_query(spark, settings, rows)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        spark.stop()
+    (few, short), (many, long) = sorted(taken.items())
+    print(f"{'query over Delta, ' + format(few, ',') + ' rows':34} {short:12.2f} s")
+    print(f"{'query over Delta, ' + format(many, ',') + ' rows':34} {long:12.2f} s")
+    print(f"{'query over Delta, marginal':34} {(many - few) / (long - short):12,.0f} rows/s")
+
+
+def _run_query(spark: Any, settings: Any, count: int) -> float:
+    """Seconds that the query's micro-batches took for ``count`` records of the topic."""
+    from pyspark.sql import functions as sf
+
+    from parallax.compare.query import comparison_query
+    from parallax.views.tables import PROGRESS, create_tables, table_path
+
+    path = settings.storage.path
+    create_tables(spark, path)
+    brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
+    for name in ("read_uncommitted", "read_committed"):
+        table = spark.read.format("delta").load(table_path(path, name))
+        records = spark.range(count).crossJoin(sf.broadcast(brokers))
+        known = {
+            "topic": "'t'",
+            "partition": "0",
+            "kind": "0",
+            "offset": "id",
+            "timestamp": "timestamp_millis(id)",
+            "producer_id": "-1",
+            "producer_epoch": "-1",
+            "leader_epoch": "0",
+            "outcome": "0",
+            "key_hash_hi": "xxhash64(id, 1)",
+            "key_hash_lo": "xxhash64(id, 2)",
+            "content_hash": "xxhash64(id)",
+            "key_size": "8",
+            "value_size": "90",
+            "broker": "broker",
+            "recorded_on": "current_date()",
+        }
+        end = known | {"kind": "3", "offset": str(count), "key_size": "-1", "value_size": "-1"}
+        end["position"] = (
+            f"named_struct('high_watermark', {count}L, 'last_stable_offset', {count}L, 'log_start_offset', 0L, "
+            "'event', 'ok', 'detail', '', 'topic_id', 'a')"
+        )
+        for source, values in ((records, known), (brokers.withColumn("id", sf.lit(0)), end)):
+            columns = [sf.expr(values.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in table.schema.fields]
+            source.select(*columns).write.format("delta").mode("append").save(table_path(path, name))
+    progress = spark.read.format("delta").load(table_path(path, PROGRESS))
+    told = {
+        "topic": "'t'",
+        "partition": "0",
+        "broker": "broker",
+        "observed_at": "current_timestamp()",
+        "reachable": "true",
+        "high_watermark": str(count),
+        "last_stable_offset": str(count),
+        "log_start_offset": "0",
+        "log_end_offset": str(count),
+        "replicas": "array(1, 2, 3)",
+        "recorded_on": "current_date()",
+    }
+    columns = [sf.expr(told.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in progress.schema.fields]
+    brokers.select(*columns).write.format("delta").mode("append").save(table_path(path, PROGRESS))
+    ends = []
+    query = comparison_query(settings, lambda _s, c: ends.extend(c)).start(spark)
+    query.processAllAvailable()
+    seconds = sum(p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]) / 1000
+    query.stop()
+    if ends[-1].compared_up_to != (count, count):
+        raise SystemExit(f"the query compared up to {ends[-1].compared_up_to}, not {count}")
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs")
+    parser.add_argument("--no-spark", action="store_true", help="leave the streaming query out")
+    options = parser.parse_args()
+    bench_core(20_000 if options.quick else 400_000, 1 if options.quick else 3)
+    if not options.no_spark:
+        bench_spark(20_000 if options.quick else 1_000_000)
+
+
+if __name__ == "__main__":
+    main()
