@@ -83,11 +83,23 @@ def install_packages() -> None:
     subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
     notable = re.compile(r"(?:Collecting|Downloading|Installing collected packages:) ?([\w.\-]{1,60})")
-    run_with_progress(
-        [*pip, "install", "--require-hashes", "-r", str(LOCK)], "packages", verbose_lines=notable
-    )
+    run_with_progress([*pip, "install", "--require-hashes", "-r", str(LOCK)], "packages", verbose_lines=notable)
     run_with_progress([*pip, "install", "--no-deps", "-e", str(ROOT)], "parallax", verbose_lines=notable)
     stamp.write_text(stamp_of_lock())
+
+
+def warm_up() -> None:
+    """Compile the project's modules and its numba kernels, so that no process that Spark starts has to."""
+    stamp = VENV / ".parallax-warm"
+    kernels = sorted((ROOT / "streaming").rglob("*.py"))
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in kernels) + sys.version.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == state:
+        return
+    say("compiling modules and kernels (about 20 s, once for each change of them)")
+    python = str(VENV / "bin" / "python")
+    subprocess.run([python, "-m", "compileall", "-q", str(ROOT / "streaming")], check=True)
+    subprocess.run([python, "-c", "import parallax.source.reading"], check=True)
+    stamp.write_text(state)
 
 
 def fetch_jars(kafka_version: str) -> None:
@@ -110,6 +122,7 @@ def main() -> int:
         install_packages()
         if not chosen.packages_only:
             fetch_jars(chosen.kafka_version)
+            warm_up()
     except SetupError as error:
         say(str(error))
         return 2
