@@ -31,11 +31,14 @@ class Decision:
     Attributes:
         kind: what it is; may say more than the claim did (``marker_missing`` that has turned into a wrong outcome).
         reason: one line for people.
+        lone_witness: the difference is proven, but it hangs on a transactional record that one replica alone shows:
+            that replica may have its outcome wrong, and the comparison may be about to say so. Worth a moment's wait.
     """
 
     verdict: Verdict
     kind: FindingKind
     reason: str
+    lone_witness: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,11 +358,11 @@ def _accused_shows(case: _Case, live: RecordShown) -> Decision:
             continue
         theirs = other.key.live
         if theirs is not None and live.offset < theirs.offset < accused.last_stable_offset:
-            return case.confirmed(
+            reason = (
                 f"broker {accused.broker} shows the key's value of offset {live.offset}, "
-                f"broker {other.broker} the newer one of offset {theirs.offset}",
-                _missing_kind(case, theirs.offset),
+                f"broker {other.broker} the newer one of offset {theirs.offset}"
             )
+            return _missing(case, theirs, reason)
         if theirs is None and _shows_deleted(other, live.offset, accused.last_stable_offset):
             return _resurrected(case, live, other)
     return _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
@@ -383,6 +386,10 @@ def _resurrected(case: _Case, live: RecordShown, other: ReplicaAnswer) -> Decisi
         f"broker {case.accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; "
         f"broker {other.broker} shows {what}"
     )
+    past = [a.key for a in case.others if a.last_stable_offset > live.offset and a.key is not None]
+    alone = len(past) < 2 or any(key.live is not None for key in past)
+    if shown is not None and shown.outcome == COMMITTED and alone:
+        return replace(case.confirmed(reason, FindingKind.VISIBILITY_MISMATCH), lone_witness=True)
     if case.claim.kind is FindingKind.RECORD_MISSING:
         return case.confirmed(reason, FindingKind.VISIBILITY_MISMATCH)
     return case.confirmed(reason)
@@ -404,22 +411,24 @@ def _accused_lacks(case: _Case) -> Decision:
     for other in case.others:
         theirs = other.key.live if other.key is not None else None
         if theirs is not None and claim.offset <= theirs.offset < accused.last_stable_offset:
-            return case.confirmed(
+            reason = (
                 f"broker {other.broker} shows the key's value at offset {theirs.offset}; "
-                f"broker {accused.broker} is past it and shows none",
-                _missing_kind(case, theirs.offset),
+                f"broker {accused.broker} is past it and shows none"
             )
+            return _missing(case, theirs, reason)
     return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
 
 
-def _missing_kind(case: _Case, offset: int) -> FindingKind:
+def _missing(case: _Case, theirs: RecordShown, reason: str) -> Decision:
     """Missing on the accused if two others, and all that are past it, show it; else nobody knows who is right.
 
     A single replica that shows it may as well be the one that missed what deleted it.
     """
-    past = [a for a in case.others if a.last_stable_offset > offset and a.key is not None]
-    agree = all(a.key is not None and a.key.live is not None and a.key.live.offset >= offset for a in past)
-    return FindingKind.RECORD_MISSING if agree and len(past) > 1 else FindingKind.VISIBILITY_MISMATCH
+    past = [a.key for a in case.others if a.last_stable_offset > theirs.offset and a.key is not None]
+    if len(past) > 1 and all(key.live is not None and key.live.offset >= theirs.offset for key in past):
+        return case.confirmed(reason, FindingKind.RECORD_MISSING)
+    decision = case.confirmed(reason, FindingKind.VISIBILITY_MISMATCH)
+    return replace(decision, lone_witness=theirs.outcome == COMMITTED)
 
 
 def _undecided_key(case: _Case, reason: str) -> Decision:

@@ -41,6 +41,8 @@ _GROUP = 256
 _BACKOFF_MAX_MS = 60_000
 _CALM_OPEN = 100
 """With more open findings than this the interval between looks at each grows in proportion."""
+_LONE_PROBES = 4
+"""How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
 _GONE_PROBES = 2
 """How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
 _RESOLVED_FACTOR = 10
@@ -362,6 +364,8 @@ class FindingsManager:
         known = known or self._ledger.standing.get(finding_id)
         if answers.gone is not None and task.attempts + 1 < _GONE_PROBES:
             decision = Decision(Verdict.PENDING, claim.kind, f"{answers.gone}; asked once more")
+        if claim.kind in KEY_KINDS and decision.verdict is not Verdict.DISMISSED and task.finding_id is None:
+            decision = self._linked(claim, decision, before, task.attempts)
         if decision.verdict is Verdict.PENDING:
             self._put_off(task, decision.reason)
             return None
@@ -371,12 +375,6 @@ class FindingsManager:
             return _make(finding_id, FindingStatus.DISMISSED, claim, decision, answers, known)
         if known is not None and known.is_open and not refines(decision.kind, known.kind):
             told = replace(decision, reason=f"told already: finding {finding_id} ({known.kind})")
-            return _make(finding_id, FindingStatus.DISMISSED, claim, told, answers, known)
-        if claim.kind in KEY_KINDS and (linked := self._told_by_transaction(claim, before)) is not None:
-            if isinstance(linked, _Task):
-                self._put_off(task, f"waits for the verdict on {linked.claim.kind} at {linked.claim.first_offset}")
-                return None
-            told = replace(decision, reason=f"the same cause as finding {linked.finding_id} ({linked.kind})")
             return _make(finding_id, FindingStatus.DISMISSED, claim, told, answers, known)
         return _make(finding_id, FindingStatus.CONFIRMED, claim, decision, answers, known)
 
@@ -396,15 +394,19 @@ class FindingsManager:
             decision = replace(decision, kind=known.kind)
         return _make(known.finding_id, FindingStatus.CONFIRMED, claim, decision, answers, known)
 
-    def _told_by_transaction(self, claim: Claim, before: Sequence[Finding]) -> Finding | _Task | None:
-        """The difference of outcome that explains a difference of value: it is one divergence, and one finding."""
+    def _linked(self, claim: Claim, decision: Decision, before: Sequence[Finding], attempts: int) -> Decision:
+        """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
         for finding in [*before, *self._ledger.standing.values()]:
             if finding.is_open and _explains(_claim_of(finding), claim):
-                return finding
+                reason = f"the same cause as finding {finding.finding_id} ({finding.kind})"
+                return replace(decision, verdict=Verdict.DISMISSED, reason=reason)
         for task in self._tasks.values():
             if task.finding_id is None and _explains(task.claim, claim):
-                return task
-        return None
+                reason = f"waits for the verdict on {task.claim.kind} at offset {task.claim.first_offset}"
+                return replace(decision, verdict=Verdict.PENDING, reason=reason)
+        if decision.lone_witness and attempts < _LONE_PROBES:
+            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more")
+        return decision
 
     def _put_off(self, task: _Task, reason: str) -> None:
         """Probe again later, after twice the time for each try; a finding after its interval."""
@@ -444,17 +446,18 @@ class FindingsManager:
 
 
 def _explains(transaction: Claim, claim: Claim) -> bool:
-    """Whether a claim on a transaction's outcome is the cause of a claim on a key's value, on the same replica."""
-    same_replica = (transaction.topic, transaction.partition, transaction.broker) == (
-        claim.topic,
-        claim.partition,
-        claim.broker,
-    )
-    if not same_replica or transaction.kind not in TRANSACTION_KINDS:
+    """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
+
+    By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
+    missing on the others. By the key on the same replica.
+    """
+    same_partition = (transaction.topic, transaction.partition) == (claim.topic, claim.partition)
+    if not same_partition or transaction.kind not in TRANSACTION_KINDS:
         return False
     start = transaction.transaction_start_offset
     of_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id and start <= claim.offset
-    return of_producer or (transaction.key is not None and transaction.key == claim.key)
+    of_key = transaction.broker == claim.broker and transaction.key is not None and transaction.key == claim.key
+    return of_producer or of_key
 
 
 def _make(

@@ -416,6 +416,19 @@ class TestRecordMissing:
         alone = answers(shows(1, self.value), shows(2, None), shows(3, self.value))
         assert verdict(decide(self.c, alone)) == (Verdict.CONFIRMED, FindingKind.RECORD_MISSING)
 
+    def test_a_lone_witness_to_a_transactional_record_may_have_its_outcome_wrong(self) -> None:
+        committed = record(50, "committed")
+        for third in (silent(3), shows(3, None)):
+            got = decide(self.c, answers(shows(1, committed), shows(2, None), third))
+            assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+            assert got.lone_witness
+        agreed = decide(self.c, answers(shows(1, committed), shows(2, None), shows(3, committed)))
+        assert verdict(agreed) == (Verdict.CONFIRMED, FindingKind.RECORD_MISSING)
+        assert not agreed.lone_witness
+        deletion, old = record(50, "committed", value_size=-1), record(30, producer_id=-1)
+        assert decide(self.c, answers(shows(1, deletion), shows(2, old), shows(3, old))).lone_witness
+        assert not decide(self.c, answers(shows(1, self.value), shows(2, None), silent(3))).lone_witness
+
     def test_a_newer_record_of_the_key_explains_the_absence(self) -> None:
         for newer in (record(60, producer_id=-1), record(60, producer_id=-1, value_size=-1)):
             assert outcome_of(self.c, shows(1, self.value), shows(2, newer)) is Verdict.DISMISSED

@@ -353,3 +353,29 @@ def test_a_partition_must_be_gone_twice_to_be_gone(start: Start) -> None:
     replies += [Answers({}, gone="the topic orders does not exist any more")] * 9
     manager.offer([other])
     watch.until(lambda s: s.dismissed_total == 1)
+
+
+def test_a_lone_witness_waits_for_a_suspect_about_its_outcome_on_any_replica(start: Start) -> None:
+    committed = KeyShown(RecordShown(10, "committed", value_size=5), True, 10)
+    nothing = KeyShown(None, True)
+
+    def answer(claim: Claim) -> Answers:
+        if claim.kind is not FindingKind.RECORD_MISSING:
+            return wrong(claim)
+        third = replica(3, key=nothing)
+        return Answers({1: replica(1, key=nothing), 2: replica(2, key=committed), 3: third}, leader=1)
+
+    def lacking(producer: int) -> Suspect:
+        fields = {"transaction_start_offset": -1, "marker_offset": -1, "key_hash_lo": producer, "producer_id": producer}
+        raised = suspect(FindingKind.RECORD_MISSING, **fields)
+        return replace(raised, accusation=replace(raised.accusation, broker=1))
+
+    manager, watch = start(Replicas(answer))
+    manager.offer([lacking(7)])
+    watch.until(lambda s: sum(s.pending.values()) == 1 and s.probes_total >= 1)
+    manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
+    status = watch.until(lambda s: not s.pending)
+    assert [f.kind for f in status.open] == [FindingKind.ABORTED_RECORD_COMMITTED]
+    manager.offer([lacking(8)])
+    status = watch.until(lambda s: not s.pending and len(s.open) == 2)
+    assert {f.kind for f in status.open} == {FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.VISIBILITY_MISMATCH}
