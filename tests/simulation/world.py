@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from parallax.config import CompareSettings
-from parallax.findings.claim import KEY_KINDS, Claim
+from parallax.findings.claim import KEY_KINDS, TRANSACTION_KINDS, Claim
 from parallax.findings.decide import Verdict
 from parallax.model import FindingKind
 from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
@@ -100,7 +100,8 @@ class World:
             self.apply(("round", 0, 0, 0))
         self._check_coverage()
         if self.monitor.pending:
-            raise Violation(f"still pending on a cluster at rest: {self.monitor.pending}")
+            why = [(claim, probe(self.cluster, claim).reason) for claim in self.monitor.pending]
+            raise Violation(f"still pending on a cluster at rest: {why}")
         self.expected = must_be_found(self.cluster, self.monitor.shown, self.monitor.positions)
         if self.profile.healthy and self.expected:
             raise Violation(f"the model itself diverged without a fault: {self.expected}")
@@ -124,8 +125,10 @@ class World:
 
     def _check_one_cause(self) -> None:
         """What a wrong outcome explains is not told a second time as a difference of a key."""
+        told = {f.producer_id for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS}
         for finding in self.monitor.confirmed:
-            if finding.claim.kind in KEY_KINDS and outcome_explains(self.cluster, finding.offset):
+            again = finding.claim.kind in KEY_KINDS and finding.producer_id in told
+            if again and outcome_explains(self.cluster, finding.offset):
                 raise Violation(f"told twice: {finding} is about a record whose outcome is wrong")
 
     def _check_coverage(self) -> None:
