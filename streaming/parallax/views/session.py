@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
-from parallax.jars import delta_classpath
+from parallax.jars import cache_folder, delta_classpath
 from parallax.java import find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
@@ -38,7 +42,12 @@ _CONF: Mapping[str, str] = {
     # Python workers fork from a process that has the libraries loaded.
     "spark.python.daemon.module": "parallax.source.daemon",
     "spark.python.worker.reuse": "true",
+    # A machine that is busy at the start must not fail the queries.
+    "spark.python.authenticate.socketTimeout": "60s",
 }
+
+
+_HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
 def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapping[str, str] | None = None) -> Any:
@@ -56,6 +65,7 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
         SetupError: no JDK 17 or 21, or Delta's jars cannot be resolved.
     """
     jdk = find_java()
+    os.environ.setdefault("SPARK_HOME", str(_spark_home()))
     # Spark's launcher looks at JAVA_HOME first; what was checked is what is to be started.
     os.environ.setdefault("JAVA_HOME", str(jdk.path.resolve().parent.parent))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -74,6 +84,31 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
     spark.dataSource.register(KafkaReplicaSource)
     spark.dataSource.register(KafkaProgressSource)
     return spark
+
+
+def _spark_home() -> Path:
+    """A SPARK_HOME that holds all of pyspark's but ``python/``.
+
+    Spark puts ``python/lib/pyspark.zip`` of its home first on the path of every Python process that it starts, and out
+    of a zip nothing is imported precompiled: a second of processor time for each process, of which a fresh job starts
+    eight. Without that file they import the installed package.
+    """
+    import pyspark
+
+    package = Path(pyspark.__file__).parent
+    mark = hashlib.sha256(str(package).encode()).hexdigest()[:12]
+    home = cache_folder() / f"spark-home-{pyspark.__version__}-{mark}"
+    if not home.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=home.parent, prefix=f".{home.name}-"))
+        for entry in package.iterdir():
+            if entry.is_dir() and entry.name in _HOME:
+                (scratch / entry.name).symlink_to(entry)
+        try:
+            scratch.rename(home)
+        except OSError:  # another process was first
+            shutil.rmtree(scratch)
+    return home
 
 
 __all__ = ["build_session"]
