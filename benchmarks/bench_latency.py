@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import threading
-import time
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
@@ -19,7 +18,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from parallax.demo import demo_settings, judge
+from parallax.demo import demo_settings, judge, standing
+from parallax.findings.table import Finding
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
@@ -85,7 +85,7 @@ def main() -> None:
         watch.start()
         try:
             for number in range(rounds):
-                for match in _round(cluster, job, f"demo.{number}."):
+                for match in _round(cluster, job, Path(folder), f"demo.{number}."):
                     seconds[str(match[0])].append(match[1])
         finally:
             watch.stop()
@@ -93,18 +93,17 @@ def main() -> None:
     _print(console, seconds, watch)
 
 
-def _round(cluster: Cluster, job: Job, prefix: str) -> list[tuple[str, float]]:
+def _round(cluster: Cluster, job: Job, folder: Path, prefix: str) -> list[tuple[str, float]]:
     def await_observed(topic: str, offset: int, broker: int) -> None:
         until(lambda: job.has_recorded(topic, 0, broker, offset), f"{topic} to be recorded", timeout=60)
 
     result = SCENARIOS["all"].run(cluster, topic_prefix=prefix, await_observed=await_observed)
 
-    def mine() -> list[object]:
-        return [f for f in job.findings() if f.topic in result.topics]
+    def mine() -> list[Finding]:
+        return [finding for finding in standing(folder) if finding.topic in result.topics]
 
-    until(lambda: not judge(result.expected, mine()).missing, "the findings", timeout=60)  # type: ignore[arg-type]
-    time.sleep(1)
-    outcome = judge(result.expected, mine())  # type: ignore[arg-type]
+    until(lambda: not judge(result.expected, mine()).missing, "the findings", timeout=60)
+    outcome = judge(result.expected, mine())
     if not outcome.as_expected:
         raise SystemExit(f"not as expected: {outcome}")
     return [(str(m.expected.kind), m.seconds) for m in outcome.matches]

@@ -36,7 +36,6 @@ class JobProcess:
             "topics": {"pattern": pattern},
             "storage": {"path": self.storage},
             "read": {"metadata_refresh_ms": 1000},
-            "findings": {"recheck_interval_s": 5},
             "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
         }
         for name, section in sections.items():
