@@ -27,6 +27,7 @@ import json, os, signal, sys, time
 import psutil
 from parallax.config import validate
 from parallax.source import feedback
+from parallax.supervisor import Supervised, Supervisor
 from parallax.views import sink
 from parallax.views.queries import view_queries
 from parallax.views.session import build_session
@@ -55,13 +56,11 @@ elif point == "after the feedback":
     sink.ViewSink._record = lambda self, rows, number: (record(self, rows, number), number == batch and die())
 
 spark = build_session(settings.spark)
-queries = [spec.start(spark) for spec in view_queries(settings)]
-print("started", flush=True)
-while all(query.isActive for query in queries):
-    if sys.stdin.readline() == "":
-        break
-for query in queries:
-    query.stop()
+queries = [Supervised(spec.name, lambda spec=spec: spec.start(spark)) for spec in view_queries(settings)]
+supervisor = Supervisor(queries, settings.supervisor)
+supervisor.start()
+sys.stdin.read()
+supervisor.stop()
 """
 
 
