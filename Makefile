@@ -6,7 +6,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint bench lock format clean
+.PHONY: help setup demo test unit lint bench lock map format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench: setup  ## Benchmarks, each with its peer in the same run
 
 format:  ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+map:  ## Renew the map of the files in docs/design.md
+	@$(BIN)/python scripts/file_map.py
 
 lock:  ## Pin the dependencies of pyproject.toml anew
 	@$(BIN)/python -m pip install -q uv
