@@ -1,0 +1,114 @@
+"""The comparison query over real Delta tables: what it raises, once, whatever stops it in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from parallax.compare.query import comparison_query
+from parallax.compare.suspect import Coverage
+from parallax.compare.tables import SUSPECTS
+from parallax.config import Settings, SparkSettings, validate
+from parallax.model import Outcome
+from parallax.source.schema import PROGRESS as PROGRESS_SCHEMA
+from parallax.source.schema import VIEW
+from parallax.views.session import build_session
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, table_path
+from tests.unit.compare.history import RC, RU, Row, abort, commit, everywhere, record, shown, tick
+
+POISON, GOOD = record(0, "poison", "v", pid=9, outcome=Outcome.ABORTED), record(5, "good", "v", pid=9, outcome=1)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = build_session(SparkSettings(master="local[2]", driver_memory="1g"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": "unused:9092"},
+            "topics": {"include": ["t"]},
+            "storage": {"path": str(tmp_path)},
+            "compare": {"trigger_ms": 0},
+        }
+    )
+
+
+def append(settings: Settings, rows: list[Row]) -> None:
+    """Record rows as the sinks do: one commit for each table."""
+    today = datetime.now(UTC).date()
+    told = [{**r, **_times(r)} for r in rows]
+    tables = {
+        "read_uncommitted": (VIEW, [_view(r) for r in told if r.get("view") == RU]),
+        "read_committed": (VIEW, [_view(r) for r in told if r.get("view") == RC]),
+        PROGRESS: (PROGRESS_SCHEMA, [_progress(r) for r in told if "observed_at" in r]),
+    }
+    for name, (schema, part) in tables.items():
+        if part:
+            data = pa.Table.from_pylist(part, schema=schema).append_column(RECORDED_ON, pa.array([today] * len(part)))
+            write_deltalake(table_path(settings.storage.path, name), data, mode="append")
+
+
+def _times(row: Row) -> Row:
+    return {
+        name: datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("timestamp", "observed_at") if name in row
+    } | {"topic": "t", "partition": 0}
+
+
+def _view(row: Row) -> Row:
+    fields = ("high_watermark", "last_stable_offset", "log_start_offset", "event")
+    position = {name: row[name] for name in fields} | {"topic_id": "a"} if row["kind"] == 3 else None
+    return {**row, "kind": int(row["kind"]), "outcome": int(row.get("outcome", 0)), "position": position}
+
+
+def _progress(row: Row) -> Row:
+    opened = row.get("open_transactions")
+    listed = None if opened is None else [{"producer_id": p, "start_offset": s} for p, s in opened]
+    return {**row, "replicas": list(row.get("replicas", ())), "open_transactions": listed}
+
+
+def run(spark: Any, settings: Settings) -> list[Coverage]:
+    """Let the query take in what the tables hold, then stop it."""
+    covered: list[Coverage] = []
+    query = comparison_query(settings, lambda _suspects, coverages: covered.extend(coverages)).start(spark)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return covered
+
+
+def suspects(settings: Settings) -> list[tuple[str, int, int]]:
+    rows = DeltaTable(table_path(settings.storage.path, SUSPECTS)).to_pyarrow_table().to_pylist()
+    return sorted((r["kind"], r["broker"], r["transaction_start_offset"]) for r in rows)
+
+
+@pytest.mark.timeout(600)
+def test_a_divergence_is_raised_once_through_restarts(spark: Any, settings: Settings) -> None:
+    create_tables(spark, settings.storage.path)
+    first = [r for b in (1, 2, 3) for r in shown(RU, b, [POISON], 1, 10)]
+    away = [r for b in (1, 3) for r in (*shown(RU, b, [abort(1, 9)], 2, 20), *shown(RC, b, [POISON], 2, 20))]
+    append(settings, [*tick(1000, everywhere(0), everywhere(1)), *first, *away])
+    run(spark, settings)
+    assert suspects(settings) == []
+    rest = [GOOD, commit(6, 9)]
+    back = [r for b in (1, 3) for r in (*shown(RU, b, rest, 7, 30), *shown(RC, b, [GOOD], 7, 30))]
+    wrong = {**POISON, "outcome": Outcome.COMMITTED}
+    back += [*shown(RU, 2, rest, 7, 30), *shown(RC, 2, [wrong, GOOD], 7, 30)]
+    append(settings, [*back, *tick(2000, everywhere(7))])
+    covered = run(spark, settings)
+    assert suspects(settings) == [("aborted_record_committed", 2, 0)]
+    assert covered[-1].compared_up_to == (7, 7)
+    append(settings, tick(3000, everywhere(7)))
+    run(spark, settings)
+    assert suspects(settings) == [("aborted_record_committed", 2, 0)]
