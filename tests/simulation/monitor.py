@@ -112,7 +112,8 @@ class Monitor:
     def _marker(self, view: int, replica: Replica, batch: Batch) -> None:
         kind = RowKind.COMMIT if batch.marker is End.COMMIT else RowKind.ABORT
         self._put(view, replica, kind, batch.base, **_head(batch))
-        self.shown.markers.setdefault(replica.id, set()).add((batch.producer_id, batch.base))
+        if view == RU:
+            self.shown.markers.setdefault(replica.id, set()).add((batch.producer_id, batch.base))
 
     def _data(self, view: int, replica: Replica, batch: Batch, record: Record) -> None:
         outcome, end = Outcome.NONE, None

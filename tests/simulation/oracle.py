@@ -198,7 +198,7 @@ class Shown:
     """What the monitor's reads have been shown so far, per broker."""
 
     markers: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
-    """Broker to (producer id, offset) of end markers."""
+    """Broker to (producer id, offset) of end markers read as read_uncommitted."""
     transactional: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     """Broker to (producer id, offset) of records read as read_uncommitted."""
     outcomes: dict[int, dict[int, End]] = field(default_factory=dict)
@@ -233,6 +233,23 @@ def _frozen(cluster: Cluster, truth: Truth, replica: Replica) -> list[Divergence
         Divergence(frozenset({"read_committed_frozen"}), replica.id, pid, frozenset({first}))
         for pid, first in missed_markers(truth, replica)
         if replica.lso == first < others
+    ]
+
+
+def must_be_found_early(cluster: Cluster, shown: Shown) -> list[Divergence]:
+    """The missed end markers that are found by their absence, before anything has stood still for long."""
+    truth = Truth(cluster.history)
+    return [d for replica in cluster.replicas.values() for d in _unmarked(truth, replica, shown)]
+
+
+def _unmarked(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
+    """Markers that another replica was read to show, of transactions that were read to be open on this one."""
+    markers = {m for b, seen in shown.markers.items() if b != replica.id for m in seen}
+    begun = shown.transactional.get(replica.id, set()) if replica.id not in shown.skipped else set()
+    return [
+        Divergence(frozenset({"marker_missing", "read_committed_frozen"}), replica.id, pid, frozenset({first}))
+        for (pid, first), t in missed_markers(truth, replica).items()
+        if (pid, t.marker) in markers and (pid, first) in begun
     ]
 
 

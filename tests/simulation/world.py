@@ -14,7 +14,14 @@ from parallax.model import FindingKind
 from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
 from tests.simulation.model import Cluster, End, Limits
 from tests.simulation.monitor import Finding, Monitor
-from tests.simulation.oracle import Divergence, is_true, must_be_found, outcome_explains, stands_now
+from tests.simulation.oracle import (
+    Divergence,
+    is_true,
+    must_be_found,
+    must_be_found_early,
+    outcome_explains,
+    stands_now,
+)
 from tests.simulation.probe import probe
 
 GRACE = 300
@@ -94,10 +101,12 @@ class World:
         """All brokers up and level, then a bounded number of full rounds."""
         for broker in self.cluster.replicas:
             self.apply(("start", broker, 0, 0))
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             self.apply(("sync", 0, 0, 0))
             self.apply(("tick", GRACE // 2, 0, 0))
             self.apply(("round", 0, 0, 0))
+            if number == 0 and self.profile.cap is None:
+                self._check_found(must_be_found_early(self.cluster, self.monitor.shown))
         self._check_coverage()
         if self.monitor.pending:
             why = [(claim, probe(self.cluster, claim).reason) for claim in self.monitor.pending]
@@ -107,11 +116,14 @@ class World:
             raise Violation(f"the model itself diverged without a fault: {self.expected}")
         if self.profile.cap is not None:
             self.expected = []
-        for divergence in self.expected:
-            if not any(_matches(divergence, finding) for finding in self.monitor.confirmed):
-                raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
+        self._check_found(self.expected)
         self._check_again()
         self._check_one_cause()
+
+    def _check_found(self, divergences: Iterable[Divergence]) -> None:
+        for divergence in divergences:
+            if not any(_matches(divergence, finding) for finding in self.monitor.confirmed):
+                raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
 
     def _check_again(self) -> None:
         """A finding that is checked again stays while it stands, and is resolved once it does not."""
@@ -199,7 +211,9 @@ def _matches(divergence: Divergence, finding: Finding) -> bool:
     if divergence.key is not None:
         return finding.key == divergence.key
     return finding.producer_id == divergence.producer_id and (
-        finding.kind == FindingKind.READ_COMMITTED_FROZEN or finding.offset in divergence.offsets
+        finding.kind == FindingKind.READ_COMMITTED_FROZEN
+        or finding.offset in divergence.offsets
+        or finding.claim.transaction_start_offset in divergence.offsets
     )
 
 
