@@ -71,6 +71,8 @@ def settings(kafka: Cluster, topic: str, path: Path, **read: Any) -> dict[str, A
         "storage": {"path": str(path)},
         "read": {"trigger_ms": 100, "request_timeout_ms": 2000, **read},
         "spark": {"master": "local[2]"},
+        # A machine that runs other things takes its time over the first batch.
+        "supervisor": {"no_progress_deadline_s": 600},
     }
 
 
@@ -103,7 +105,7 @@ def records(path: Path, view: str) -> Counter[tuple[int, int, int]]:
 
 
 def wait(
-    condition: Callable[[], bool], what: str, alive: subprocess.Popen[str] | None = None, seconds: int = 150
+    condition: Callable[[], bool], what: str, alive: subprocess.Popen[str] | None = None, seconds: int = 300
 ) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -124,7 +126,7 @@ def everything_once(path: Path, brokers: list[int], count: int) -> bool:
     return all(records(path, view) == wanted for view in ("read_uncommitted", "read_committed"))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("point", ["before the commit", "after the commit", "after the feedback"])
 @pytest.mark.parametrize("grouping", ["isolation", "all"])
 def test_every_row_is_recorded_once_through_kill_9(
@@ -134,11 +136,11 @@ def test_every_row_is_recorded_once_through_kill_9(
     document = settings(kafka, topic, tmp_path / "data", grouping=grouping)
     produce(kafka, topic, range(100))
     with job(document, point, 0) as first:
-        wait(lambda: first.poll() is not None, "the job to kill itself", seconds=240)
+        wait(lambda: first.poll() is not None, "the job to kill itself", seconds=480)
         assert first.returncode == -signal.SIGKILL
     produce(kafka, topic, range(100, 150))
     with job(document) as second:
-        wait(lambda: sum(records(tmp_path / "data", "read_committed").values()) >= 450, "all rows", second, 240)
+        wait(lambda: sum(records(tmp_path / "data", "read_committed").values()) >= 450, "all rows", second, 480)
         wait(lambda: everything_once(tmp_path / "data", [1, 2, 3], 150), "every row once", second)
 
 
@@ -152,7 +154,7 @@ def silent_listener(port: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
     make_cluster: Callable[..., Cluster], topic: str, tmp_path: Path
 ) -> None:
@@ -180,7 +182,7 @@ def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
         wait(lambda: seen(2, count), f"broker 2 to be read again after it was {name}", running)
 
     with job(settings(kafka, topic, path)) as running:
-        wait(lambda: all(seen(broker, 10) for broker in (1, 2, 3)), "the first rows", running, 240)
+        wait(lambda: all(seen(broker, 10) for broker in (1, 2, 3)), "the first rows", running, 480)
         others_are_read_while(paused, 20)
         others_are_read_while(refused, 30)
         others_are_read_while(accepts_and_never_answers, 40)

@@ -1,0 +1,79 @@
+"""The upkeep of the tables, on real Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from parallax.config import SparkSettings, StorageSettings
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.source.columns import Position, position_batch
+from parallax.source.offsets import Reader
+from parallax.views.maintenance import Maintenance
+from parallax.views.positions import recorded_positions
+from parallax.views.session import build_session
+from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, create_tables
+
+BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = build_session(SparkSettings(master="local[2]"))
+    yield session
+    session.stop()
+
+
+def record(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
+    """Append position rows as a micro-batch of that date would."""
+    at_ms = int(datetime(recorded_on.year, recorded_on.month, recorded_on.day, tzinfo=UTC).timestamp() * 1000)
+    positions = [Position(reader, offset, at_ms + offset, ReadEvent.OK, "", "A", 9, 9, 0) for reader, offset in rows]
+    table = pa.Table.from_batches([position_batch(positions, with_isolation=False)])
+    table = table.append_column(RECORDED_ON, pa.array([recorded_on] * len(rows), pa.date32()))
+    write_deltalake(str(storage / "read_committed"), table, mode="append")
+
+
+@pytest.mark.timeout(900)
+def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream(spark: Any, tmp_path: Path) -> None:
+    storage, today = tmp_path / "data", datetime.now(UTC).date()
+    create_tables(spark, str(storage))
+    old = date(2026, 1, 1)
+    record(storage, old, (BUSY, 5), (IDLE, 7))
+    record(storage, old, (BUSY, 6))
+    for offset in (10, 11, 12):
+        record(storage, today, (BUSY, offset))
+    path = str(storage / "read_committed")
+    reader = spark.readStream.format("delta").option("ignoreDeletes", "true").load(path)
+    seen: list[tuple[int, int]] = []
+
+    def run() -> None:
+        writer = reader.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        )
+        query = writer.foreachBatch(
+            lambda batch, _: seen.extend((row.broker, row.offset) for row in batch.collect())
+        ).start()
+        assert query.awaitTermination(300)
+
+    run()
+    assert sorted(seen) == [(1, 5), (1, 6), (1, 10), (1, 11), (1, 12), (2, 7)]
+    before = recorded_positions(str(storage), IsolationLevel.READ_COMMITTED)
+    done: list[str] = []
+    settings = StorageSettings(path=str(storage), retention_hours=24)
+    Maintenance(spark, settings, lambda name, _: done.append(name)).run_once()
+
+    assert done == [*VIEWS, PROGRESS]
+    table = DeltaTable(path)
+    assert {partition["recorded_on"] for partition in table.partitions()} == {today.isoformat()}
+    assert len([uri for uri in table.file_uris() if "broker=1" in uri]) == 1
+    assert recorded_positions(str(storage), IsolationLevel.READ_COMMITTED) == before
+    assert before[IDLE].position == 7
+    record(storage, today, (BUSY, 13))
+    run()
+    assert sorted(seen[6:]) == [(1, 13), (2, 7)]
