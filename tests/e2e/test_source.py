@@ -12,7 +12,9 @@ from confluent_kafka.admin import NewPartitions
 
 from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
+from parallax.lab.waiting import until
 from parallax.model import Outcome, RowKind
+from parallax.replica.client import ReplicaClient, Watermarks
 from parallax.views.session import build_session
 
 
@@ -37,19 +39,31 @@ def read(spark: Any, kafka: Cluster) -> Callable[..., Any]:
 
 
 def transactions(kafka: Cluster, topic: str) -> None:
-    """Offsets: 0 plain; 1 committed, 2 its marker; 3 aborted, 4 its marker; 5 plain."""
+    """Offsets: 0 plain; 1 plain, null; 2 committed, 3 its marker; 4 aborted, 5 its marker."""
     plain = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     plain.produce(topic, key=b"a", value=b"1", partition=0)
-    plain.flush()
-    for end in ("commit_transaction", "abort_transaction"):
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{end}"})
-        producer.init_transactions(60)
-        producer.begin_transaction()
-        producer.produce(topic, key=b"b", value=end.encode(), partition=0)
-        producer.flush()
-        getattr(producer, end)(60)
     plain.produce(topic, key=None, value=None, partition=0, headers={"h": b"x"})
     plain.flush()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(60)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, key=b"b", value=b"in a transaction", partition=0)
+        producer.flush()
+        end(60)
+    all_show(kafka, topic, 6)
+
+
+def all_show(kafka: Cluster, topic: str, stable: int) -> None:
+    """Wait until every replica's last stable offset is there: markers come late, and followers a fetch later."""
+    client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+    def last_stable_offset(broker: int) -> int:
+        marks = client.watermarks(broker, [(topic, 0)])[topic, 0]
+        return marks.last_stable_offset if isinstance(marks, Watermarks) else -1
+
+    until(lambda: all(last_stable_offset(broker) == stable for broker in kafka.brokers), "every replica to catch up")
+    client.close()
 
 
 def test_a_batch_read_shows_what_each_replica_shows_to_each_consumer(
@@ -60,16 +74,16 @@ def test_a_batch_read_shows_what_each_replica_shows_to_each_consumer(
     rows = read(topic, isolation_level="both")
     for broker in kafka.brokers:
         for isolation, outcomes in (
-            (0, [Outcome.NONE, Outcome.UNDECIDED, Outcome.UNDECIDED, Outcome.NONE]),
-            (1, [Outcome.NONE, Outcome.COMMITTED, Outcome.ABORTED, Outcome.NONE]),
+            (0, [Outcome.NONE, Outcome.NONE, Outcome.UNDECIDED, Outcome.UNDECIDED]),
+            (1, [Outcome.NONE, Outcome.NONE, Outcome.COMMITTED, Outcome.ABORTED]),
         ):
             mine = [row for row in rows if row.broker == broker and row.isolation == isolation]
             records = [row for row in mine if row.kind == RowKind.RECORD]
-            assert [row.offset for row in records] == [0, 1, 3, 5]
+            assert [row.offset for row in records] == [0, 1, 2, 4]
             assert [row.outcome for row in records] == outcomes
             assert [(row.kind, row.offset) for row in mine if row.kind in (RowKind.COMMIT, RowKind.ABORT)] == [
-                (RowKind.COMMIT, 2),
-                (RowKind.ABORT, 4),
+                (RowKind.COMMIT, 3),
+                (RowKind.ABORT, 5),
             ]
             (begin, end) = [row for row in mine if row.kind == RowKind.POSITION]
             assert (begin.offset, begin.position.event) == (0, "partition_added")
@@ -87,8 +101,8 @@ def test_the_same_record_has_the_same_hashes_on_every_broker(
         for row in read(topic, isolation_level="read_uncommitted", hash_key="ab" * 16)
         if row.kind == RowKind.RECORD
     }
-    assert sorted(identity[0] for identity in identities) == [0, 1, 3, 5]
-    assert [identity[1:3] + identity[4:] for identity in identities if identity[0] == 5] == [(0, 0, -1, -1)]
+    assert sorted(identity[0] for identity in identities) == [0, 1, 2, 4]
+    assert [identity[1:3] + identity[4:] for identity in identities if identity[0] == 1] == [(0, 0, -1, -1)]
 
 
 def test_payload_is_kept_only_where_it_is_asked_for(kafka: Cluster, topic: str, read: Callable[..., Any]) -> None:
@@ -140,13 +154,15 @@ def test_a_stream_goes_on_where_it_stopped_and_finds_partitions_that_were_added(
     for value in range(5):
         producer.produce(topic, value=b"%d" % value * 50, partition=0)
         producer.flush()
+    all_show(kafka, topic, 5)
     first = run()
-    kafka.admin().create_partitions([NewPartitions(topic, 2)])[topic].result()
+    kafka.admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
     kafka.wait_isr(topic, kafka.brokers)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(topic, value=b"5", partition=0)
     producer.produce(topic, value=b"0", partition=1)
     producer.flush()
+    all_show(kafka, topic, 6)
     second = run()
     for broker in kafka.brokers:
         assert offsets(first, broker, 0) == [0, 1, 2, 3, 4]
@@ -174,7 +190,11 @@ def test_progress_tells_watermarks_and_open_transactions_of_every_replica(
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topics": topic}
     frame = spark.readStream.format("kafka-progress").options(**options).load()
     writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.foreachBatch(lambda batch, _: ticks.append(batch.collect())).trigger(processingTime="0.2s").start()
+    query = (
+        writer.foreachBatch(lambda batch, _: ticks.append(batch.collect()))
+        .trigger(processingTime="200 milliseconds")
+        .start()
+    )
     try:
         rows = wait_for(ticks, query, lambda rows: sum(r.high_watermark == 1 for r in rows) == len(kafka.brokers))
     finally:
