@@ -146,6 +146,11 @@ def _still_open(case: _Case, held: OpenTransaction) -> Decision:
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
     if not closed and not _ended_by_coordinator(case):
         unsure = [a for a in case.others if not _knew(claim, a)]
+        if unsure and _ended_by_record(claim, accused, held):
+            return case.confirmed(
+                f"open at offset {held.start_offset} on broker {accused.broker}, past the end marker that was recorded",
+                claim.kind if claim.kind is FindingKind.READ_COMMITTED_FROZEN else FindingKind.MARKER_MISSING,
+            )
         if unsure:
             return case.pending(f"{_names(unsure)} cannot say whether the transaction is open")
         return case.unproven(f"the transaction at offset {start} is open on every replica that answered")
@@ -184,6 +189,12 @@ def _ended_by_coordinator(case: _Case) -> bool:
         return False
     leading = [a.high_watermark for a in case.others if a.broker == leader]
     return leader == case.accused.broker or any(case.accused.high_watermark >= mark for mark in leading)
+
+
+def _ended_by_record(claim: Claim, accused: ReplicaAnswer, held: OpenTransaction) -> bool:
+    """Whether another replica was recorded to show the end marker, and the accused is past it."""
+    recorded = any(broker != claim.broker for broker in claim.recorded.markers)
+    return recorded and held.start_offset < claim.marker_offset < accused.high_watermark
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:
@@ -353,10 +364,12 @@ def _accused_shows(case: _Case, live: RecordShown) -> Decision:
     claim, accused = case.claim, case.accused
     if live.offset >= claim.offset:
         return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
-    for other in case.others:
-        if other.key is None or other.last_stable_offset <= claim.offset:
-            continue
-        theirs = other.key.live
+    others = [a for a in case.others if a.key is not None and a.last_stable_offset > claim.offset]
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+        # One that shows it deleted decides: another that shows a newer value may have missed the tombstone as well.
+        others.sort(key=lambda a: a.key is not None and a.key.live is not None)
+    for other in others:
+        theirs = other.key.live if other.key is not None else None
         if theirs is not None and live.offset < theirs.offset < accused.last_stable_offset:
             reason = (
                 f"broker {accused.broker} shows the key's value of offset {live.offset}, "

@@ -114,6 +114,17 @@ class TestOpenTransaction:
         got = decide(self.marker_missing, answers(replica(1), replica(2, open_transactions=OPEN), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
 
+    def test_a_recorded_marker_is_proof_where_the_others_begin_above_the_transaction(self) -> None:
+        accused = replica(2, open_transactions=OPEN)
+        trimmed = [replica(b, log_start_offset=40) for b in (1, 3)]
+        recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
+        assert outcome_of(self.marker_missing, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
+        assert outcome_of(recorded, trimmed[0], accused, trimmed[1]) is Verdict.CONFIRMED
+        behind = replace(accused, high_watermark=recorded.marker_offset)
+        assert outcome_of(recorded, trimmed[0], behind, trimmed[1]) is Verdict.PENDING
+        by_itself = replace(recorded, recorded=Recorded(markers={2: "commit"}))
+        assert outcome_of(by_itself, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
@@ -330,6 +341,10 @@ class TestResurrected:
 
     def test_an_old_value_whose_tombstone_another_still_shows_is_confirmed(self) -> None:
         assert outcome_of(self.c, shows(1, self.tombstone), shows(2, self.old), silent(3)) is Verdict.CONFIRMED
+
+    def test_one_that_shows_it_deleted_decides_whatever_a_second_victim_shows(self) -> None:
+        got = decide(self.c, answers(shows(1, record(40, producer_id=-1)), shows(2, self.old), shows(3, None)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
     def test_a_healthy_replica_that_has_not_cleaned_yet_shows_the_tombstone(self) -> None:
         assert outcome_of(self.c, shows(1, None), shows(2, self.tombstone), shows(3, None)) is Verdict.DISMISSED

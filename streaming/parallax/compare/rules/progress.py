@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import UNKNOWN, Array, OpenTransactions, ProgressRows
+from parallax.compare.observations import COMMIT, UNKNOWN, Array, OpenTransactions, ProgressRows
+from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import NEVER
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, Rule
@@ -113,10 +114,14 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
     if frozen.producer_id >= 0:
         mine = mine[mine["producer_id"] == frozen.producer_id]
     producer, start, missed = frozen.producer_id, frozen.start, UNKNOWN
+    shown: dict[str, str] = {}
     if len(mine):
         interval = mine[np.argmin(mine["start"])]
         producer, start = int(interval["producer_id"]), int(interval["start"])
-        missed = int(interval["missed"]) if interval["missed"] != NEVER else UNKNOWN
+        if interval["missed"] != NEVER:
+            missed = int(interval["missed"])
+            marker = "commit" if interval["missed_type"] == COMMIT else "abort"
+            shown = {str(brokers["broker"][slot]): marker for slot in slots_of(int(interval["missed_shown"]))}
     if producer < 0 and frozen.seconds * 1000 < 3 * grace_ms:
         return None
     if missed == UNKNOWN and 0 <= start < int(brokers["log_start_offset"][brokers["member"]].max(initial=UNKNOWN)):
@@ -130,6 +135,7 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
         transaction_start_offset=start if start >= 0 else frozen.last_stable_offset,
         marker_offset=missed,
         observations={
+            "markers": shown,
             "last_stable_offsets": {str(b["broker"]): int(b["last_stable_offset"]) for b in brokers if b["member"]},
             "stands_at": frozen.last_stable_offset,
             "others_at": frozen.ahead,
