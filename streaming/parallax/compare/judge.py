@@ -217,7 +217,9 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
         return []
     producers = np.unique(state.pending["producer_id"][disputed])
     horizons = {int(d["producer_id"]): int(d["horizon"]) for d in state.disputes}
-    read_to = replicas.furthest_position(state, READ_COMMITTED)
+    # An outcome is shown once its marker is below the high watermark, which may be beyond what has been read.
+    told = int(state.brokers["high_watermark"][state.brokers["member"]].max(initial=UNKNOWN))
+    read_to = max(replicas.furthest_position(state, READ_COMMITTED), told)
     horizons = {int(p): horizons.get(int(p), read_to) for p in producers}
     reached = replicas.asked_position(state, READ_UNCOMMITTED)
     accusations = []
@@ -236,7 +238,9 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
 
 def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
     explained = np.zeros(len(rows), np.bool_)
-    for interval in state.intervals[outcome.turned(state.intervals)]:
+    # One that is still open missed a marker: the marker that ended it there has not been read yet.
+    missed = (state.intervals["missed"] != NEVER) & (state.intervals["end"] == NEVER)
+    for interval in state.intervals[missed | outcome.turned(state.intervals)]:
         explained |= outcome.covered(state.pending["offset"][rows], state.pending["producer_id"][rows], interval)
     return explained
 
