@@ -108,6 +108,10 @@ class SparkSettings(_Section):
 
     master: str = "local[4]"
     driver_memory: str = "1g"
+    driver_java_options: str = Field(
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        description="Options of Spark's JVM; by default it compiles quickly rather than best.",
+    )
     conf: dict[str, str] = Field(default_factory=dict)
 
 

@@ -40,7 +40,7 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
 
     def start(spark: Any) -> Any:
         create_tables(spark, settings.storage.path)
-        create_suspects(spark, settings.storage.path)
+        create_suspects(settings.storage.path)
         session = spark.newSession()
         for name, value in (*_inherited(spark), *_CONF.items()):
             session.conf.set(name, value)
@@ -139,9 +139,8 @@ class SuspectSink:
             suspects += raised
             coverages.append(coverage)
         if suspects:
-            spark = batch.sparkSession
-            app_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-            append_suspects(spark, self._storage, suspects, app_id, batch_id)
+            query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+            append_suspects(self._storage, suspects, query_id, batch_id)
         self._on_batch(suspects, coverages)
 
 

@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from parallax.compare.suspect import Suspect
 from parallax.views.tables import table_path
 
 SUSPECTS = "suspects"
 
-SUSPECTS_DDL = (
-    "suspect_id string, rule string, kind string, topic string, partition int, broker int, offset bigint, "
-    "producer_id bigint, transaction_start_offset bigint, marker_offset bigint, key_hash_hi bigint, "
-    "key_hash_lo bigint, positions string, observations string, raised_at timestamp, batch_id bigint"
-)
+_FIELDS: list[Any] = [
+    pa.field("suspect_id", pa.string()),
+    pa.field("rule", pa.string()),
+    pa.field("kind", pa.string()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("broker", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("producer_id", pa.int64()),
+    pa.field("transaction_start_offset", pa.int64()),
+    pa.field("marker_offset", pa.int64()),
+    pa.field("key_hash_hi", pa.int64()),
+    pa.field("key_hash_lo", pa.int64()),
+    pa.field("positions", pa.string()),
+    pa.field("observations", pa.string()),
+    pa.field("raised_at", pa.timestamp("us", tz="UTC")),
+    pa.field("batch_id", pa.int64()),
+]
+_SCHEMA = pa.schema(_FIELDS)
+"""Columns of the table, in order (docs/design.md, Suspects)."""
 
 
-def create_suspects(spark: Any, storage: str) -> None:
+def create_suspects(storage: str) -> None:
     """Create the table where it is not there yet."""
-    from delta.tables import DeltaTable
-    from pyspark.sql.types import StructType
-
-    path = table_path(storage, SUSPECTS)
-    if not DeltaTable.isDeltaTable(spark, path):
-        DeltaTable.createIfNotExists(spark).location(path).addColumns(StructType.fromDDL(SUSPECTS_DDL)).execute()
+    DeltaTable.create(_uri(storage), schema=_SCHEMA, mode="ignore")
 
 
-def append_suspects(spark: Any, storage: str, suspects: Sequence[Suspect], app_id: str, batch_id: int) -> None:
-    """Append the suspects of one micro-batch, once: Delta drops a batch that it has seen (``txnAppId``)."""
+def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, batch_id: int) -> None:
+    """Append the suspects of one micro-batch, once: a batch that the table's log knows is left alone.
+
+    Written by delta-rs: a few rows on the way to a page at night should not wait for a Spark job.
+    """
+    table = DeltaTable(_uri(storage))
+    known = table.transaction_version(query_id)
+    if known is not None and batch_id <= known:
+        return
     rows = []
     for suspect in suspects:
         row = suspect.as_row()
         row["raised_at"] = datetime.fromtimestamp(row["raised_at"] / 1000, UTC)
-        rows.append((*row.values(), batch_id))
-    (
-        spark.createDataFrame(rows, SUSPECTS_DDL)
-        .coalesce(1)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", app_id)
-        .option("txnVersion", str(batch_id))
-        .save(table_path(storage, SUSPECTS))
-    )
+        rows.append({**row, "batch_id": batch_id})
+    commit = CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
+    write_deltalake(table, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="append", commit_properties=commit)
+
+
+def _uri(storage: str) -> str:
+    return re.sub(r"^s3[an]://", "s3://", table_path(storage, SUSPECTS)).removeprefix("file:")

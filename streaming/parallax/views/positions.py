@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -73,10 +74,24 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
     return found
 
 
-def last_version(storage: str, name: str, app_id: str) -> int:
-    """The last batch that an application has committed to a table (``txnVersion`` of ``txnAppId``); -1 if none."""
-    version = open_table(storage, name).transaction_version(app_id)
-    return -1 if version is None else int(version)
+_LOOK_BACK = 2000
+"""Commits that are searched for the last batch of a query. What is further back was followed by so many others that
+Spark has long recorded it as done; and positions keep even its rows from being recorded twice."""
+
+
+def batch_mark(query_id: str, batch_id: int) -> str:
+    """What a commit carries as ``userMetadata``, so that the batch it records is known by the log alone."""
+    return json.dumps({"query": query_id, "batch": batch_id}, separators=(",", ":"))
+
+
+def last_batch(storage: str, name: str, query_id: str) -> int:
+    """The last micro-batch that a query has committed to a table, by the marks of its commits; -1 if none."""
+    for commit in open_table(storage, name).history(_LOOK_BACK):
+        text = commit.get("userMetadata")
+        mark = json.loads(text) if text else {}
+        if mark.get("query") == query_id:
+            return int(mark["batch"])
+    return -1
 
 
 def open_table(storage: str, name: str) -> Any:

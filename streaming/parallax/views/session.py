@@ -20,6 +20,8 @@ from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
 
 _CONF: Mapping[str, str] = {
+    # A checksum file for each commit costs a good tenth of it; nothing here reads them.
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.streaming.stateStore.providerClass": (
@@ -74,6 +76,7 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
         **_CONF,
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraClassPath": delta_classpath(),
+        "spark.driver.extraJavaOptions": settings.driver_java_options,
         **settings.conf,
         **(conf or {}),
     }
