@@ -52,8 +52,8 @@ class ReadSettings(_Section):
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
         "isolation", description="Which readers share a streaming query: all, one query per isolation level, ..."
     )
-    trigger_ms: int = Field(500, ge=0)
-    progress_interval_ms: int = Field(1000, ge=100)
+    trigger_ms: int = Field(1000, ge=0)
+    progress_interval_ms: int = Field(2000, ge=100)
 
     @field_validator("hash_key")
     @classmethod
@@ -74,7 +74,7 @@ class StorageSettings(_Section):
 class CompareSettings(_Section):
     """How the views are compared."""
 
-    trigger_ms: int = Field(500, ge=0)
+    trigger_ms: int = Field(1000, ge=0)
     grace_ms: int = Field(3000, ge=0, description="How long a last stable offset may trail before it is a suspect.")
     state_cap_bytes: int = Field(64 << 20, ge=1 << 16, description="Cap of unmatched state per topic partition.")
 

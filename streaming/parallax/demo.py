@@ -287,9 +287,7 @@ def _found_table(findings: Sequence[Finding], title: str) -> Table:
 
 
 def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> None:
-    table = Table(
-        "kind", "topic", "part.", "broker", "offset", "key", "what the replicas show", "found in", expand=True
-    )
+    table = Table("kind", "topic", "partition", "broker", "offset", "key", "found in", title="confirmed findings")
     for match in outcome.matches:
         finding = match.finding
         table.add_row(
@@ -299,10 +297,11 @@ def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> N
             str(finding.broker),
             str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
             key_text(finding) or match.expected.key,
-            finding.summary,
             f"{match.seconds:.1f} s",
         )
     console.print(table)
+    for match in outcome.matches:
+        console.print(Text.assemble((f"{match.finding.topic}: ", "bold"), match.finding.summary))
     for wanted in outcome.missing:
         console.print(Text(f"MISSED: {wanted.kind} on {wanted.topic}, broker {wanted.broker}", style="bold"))
     for finding in outcome.unexpected:

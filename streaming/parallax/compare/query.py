@@ -12,7 +12,7 @@ from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.views.queries import QuerySpec
-from parallax.views.tables import PROGRESS, checkpoint_path, create_tables, table_path
+from parallax.views.tables import PROGRESS, checkpoint_path, create_tables, has_whole_log, table_path
 
 QUERY = "compare"
 
@@ -92,7 +92,11 @@ def compared(session: Any, settings: Settings) -> Any:
 
 def _stream(session: Any, path: str) -> Any:
     """Follow a table's appends; what its upkeep rewrites or deletes was compared when it was appended."""
-    return session.readStream.format("delta").option("skipChangeCommits", "true").load(path)
+    stream = session.readStream.format("delta").option("skipChangeCommits", "true")
+    if has_whole_log(path):
+        # From the first commit on; the default, the table as it stands and then its commits, costs seconds to plan.
+        stream = stream.option("startingVersion", "0")
+    return stream.load(path)
 
 
 def _view(session: Any, path: str, isolation: IsolationLevel) -> Any:
