@@ -101,8 +101,11 @@ def furthest_position(state: PartitionState, view: int) -> int:
 
 
 def asked_position(state: PartitionState, view: int) -> int:
-    """Like `common_position`, but without the replicas that cannot be reached or were never read."""
-    asked = state.brokers["reachable"] & (state.brokers["position"][:, view] >= 0)
+    """Like `common_position`, but without the replicas that cannot be reached or were never read.
+
+    One that was read in the other view only is waited for: what it shows in this one is on its way.
+    """
+    asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) >= 0)
     if state.partition["members_known"][0]:
         asked &= state.brokers["member"]
     return int(state.brokers["position"][asked, view].min(initial=NEVER)) if asked.any() else UNKNOWN
