@@ -250,11 +250,14 @@ def resident() -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("rate", "steady"), default="rate")
+    parser.add_argument("--quick", action="store_true", help="small inputs: shows that it runs, not how fast")
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--grouping", choices=("all", "isolation", "broker", "reader"), default="isolation")
     parser.add_argument("--seconds", type=float, default=60.0)
     chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.records, chosen.repetitions, chosen.seconds = 200_000, 1, 20.0
     if chosen.what == "rate":
         rate(chosen.records, chosen.repetitions)
     else:
