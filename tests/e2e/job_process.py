@@ -19,6 +19,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from parallax.findings.table import Finding, FindingsTableError, current, read_events
+from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, RowKind
 from parallax.views.positions import open_table
@@ -134,3 +135,37 @@ class JobProcess:
         rows = dataset.to_table(columns=["offset", "position", "broker", "timestamp"], filter=wanted)
         mine = [row for row in rows.to_pylist() if row["broker"] == broker]
         return max(mine, key=lambda row: (row["timestamp"], row["offset"]), default=None)
+
+
+def places(found: list[Finding]) -> list[tuple[str, str, int, int]]:
+    return sorted((str(f.kind), f.topic, f.partition, f.broker) for f in found)
+
+
+def expected_places(expected: tuple[ExpectedFinding, ...]) -> list[tuple[str, str, int, int]]:
+    return sorted((str(e.kind), e.topic, e.partition, e.broker) for e in expected)
+
+
+def await_exactly(job: JobProcess, result: ScenarioResult) -> list[Finding]:
+    """Wait for the scenario's findings; fail if its topics ever show another one that stays."""
+
+    def of_this_scenario() -> list[Finding]:
+        return [f for f in job.findings() if f.topic in result.topics]
+
+    wanted = expected_places(result.expected)
+    until(
+        lambda: places(of_this_scenario()) == wanted, f"exactly {wanted}, not {places(of_this_scenario())}", timeout=180
+    )
+    return of_this_scenario()
+
+
+def await_compared(job: JobProcess, topics: tuple[str, ...]) -> None:
+    """Wait until every offset of the topics has a verdict in both views."""
+
+    def settled() -> bool:
+        return all(
+            job.metric("parallax_unknown_offsets", topic=topic) == 0.0
+            and (job.metric("parallax_compared_up_to_offset", topic=topic, isolation_level="read_uncommitted") or 0) > 0
+            for topic in topics
+        )
+
+    until(settled, f"{topics} to be compared to their end", timeout=180)
