@@ -358,7 +358,7 @@ def test_what_cannot_be_answered_is_told_per_partition(kafka: Cluster, client: R
         answers = client.fetch(broker, [position, fine], isolation=IsolationLevel.READ_COMMITTED, max_bytes=1 << 20)
         return answers[0].error
 
-    assert one(1, topic, 0) is None
+    until(lambda: one(1, topic, 0) is None, "broker 1 to lead the topic")
     assert isinstance(one(1, topic, 5), OffsetOutOfRange)
     assert isinstance(one(1, f"no-{topic}", 0), UnknownTopic)
     until(lambda: isinstance(one(2, topic, 0), NotHosted), "broker 2 to know of the topic")
