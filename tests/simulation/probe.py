@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.findings.answers import (
     ABORTED,
     COMMITTED,
@@ -20,7 +21,7 @@ from parallax.findings.answers import (
     RecordShown,
     ReplicaAnswer,
 )
-from parallax.findings.claim import KEY_KINDS, TRANSACTION_KINDS, Claim
+from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, decide
 from tests.simulation.content import content_hash, key_halves, key_of_halves, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica

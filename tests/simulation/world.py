@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.config import CompareSettings
-from parallax.findings.claim import KEY_KINDS, TRANSACTION_KINDS, Claim
+from parallax.findings.claim import Claim
 from parallax.findings.decide import Verdict
 from parallax.model import FindingKind
 from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir

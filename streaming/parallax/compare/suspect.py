@@ -10,7 +10,7 @@ from typing import Any
 
 from parallax.model import FindingKind, Rule
 
-_TRANSACTION_KINDS = frozenset(
+TRANSACTION_KINDS = frozenset(
     {
         FindingKind.MARKER_MISSING,
         FindingKind.READ_COMMITTED_FROZEN,
@@ -18,9 +18,12 @@ _TRANSACTION_KINDS = frozenset(
         FindingKind.COMMITTED_RECORD_ABORTED,
     }
 )
-_KEY_KINDS = frozenset(
+"""The kinds that share the cause ``txn:<producer id>:<start>``: one of them may turn into another."""
+
+KEY_KINDS = frozenset(
     {FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH}
 )
+"""The kinds that are about the latest value of a key (I3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,9 @@ class Accusation:
     @property
     def cause(self) -> str:
         """What makes it the same divergence tomorrow (docs/design.md, Suspects)."""
-        if self.kind in _TRANSACTION_KINDS:
+        if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
-        if self.kind in _KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
+        if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
             return f"key:{self.key_hash_hi & _U64:016x}{self.key_hash_lo & _U64:016x}:{self.offset}"
         return f"offset:{self.offset}"
 

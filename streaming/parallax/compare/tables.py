@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from parallax.compare.suspect import Suspect
-from parallax.views.tables import table_path
+from parallax.views.tables import rust_uri
 
 SUSPECTS = "suspects"
 
@@ -39,7 +38,7 @@ _SCHEMA = pa.schema(_FIELDS)
 
 def create_suspects(storage: str) -> None:
     """Create the table where it is not there yet."""
-    DeltaTable.create(_uri(storage), schema=_SCHEMA, mode="ignore")
+    DeltaTable.create(rust_uri(storage, SUSPECTS), schema=_SCHEMA, mode="ignore")
 
 
 def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, batch_id: int) -> None:
@@ -47,7 +46,7 @@ def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, ba
 
     Written by delta-rs: a few rows on the way to a page at night should not wait for a Spark job.
     """
-    table = DeltaTable(_uri(storage))
+    table = DeltaTable(rust_uri(storage, SUSPECTS))
     known = table.transaction_version(query_id)
     if known is not None and batch_id <= known:
         return
@@ -58,7 +57,3 @@ def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, ba
         rows.append({**row, "batch_id": batch_id})
     commit = CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
     write_deltalake(table, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="append", commit_properties=commit)
-
-
-def _uri(storage: str) -> str:
-    return re.sub(r"^s3[an]://", "s3://", table_path(storage, SUSPECTS)).removeprefix("file:")

@@ -12,23 +12,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from parallax.compare.suspect import Accusation
+from parallax.compare.suspect import KEY_KINDS, Accusation
 from parallax.model import FindingKind, Rule
-
-TRANSACTION_KINDS = frozenset(
-    {
-        FindingKind.MARKER_MISSING,
-        FindingKind.READ_COMMITTED_FROZEN,
-        FindingKind.ABORTED_RECORD_COMMITTED,
-        FindingKind.COMMITTED_RECORD_ABORTED,
-    }
-)
-"""The kinds that share the cause ``txn:<producer id>:<start>``: one of them may turn into another."""
-
-KEY_KINDS = frozenset(
-    {FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH}
-)
-"""The kinds that are about the latest value of a key (I3)."""
 
 RULES = {
     FindingKind.CONTENT_MISMATCH: Rule.CONTENT,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from parallax.compare.suspect import TRANSACTION_KINDS
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import TRANSACTION_KINDS, Claim
+from parallax.findings.claim import Claim
 from parallax.model import FindingKind
 
 

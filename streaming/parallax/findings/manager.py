@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from parallax.compare.suspect import Suspect
+from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS, Suspect
 from parallax.config import Settings
 from parallax.findings.answers import Answers
-from parallax.findings.claim import KEY_KINDS, RULES, TRANSACTION_KINDS, Claim, Recorded, claim_from_row, refines
+from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, refines
 from parallax.findings.decide import Decision, Verdict, decide, named
 from parallax.findings.history import RecordedHistory
 from parallax.findings.probe import Prober

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.config import FindingSettings
 from parallax.findings.answers import (
     Answers,
@@ -26,7 +27,7 @@ from parallax.findings.answers import (
     RecordShown,
     ReplicaAnswer,
 )
-from parallax.findings.claim import KEY_KINDS, TRANSACTION_KINDS, Claim
+from parallax.findings.claim import Claim
 from parallax.findings.keys import HistoryLookup, Key, KeyHistory, KeyScan, ScanTooLong, markers_at, records_at
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
