@@ -131,8 +131,8 @@ def source(spark: Any, bootstrap: str, target: str | None) -> Callable[[str], No
     return run
 
 
-def rate(records: int, repetitions: int) -> None:
-    with Cluster() as kafka, session() as spark, folder() as scratch:
+def rate(records: int, repetitions: int, java_options: str | None) -> None:
+    with Cluster() as kafka, session(java_options) as spark, folder() as scratch:
         whole, half = "bench-whole", "bench-half"
         for topic, count in ((whole, records), (half, records // 2)):
             kafka.create_topic(topic, partitions=PARTITIONS, replicas=[1, 2, 3])
@@ -149,8 +149,8 @@ def rate(records: int, repetitions: int) -> None:
         print(f"\nresident: {resident()}")
 
 
-def steady(grouping: str, duration: float) -> None:
-    with Cluster() as kafka, session() as spark, folder() as scratch:
+def steady(grouping: str, duration: float, java_options: str | None) -> None:
+    with Cluster() as kafka, session(java_options) as spark, folder() as scratch:
         kafka.create_topic("steady", partitions=PARTITIONS, replicas=[1, 2, 3])
         document = {
             "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
@@ -204,9 +204,10 @@ def trickle(bootstrap: str, topic: str) -> Iterator[None]:
 
 
 @contextmanager
-def session() -> Iterator[Any]:
+def session(java_options: str | None = None) -> Iterator[Any]:
     began = time.perf_counter()
-    spark = build_session(SparkSettings(master="local[4]", driver_memory="1g"))
+    chosen = {} if java_options is None else {"driver_java_options": java_options}
+    spark = build_session(SparkSettings(**chosen))
     print(f"session after {time.perf_counter() - began:.1f} s")
     yield spark
     spark.stop()
@@ -255,13 +256,14 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--grouping", choices=("all", "isolation", "broker", "reader"), default="isolation")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--java-options", help="instead of the default of spark.driver_java_options")
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.records, chosen.repetitions, chosen.seconds = 200_000, 1, 20.0
     if chosen.what == "rate":
-        rate(chosen.records, chosen.repetitions)
+        rate(chosen.records, chosen.repetitions, chosen.java_options)
     else:
-        steady(chosen.grouping, chosen.seconds)
+        steady(chosen.grouping, chosen.seconds, chosen.java_options)
 
 
 if __name__ == "__main__":

@@ -121,8 +121,8 @@ def main() -> int:
             check_java()
         install_packages()
         if not chosen.packages_only:
-            fetch_jars(chosen.kafka_version)
             warm_up()
+            fetch_jars(chosen.kafka_version)
     except SetupError as error:
         say(str(error))
         return 2

@@ -148,13 +148,15 @@ def findings(
 @app.command("fetch-jars")
 @one_line_errors
 def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
-    """Fetch Delta's and Kafka's jars into the cache, once."""
+    """Fetch Delta's and Kafka's jars into the cache and prepare Spark for quick starts, once."""
     from parallax.jars import delta_jars, kafka_jars
     from parallax.java import find_java
+    from parallax.rehearsal import make_archive
 
     find_java()
     delta_jars(progress=say)
     kafka_jars(kafka_version, progress=say)
+    make_archive(say)
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

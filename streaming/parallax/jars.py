@@ -91,7 +91,7 @@ def delta_classpath() -> str:
     def artifact(jar: Path) -> str:
         return re.sub(r"-\d[\w.\-]*\.jar$", "", jar.name)
 
-    have = {artifact(jar) for jar in _pyspark_jars().glob("*.jar")}
+    have = {artifact(jar) for jar in pyspark_jars().glob("*.jar")}
     return os.pathsep.join(str(jar) for jar in sorted(delta_jars().glob("*.jar")) if artifact(jar) not in have)
 
 
@@ -145,13 +145,13 @@ def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progr
 
 
 def _ivy_jar() -> Path:
-    jars = sorted(_pyspark_jars().glob("ivy-*.jar"))
+    jars = sorted(pyspark_jars().glob("ivy-*.jar"))
     if not jars:
         raise SetupError("pyspark's jars hold no Ivy; install pyspark again from PyPI")
     return jars[-1]
 
 
-def _pyspark_jars() -> Path:
+def pyspark_jars() -> Path:
     """The folder of pyspark's jars, found without importing it."""
     spec = find_spec("pyspark")
     folders = spec.submodule_search_locations if spec else None

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
 from parallax.jars import cache_folder, delta_classpath
-from parallax.java import find_java
+from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
+from parallax.views.archive import archive_file, archive_options
 
 _CONF: Mapping[str, str] = {
     # A checksum file for each commit costs a good tenth of it; nothing here reads them.
@@ -76,7 +77,7 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
         **_CONF,
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraClassPath": delta_classpath(),
-        "spark.driver.extraJavaOptions": settings.driver_java_options,
+        "spark.driver.extraJavaOptions": _java_options(settings, jdk),
         **settings.conf,
         **(conf or {}),
     }
@@ -87,6 +88,14 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
     spark.dataSource.register(KafkaReplicaSource)
     spark.dataSource.register(KafkaProgressSource)
     return spark
+
+
+def _java_options(settings: SparkSettings, jdk: Java) -> str:
+    """The settings' options, with the archive of classes unless they speak of one themselves."""
+    given = settings.driver_java_options
+    if "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given or "-Xshare" in given:
+        return given
+    return f"{given} {archive_options(archive_file(jdk))}".strip()
 
 
 def _spark_home() -> Path:

@@ -1,0 +1,109 @@
+"""Makes the class-data archive of Spark's JVM: a job of the real kind runs for some seconds, and its JVM writes it.
+
+Done once for each JDK and set of jars, by ``parallax fetch-jars``, in a process of its own, because a Python process
+has one JVM, and that one writes the archive when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from parallax.config import Settings, SparkSettings, validate
+from parallax.jars import Progress
+from parallax.java import find_java
+from parallax.views.archive import archive_file
+
+_TOPIC = "rehearsal"
+_DEADLINE_S = 240.0
+_BATCHES = 3
+
+
+def make_archive(progress: Progress) -> None:
+    """Make the archive where it is not there yet; about half a minute, once.
+
+    A machine on which it cannot be made is remembered by an empty file, and goes without.
+
+    Args:
+        progress: is told what is being done.
+
+    Raises:
+        SetupError: no JDK 17 or 21, or no jars.
+    """
+    file = archive_file(find_java())
+    if file.exists():
+        return
+    progress("preparing Spark for quick starts, once (about a minute)")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=file.parent) as work:
+        made = Path(work) / "classes.jsa"
+        command = [sys.executable, "-m", "parallax.rehearsal", str(made)]
+        try:
+            subprocess.run(command, check=True, timeout=_DEADLINE_S, capture_output=True)
+        except subprocess.SubprocessError as error:
+            lines = (getattr(error, "stderr", None) or b"").decode(errors="replace").split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), str(error))
+            progress(f"Spark will start without an archive of its classes ({last.strip()[:200]})")
+        if not made.exists():
+            made.touch()
+        made.replace(file)
+
+
+def rehearse(made: Path) -> None:
+    """Run a job over one real broker until each of its queries has made some micro-batches, then end its JVM."""
+    from parallax.job import Job
+    from parallax.lab.cluster import Cluster
+    from parallax.lab.traffic import PlainProducer
+    from parallax.lab.waiting import until
+
+    with Cluster(brokers=1) as cluster, tempfile.TemporaryDirectory(prefix="parallax-rehearsal-") as storage:
+        cluster.create_topic(_TOPIC, partitions=1, replicas=[1])
+        producer = PlainProducer(cluster.bootstrap_servers)
+        job = Job(_settings(cluster.bootstrap_servers, storage, made))
+        job.start()
+        try:
+            from pyspark import SparkContext
+
+            gateway = SparkContext._gateway  # noqa: SLF001 - the JVM must be waited for: it writes at its end
+
+            def rehearsed() -> bool:
+                producer.send(_TOPIC, "key", "value")
+                seen = job.state.snapshot()
+                return seen.heartbeat is not None and all(q.last_progress for q in seen.queries.values())
+
+            until(rehearsed, "every query to make progress", timeout=120)
+            for number in range(_BATCHES):
+                offset = producer.send(_TOPIC, "key", str(number))
+                until(lambda offset=offset: job.has_recorded(_TOPIC, 0, 1, offset), "the record", timeout=30)  # type: ignore[misc]
+        finally:
+            job.stop()
+        _end_jvm(gateway)
+
+
+def _end_jvm(gateway: object) -> None:
+    gateway.shutdown()  # type: ignore[attr-defined]
+    process: subprocess.Popen[bytes] = gateway.proc  # type: ignore[attr-defined]
+    if process.stdin is not None:
+        process.stdin.close()  # Spark's gateway server ends with its standard input
+    process.wait(_DEADLINE_S)
+
+
+def _settings(bootstrap_servers: str, storage: str, made: Path) -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": bootstrap_servers},
+            "topics": {"include": [_TOPIC]},
+            "storage": {"path": storage},
+            "spark": {"driver_java_options": f"{SparkSettings().driver_java_options} -XX:ArchiveClassesAtExit={made}"},
+            "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
+        },
+        where="rehearsal",
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    rehearse(Path(sys.argv[1]))

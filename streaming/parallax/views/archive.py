@@ -1,0 +1,39 @@
+"""Where the class-data archive of Spark's JVM is, and the options that make a JVM use it (JEP 350).
+
+A fresh job loads and verifies some twenty thousand classes before its first commit. Out of an archive that costs half
+the processor time. ``parallax.rehearsal`` makes it; a job without one only starts more slowly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from parallax.jars import cache_folder, delta_classpath, pyspark_jars
+from parallax.java import Java
+
+
+def archive_file(jdk: Java) -> Path:
+    """Where the archive for this JDK and these jars is, or would be; an empty file says that none can be made.
+
+    An archive fits one JDK and one class path only (the JVM checks it), so that both are part of the name.
+
+    Raises:
+        SetupError: see ``parallax.jars.delta_classpath``.
+    """
+    jars = [*sorted(pyspark_jars().glob("*.jar")), *map(Path, delta_classpath().split(os.pathsep))]
+    parts = [jdk.release, str(jdk.path.resolve())]
+    parts += [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
+    mark = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return cache_folder() / f"spark-classes-{mark}.jsa"
+
+
+def archive_options(file: Path) -> str:
+    """The JVM's options to use an archive, if there is one; it goes without one that does not fit, and says nothing."""
+    if not file.is_file() or not file.stat().st_size:
+        return ""
+    return f"-XX:SharedArchiveFile={file} -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+__all__ = ["archive_file", "archive_options"]
