@@ -11,7 +11,7 @@ from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Verdict
-from parallax.model import FindingKind
+from parallax.model import FindingKind, Rule
 from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
 from tests.simulation.model import Cluster, End, Limits
 from tests.simulation.monitor import Finding, Monitor
@@ -21,6 +21,7 @@ from tests.simulation.oracle import (
     must_be_found,
     must_be_found_early,
     outcome_explains,
+    outcomes_differ,
     stands_now,
 )
 from tests.simulation.probe import probe
@@ -187,7 +188,13 @@ class World:
 
 
 def _is_true(cluster: Cluster, finding: Finding) -> bool:
+    if _is_undirected(finding):
+        return outcomes_differ(cluster, finding.offset)
     return is_true(cluster, finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key)
+
+
+def _is_undirected(finding: Finding) -> bool:
+    return finding.kind == FindingKind.VISIBILITY_MISMATCH and finding.claim.rule is Rule.OUTCOME
 
 
 def _stands(cluster: Cluster, finding: Finding, claim: Claim) -> bool:
@@ -207,6 +214,8 @@ def _log(replica) -> str:
 
 
 def _matches(divergence: Divergence, finding: Finding) -> bool:
+    if divergence.undirected and _is_undirected(finding) and finding.offset in divergence.offsets:
+        return True
     if finding.kind not in divergence.kinds or finding.broker != divergence.broker:
         return False
     if divergence.key is not None:

@@ -125,7 +125,7 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
             intervals["told"][i] |= _TOLD_MISSING
             accusations.append(_missing(state, interval))
         elif outcome.turned(intervals[i : i + 1])[0]:
-            own = outcome.wrongly_shown(state.pending, interval)
+            own = outcome.wrongly_shown(_shown_committed(state), interval)
             if len(own):
                 intervals["told"][i] |= _SHOWN_WRONG
             if not len(own) and committed[interval["slot"]] <= interval["missed"]:
@@ -135,6 +135,16 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
                 accusations.append(_turned(state, interval, own))
             _settle(state, interval)
     return accusations
+
+
+def _shown_committed(state: PartitionState) -> Array:
+    """What read_committed readers showed and no verdict has settled: what is pending, and the absences that wait."""
+    if not len(state.candidates):
+        return state.pending
+    waiting = np.empty(len(state.candidates), state.pending.dtype)
+    for name in state.pending.dtype.names or ():
+        waiting[name] = state.candidates[name]
+    return np.concatenate([waiting, state.pending])
 
 
 def _settle(state: PartitionState, interval: Array) -> None:
@@ -210,7 +220,7 @@ def _outcomes(state: PartitionState, rows: Array) -> dict[str, Any]:
 
 
 def _judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Outcomes that differ although no marker is known to have been missed: the one that was shown first is true."""
+    """Outcomes that differ although no marker is known to have been missed: nothing proves which of them is true."""
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):
         state.disputes = state.disputes[:0]
@@ -227,8 +237,8 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
         rows = disputed[state.pending["producer_id"][disputed] == producer]
         rows = rows[~_explained_by_interval(state, rows)]
         if reached >= horizon:
-            for verdict in outcome.judge_by_first(state.pending, rows):
-                accusations += _accuse_by_first(state, verdict)
+            for verdict in outcome.judge_undirected(state.pending, rows):
+                accusations += _accuse_undirected(state, verdict)
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= TOLD
             del horizons[producer]
@@ -245,21 +255,20 @@ def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
     return explained
 
 
-def _accuse_by_first(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
-    """One accusation for each transaction among the rows, so far as the accused replica's intervals tell them apart."""
+def _accuse_undirected(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
+    """One accusation for each transaction among the rows, so far as the named replica's intervals tell them apart."""
     rows = state.pending[verdict.rows]
     offsets, producer = rows["offset"], int(rows["producer_id"][0])
     mine = state.intervals[(state.intervals["slot"] == verdict.slot) & (state.intervals["producer_id"] == producer)]
     starts = np.sort(mine["start"])
     which = np.searchsorted(starts, offsets, side="right") - 1
-    kind = FindingKind.COMMITTED_RECORD_ABORTED if verdict.shown_aborted else FindingKind.ABORTED_RECORD_COMMITTED
     accusations = []
     for group in np.unique(which):
         part = rows[which == group]
         accusations.append(
             Accusation(
                 Rule.OUTCOME,
-                kind,
+                FindingKind.VISIBILITY_MISMATCH,
                 _broker(state, verdict.slot),
                 offset=int(part["offset"][0]),
                 producer_id=producer,

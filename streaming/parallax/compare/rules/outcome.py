@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.compare.observations import COMMIT, Array
-from parallax.compare.rules.arrays import bits, group_starts, table
-from parallax.compare.state import DISPUTED, FIRST_ABORTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.rules.arrays import bit_counts, bits, group_starts, slots_of, table
+from parallax.compare.state import DISPUTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
 
 def shown_records(
@@ -22,7 +22,7 @@ def shown_records(
 ) -> Array:
     """Make `PENDING` rows of what replicas showed in read_committed, one a row and replica."""
     mask = bits(slots)
-    flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0) | np.where(aborted, FIRST_ABORTED, 0)
+    flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
     return table(
         PENDING,
         len(offsets),
@@ -39,7 +39,7 @@ def shown_records(
 def take_in(pending: Array, shown: Array) -> Array:
     """Merge what was shown into the table; `PENDING` in offset order, one row an offset.
 
-    The outcome that was shown first stays remembered (`FIRST_ABORTED`); where replicas differ, `DISPUTED` is set.
+    Where replicas show unlike outcomes, `DISPUTED` is set.
     """
     if not len(shown):
         return pending
@@ -62,37 +62,32 @@ def open_disputes(pending: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Records of one producer whose outcome on one replica is wrong by what was shown.
+    """Records of one producer whose outcome on one replica is unlike that on others; nothing says which is right.
 
     Attributes:
-        slot: the accused.
+        slot: the replica that is named.
         rows: indices into ``pending``.
-        shown_aborted: the accused shows them as aborted (else as committed).
     """
 
     slot: int
     rows: Array
-    shown_aborted: bool
 
 
-def judge_by_first(pending: Array, rows: Array) -> list[Verdict]:
-    """Accuse those who show another outcome than was shown first.
+def judge_undirected(pending: Array, rows: Array) -> list[Verdict]:
+    """Name the replicas that are fewer where outcomes differ, in a tie those that hide the record.
 
-    For disputes that no missed marker explains. A replica comes to a wrong outcome only by a later marker,
-    so the earlier outcome is the true one.
+    For disputes that no missed marker explains. Neither the number of replicas nor the order in which they were read
+    proves anything: a replica that is right may be read after one that is wrong. So no verdict here says who is wrong.
 
     Args:
         pending: `PENDING`.
         rows: indices of disputed rows, all of one producer.
     """
+    shows, hides = pending["visible"][rows], pending["aborted"][rows]
+    named = np.where(bit_counts(shows) < bit_counts(hides), shows, hides)
     verdicts = []
-    first_aborted = (pending["flags"][rows] & FIRST_ABORTED) != 0
-    wrong = np.where(first_aborted, pending["visible"][rows], pending["aborted"][rows])
-    for slot in range(32):
-        for was_aborted in (False, True):
-            mine = rows[((wrong >> np.uint32(slot)) & 1 == 1) & (first_aborted == was_aborted)]
-            if len(mine):
-                verdicts.append(Verdict(slot, mine, shown_aborted=not was_aborted))
+    for slot in slots_of(int(np.bitwise_or.reduce(named))):
+        verdicts.append(Verdict(slot, rows[(named >> np.uint32(slot)) & 1 == 1]))
     return verdicts
 
 
