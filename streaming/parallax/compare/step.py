@@ -136,7 +136,9 @@ def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) ->
 
 def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> None:
     """End markers of either view: what a replica shows to one reader it holds, whichever of the two comes first."""
-    ends = np.flatnonzero((rows.kind != RECORD) & cap.stored(state, READ_UNCOMMITTED, rows.offset))
+    is_end = rows.kind != RECORD
+    wanted = cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
+    ends = np.flatnonzero(is_end & wanted)
     state.markers = markers.take_in_markers(
         state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends]
     )
