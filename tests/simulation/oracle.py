@@ -185,6 +185,23 @@ def stands_now(
     return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
 
 
+def lost(cluster: Cluster) -> list[str]:
+    """What replicas have lost, one entry for each transaction or key and replica, whether or not anyone was shown it."""
+    truth = Truth(cluster.history)
+    found: list[str] = []
+    for replica in cluster.replicas.values():
+        found += ["an end marker, and the transaction hangs" for _ in missed_markers(truth, replica)]
+        wrong = wrong_outcomes(truth, replica)
+        turned = {truth.of_offset[offset].first: end for offset, end in wrong.items()}
+        found += [f"an end marker, and another ended it as {end.name}" for end in turned.values()]
+        for key in truth.records:
+            shown, latest = shown_latest(replica, key, replica.lso), truth.latest(key, replica.lso)
+            explained = any(offset in wrong for offset, _ in truth.records[key])
+            if shown[1] is not None and latest[1] is None and latest[0] >= 0 and not explained:
+                found.append("a tombstone, and the deleted value is back")
+    return found
+
+
 def outcomes_differ(cluster: Cluster, offset: int) -> bool:
     """Whether some replica has ever decided the outcome of this record against the truth."""
     truth = Truth(cluster.history)
