@@ -186,7 +186,7 @@ def stands_now(
 
 
 def lost(cluster: Cluster) -> list[str]:
-    """What replicas have lost, one entry for each transaction or key and replica, whether or not anyone was shown it."""
+    """What replicas have lost, one entry for each replica and transaction or key, whether or not anyone was shown it."""
     truth = Truth(cluster.history)
     found: list[str] = []
     for replica in cluster.replicas.values():

@@ -255,7 +255,7 @@ def _outcome_without_record(case: _Case) -> Decision:
 
 
 def _unlike_outcomes(case: _Case) -> Decision:
-    """Outcomes differ and no end marker was read that says which is right: proven as a difference, of nobody's fault."""
+    """Outcomes differ, and no end marker was read that says which is right: a difference is all that is proven."""
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")

@@ -30,8 +30,10 @@ _SHOWS = {
 }
 
 _UNLIKE_OUTCOMES = (
-    "Whether the record at offset {offset} of {partition} was committed or aborted is not the same on broker {broker} "
-    "as on other replicas, and no end marker was read that says which is right.",
+    (
+        "Whether the record at offset {offset} of {partition} was committed or aborted is not the same on broker "
+        "{broker} as on other replicas, and no end marker was read that says which is right."
+    ),
     "may read it the wrong way round",
 )
 """For a difference of outcome without a direction: what is shown, and what consumers may meet."""

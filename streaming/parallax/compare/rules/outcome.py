@@ -123,7 +123,7 @@ def _has(masks: Array, slot: int) -> Array:
 
 
 def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tuple[Array, Array]:
-    """The first marker after each offset that a replica shows, `NEVER` where none; whether its type is the outcome's."""
+    """The first marker that a replica shows after each offset, `NEVER` where none; whether its type fits the outcome."""
     own = markers[_has(markers["shown"], slot)]
     at = np.searchsorted(own["offset"], offsets, side="right")
     known = at < len(own)
