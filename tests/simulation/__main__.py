@@ -1,7 +1,8 @@
-"""Run histories for as long as asked: ``python -m tests.simulation --seconds 60 --seed 1 --jobs 2``.
+"""Run histories: ``python -m tests.simulation --seconds 60``, or as many as asked: ``--histories 200000 --jobs 2``.
 
-Prints what was run and found; every failure prints its seed, the command that reproduces it, and a shrunken history.
-Exit code 1 when a property did not hold.
+Seeds are run in order, in shares; after each share a line says what has been run and where to go on (``--seed``).
+Prints totals at the end: histories, what was done to the clusters, what was lost by it, what was found. Every failure
+prints its seed, the command that reproduces it, and a shrunken history. Exit code 1 when a property did not hold.
 """
 
 from __future__ import annotations
@@ -10,67 +11,124 @@ import argparse
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
+SHARE = 250
+"""Seeds that a process runs before it reports."""
+
+GROUPS = {
+    "did": "done to the clusters",
+    "lost": "replicas that lost something by it",
+    "expected": "divergences that stood at the end, with their proof shown",
+    "confirmed": "findings confirmed",
+    "ran": "of the monitor",
+}
 
 
 def main() -> int:
     """The command."""
     arguments = _arguments()
-    end = time.monotonic() + arguments.seconds
-    shares = [
-        (arguments.seed + job, arguments.jobs, end, arguments.count, MODES[arguments.mode], arguments.failures)
-        for job in range(arguments.jobs)
-    ]
     started = time.monotonic()
-    if arguments.jobs == 1:
-        results = [work(*shares[0])]
-    else:
-        with ProcessPoolExecutor(arguments.jobs) as pool:
-            results = list(pool.map(work, *zip(*shares, strict=True)))
-    counts: Counter[str] = sum((r[0] for r in results), Counter())
-    failures = [failure for r in results for failure in r[1]]
-    for failure in failures:
-        print(failure, end="\n\n")
-    spent = time.monotonic() - started
-    print(f"{counts['histories']} histories in {spent:.0f} s, {len(failures)} failures")
-    print("  " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    done = 0
+    try:
+        for first, last, more, found in _shares(arguments, started + arguments.seconds):
+            counts += more
+            failures += found
+            done = max(done, last)
+            for failure in found:
+                print(failure, end="\n\n")
+            spent = time.monotonic() - started
+            rate = counts["histories"] / spent
+            print(
+                f"seeds {first} to {last - 1} done: {counts['histories']} histories in {spent:.0f} s ({rate:.0f}/s), "
+                f"{len(failures)} failures; --seed {done} goes on",
+                flush=True,
+            )
+            if len(failures) >= arguments.failures:
+                break
+    except KeyboardInterrupt:
+        print(f"interrupted; --seed {done} goes on")
+    _report(counts, len(failures), time.monotonic() - started)
     return 1 if failures else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="stop after this long")
-    parser.add_argument("--count", type=int, default=10**9, help="stop after this many seeds per job")
+    parser.add_argument("--seconds", type=float, default=10.0**9, help="begin no share after this long")
+    parser.add_argument("--count", type=int, default=10**9, help="stop after this many seeds")
+    parser.add_argument("--histories", type=int, help="stop after this many histories (two a seed in mode both)")
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--mode", choices=sorted(MODES), default="both")
-    parser.add_argument("--failures", type=int, default=5, help="stop a job after this many failures")
-    return parser.parse_args()
+    parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
+    arguments = parser.parse_args()
+    if arguments.histories is not None:
+        arguments.count = min(arguments.count, -(-arguments.histories // len(MODES[arguments.mode])))
+    if arguments.count == 10**9 and arguments.seconds == 10.0**9:
+        arguments.seconds = 60.0
+    return arguments
 
 
-def work(
-    seed: int, stride: int, end: float, count: int, modes: tuple[bool, ...], most: int
-) -> tuple[Counter[str], list[str]]:
-    """Run seeds ``seed``, ``seed + stride``, ...: what was counted, and the texts of the failures."""
+Share = tuple[int, int, Counter[str], list[str]]
+
+
+def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
+    """Run shares of the seeds side by side, for as long as there is time; each is told when it is done, in order."""
+    stop = arguments.seed + arguments.count
+    starts = iter(range(arguments.seed, stop, SHARE))
+    modes = MODES[arguments.mode]
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        running: dict[Future[Share], int] = {}
+        waiting: dict[int, Share] = {}
+        told = arguments.seed
+        try:
+            while True:
+                while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
+                    running[pool.submit(work, first, min(first + SHARE, stop), modes)] = first
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    waiting[running.pop(future)] = future.result()
+                while told in waiting:
+                    share = waiting.pop(told)
+                    told = share[1]
+                    yield share
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def work(first: int, last: int, modes: tuple[bool, ...]) -> Share:
+    """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
-    for i in range(count):
-        if time.monotonic() > end or len(failures) >= most:
-            break
+    for seed in range(first, last):
         for healthy in modes:
             counts["histories"] += 1
             try:
-                world = run(seed + i * stride, healthy)
+                world = run(seed, healthy)
             except Violation as violation:
                 failures.append(str(violation))
                 continue
             counts["healthy" if healthy else "faulty"] += 1
             counts.update(world.tally())
-    return counts, failures
+    return first, last, counts, failures
+
+
+def _report(counts: Counter[str], failures: int, spent: float) -> None:
+    each = 1000 * spent / max(1, counts["histories"])
+    print(f"\n{counts['histories']} histories in {spent:.0f} s ({each:.1f} ms each), {failures} failures")
+    print(f"  held: {counts['healthy']} healthy, {counts['faulty']} faulty")
+    for group, title in GROUPS.items():
+        mine = sorted((name.removeprefix(f"{group} "), n) for name, n in counts.items() if name.startswith(f"{group} "))
+        print(f"  {title}:")
+        for name, count in mine:
+            print(f"    {count:>9}  {name}")
 
 
 if __name__ == "__main__":

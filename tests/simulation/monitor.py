@@ -16,9 +16,10 @@ from typing import Any
 from parallax.compare.observations import Observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
+from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.config import CompareSettings
-from parallax.findings.claim import Claim, claim_from_row
-from parallax.findings.decide import Verdict
+from parallax.findings.claim import Claim, claim_from_row, explains
+from parallax.findings.decide import Decision, Verdict
 from parallax.model import Outcome, ReadEvent, RowKind
 from tests.simulation.content import content_hash, key_halves, key_of_halves, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
@@ -112,8 +113,7 @@ class Monitor:
     def _marker(self, view: int, replica: Replica, batch: Batch) -> None:
         kind = RowKind.COMMIT if batch.marker is End.COMMIT else RowKind.ABORT
         self._put(view, replica, kind, batch.base, **_head(batch))
-        if view == RU:
-            self.shown.markers.setdefault(replica.id, set()).add((batch.producer_id, batch.base))
+        self.shown.markers.setdefault(replica.id, set()).add((batch.producer_id, batch.base))
 
     def _data(self, view: int, replica: Replica, batch: Batch, record: Record) -> None:
         outcome, end = Outcome.NONE, None
@@ -226,31 +226,31 @@ class Monitor:
         Args:
             between: called between any two questions; None asks everything in one moment.
         """
-        found, still = [], []
-        for claim in self.pending:
+        found: list[Finding] = []
+        waiting, self.pending = self.pending, []
+        self.pending = [c for c in waiting if c.kind in TRANSACTION_KINDS]
+        for claim in sorted(waiting, key=lambda c: c.kind not in TRANSACTION_KINDS):
             before = self.cluster if between is None else copy.deepcopy(self.cluster)
-            decision = probe(self.cluster, claim, between or _nothing)
+            decision = self._linked(claim, probe(self.cluster, claim, between or _nothing))
+            if claim in self.pending:
+                self.pending.remove(claim)
             if decision.verdict is Verdict.PENDING:
-                still.append(claim)
+                self.pending.append(claim)
             elif decision.verdict is Verdict.DISMISSED:
                 self.dismissed.append((claim, decision.reason))
             else:
-                found.append(
-                    Finding(
-                        str(decision.kind),
-                        claim.broker,
-                        claim.producer_id,
-                        claim.first_offset,
-                        None if claim.key is None else key_of_halves(*claim.key),
-                        decision.reason,
-                        self.cluster.now,
-                        replace(claim, kind=decision.kind),
-                        before,
-                    )
-                )
-        self.pending = still
-        self.confirmed += found
+                found.append(_finding(claim, decision, self.cluster.now, before))
+                self.confirmed.append(found[-1])
         return found
+
+    def _linked(self, claim: Claim, decision: Decision) -> Decision:
+        """What the findings manager makes of a difference of value that a transaction's claim or finding explains."""
+        if claim.kind in KEY_KINDS and decision.verdict is not Verdict.DISMISSED:
+            if any(explains(finding.claim, claim) for finding in self.confirmed):
+                return replace(decision, verdict=Verdict.DISMISSED, reason="the same cause")
+            if any(explains(other, claim) for other in self.pending):
+                return replace(decision, verdict=Verdict.PENDING, reason="waits for the verdict on its transaction")
+        return decision
 
     def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
@@ -262,6 +262,20 @@ class Monitor:
             self.progress(broker)
         self.batch()
         return self.probe(between)
+
+
+def _finding(claim: Claim, decision: Decision, now: int, before: Cluster) -> Finding:
+    return Finding(
+        str(decision.kind),
+        claim.broker,
+        claim.producer_id,
+        claim.first_offset,
+        None if claim.key is None else key_of_halves(*claim.key),
+        decision.reason,
+        now,
+        replace(claim, kind=decision.kind),
+        before,
+    )
 
 
 def _nothing() -> None:

@@ -34,6 +34,8 @@ class Divergence:
     producer_id: int = -1
     offsets: frozenset[int] = frozenset()
     key: int | None = None
+    undirected: bool = False
+    """No marker was shown that says who is wrong: a `visibility_mismatch` on any of the replicas will do."""
 
 
 class Truth:
@@ -183,6 +185,29 @@ def stands_now(
     return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
 
 
+def lost(cluster: Cluster) -> list[str]:
+    """What replicas have lost, one entry for each replica and transaction or key, whether or not anyone was shown it."""
+    truth = Truth(cluster.history)
+    found: list[str] = []
+    for replica in cluster.replicas.values():
+        found += ["an end marker, and the transaction hangs" for _ in missed_markers(truth, replica)]
+        wrong = wrong_outcomes(truth, replica)
+        turned = {truth.of_offset[offset].first: end for offset, end in wrong.items()}
+        found += [f"an end marker, and another ended it as {end.name}" for end in turned.values()]
+        for key in truth.records:
+            shown, latest = shown_latest(replica, key, replica.lso), truth.latest(key, replica.lso)
+            explained = any(offset in wrong for offset, _ in truth.records[key])
+            if shown[1] is not None and latest[1] is None and latest[0] >= 0 and not explained:
+                found.append("a tombstone, and the deleted value is back")
+    return found
+
+
+def outcomes_differ(cluster: Cluster, offset: int) -> bool:
+    """Whether some replica has ever decided the outcome of this record against the truth."""
+    truth = Truth(cluster.history)
+    return any(offset in wrong_outcomes(truth, replica) for replica in cluster.replicas.values())
+
+
 def outcome_explains(cluster: Cluster, offset: int) -> bool:
     """Whether some replica has the outcome of this record wrong, or holds its ended transaction open."""
     truth = Truth(cluster.history)
@@ -198,7 +223,7 @@ class Shown:
     """What the monitor's reads have been shown so far, per broker."""
 
     markers: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
-    """Broker to (producer id, offset) of end markers read as read_uncommitted."""
+    """Broker to (producer id, offset) of end markers that either reader was given."""
     transactional: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     """Broker to (producer id, offset) of records read as read_uncommitted."""
     outcomes: dict[int, dict[int, End]] = field(default_factory=dict)
@@ -269,9 +294,19 @@ def _wrong(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
             replica.id,
             truth.of_offset[first].producer_id,
             frozenset(transaction_around(replica, truth.of_offset[first].producer_id, first)),
+            undirected=not _is_proven(truth.of_offset[first], replica, shown),
         )
         for first, offsets in found.items()
     ]
+
+
+def _is_proven(transaction: Transaction, replica: Replica, shown: Shown) -> bool:
+    """Whether the true end marker was shown by another replica, and the open transaction by this one, as data."""
+    marker = transaction.producer_id, transaction.marker
+    begun = shown.transactional.get(replica.id, set())
+    return any(marker in seen for b, seen in shown.markers.items() if b != replica.id) and any(
+        (transaction.producer_id, offset) in begun for offset in transaction.offsets
+    )
 
 
 def transaction_around(replica: Replica, producer_id: int, offset: int) -> range:

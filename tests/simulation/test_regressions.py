@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.history import BROKERS, Op, profile
-from tests.simulation.world import World
+from tests.simulation.world import World, run
 
 PLAIN, FILLER, TOMBSTONE = -1, 90, -1
 STANDARD = replace(profile(0, healthy=False), late=False, cap=None, brokers=BROKERS)
@@ -97,6 +97,94 @@ HEALTHY = {
 }
 
 
+# Histories in a short form: the operations' names and numbers, zeros at the end left out; with the seed that their
+# micro-batches were cut by.
+SHRUNKEN = {
+    "a transaction of a tail that was cut off and written anew is not over because an earlier tick did not list it": (
+        5039,
+        (
+            "write 1 0 92; write -1 0 -1; round; tick 30; stop 1; start 1; batch 5; sync; progress 1; write 1 0 "
+            "60; sync; tick 200; round; stop 1; end 1; sync; tick 200; write -1 90 10; clean 2; tick 2001; write "
+            "-1 90 20; sync; clean 2; tick 2001; write -1 90 16; clean 2"
+        ),
+    ),
+    "the latest value of a key is not told beside the outcome that explains it": (
+        5579,
+        (
+            "write -1 0 35; write 3 0 -1; sync; round; stop 3; end 3 1; sync; read 1 2 1; tick 200; write -1 90 "
+            "36; clean 1; tick 2001; write -1 90 43; sync; clean 1; tick 2001; write -1 90 37; sync; clean 1; "
+            "tick 2001; write -1 90 4; clean 1; write 3 2 35; end 3; start 3; tick 200; write -1 90 47; sync; "
+            "clean 3; round; tick 200; write -1 90 69; sync; clean 3"
+        ),
+    ),
+    "where both outcomes come in one batch the replica that lost the marker is wrong, whichever was read first": (
+        11404,
+        (
+            "write 1 3 -1; end 1; write 0 1 -1; sync; stop 2; end; write 0 0 62; end 0 1; tick 2001; write -1 90 "
+            "29; sync; clean 1; read 1 3 1000; clean 3; tick 2001; write -1 90 94; sync; clean 3; clean 1; tick "
+            "2001; write -1 90 79; sync; clean 1; clean 3"
+        ),
+    ),
+    "a record that has left the pending rows still shows that its transaction was ended wrongly": (
+        5145,
+        (
+            "write -1 2 6; write 2 2 -1; sync; stop 3; end 2; tick 2001; tick 2001; write -1 90 9; sync; clean 2; "
+            "tick 2001; clean 1; write -1 90 44; clean 1; tick 2001; write -1 90 34; sync; clean 1; round; write "
+            "2 1 6; end 2 1; start 3; sync; read 1 3 1; read 1 3 1; batch 10"
+        ),
+    ),
+    "a transaction whose beginning only read_committed showed has its direction from the markers after it": (
+        7281,
+        (
+            "write 2 0 83; sync; round; stop 2; end 2; write 2 0 83; end 2 1; write 2 1 65; sync; stop 3; end 2 "
+            "1; write -1 1 66; round; write 2 1 65; end 2; tick 200; write -1 90 55; clean 1; tick 200; write -1 "
+            "90 92; clean 1; tick 2001; write -1 90 78; clean 1"
+        ),
+    ),
+    "what a pinned last stable offset hides may stay undecided while a finding says so": (
+        7627,
+        (
+            "round; batch 5; write 3 2 -1; sync; stop 2; end 3; tick 2001; write -1 90 33; round; sync; clean 1; "
+            "tick 2001; write -1 90 42; clean 1; tick 2001; round 397; write -1 90 8; sync; round 674; clean 1; "
+            "start 2; batch 10; write -1 2 87; write 2 2 -1; sync; round; stop 2; end 2 1; write -1 2 88; batch 5 "
+            "1; write 2 1 87; end 2 1; tick 200; write -1 90 11; sync; batch 3; clean 1; batch 5; tick 2001; "
+            "round; write -1 90 69; sync; clean 1; tick 2001; batch 3 1; write -1 90 96; round 148; clean 1; "
+            "batch 10; start 2; batch 10 0 1; sync; read 0 2 1; batch 5"
+        ),
+    ),
+    "markers that all have been read past still give a dispute its direction": (
+        8620,
+        (
+            "batch 10 0 1; batch 10 0 1; write 1 2 -1; sync; stop 3; end 1; sync; round; write 1 2 28; end 1 1; "
+            "tick 200; write -1 90 65; sync; clean 1; tick 200; write -1 90 14; batch 3; clean 1; tick 2001; "
+            "write -1 90 82; sync; clean 1; start 3; round; sync; read 1 3 3; batch 10; stop 3; tick 2001; "
+            "progress 3; batch 3 0 1; start 3; sync; batch 3 1; round 172"
+        ),
+    ),
+    "an undirected difference is not told beside the directed one": (
+        9403,
+        (
+            "write 1 0 -1; sync; stop 1; end 1 1; sync; tick 200; write -1 90 49; clean 2; tick 2001; write -1 90 "
+            "34; sync; clean 2; tick 200; write -1 90 18; clean 2; tick 2001; write -1 90 16; sync; clean 2; "
+            "start 1; write 1 3 95; sync; stop 1; end 1 1; write -1 3 96; sync; tick 200; write -1 90 64; clean "
+            "2; tick 2001; round 13; write -1 90 63; sync; clean 2; tick 2001; write -1 90 23; clean 2; write 1 0 "
+            "95; end 1"
+        ),
+    ),
+}
+
+SEEDS = (209, 218, 5043, 5145, 5171, 5256, 10636, 10887, 11404, 20069)
+
+
+def parse(text: str) -> list[Op]:
+    made: list[Op] = []
+    for part in text.split(";"):
+        name, *numbers = part.split()
+        a, b, c = [*map(int, numbers), 0, 0, 0][:3]
+        made.append((name, a, b, c))
+    return made
+
+
 @pytest.mark.parametrize("name", FAULTY)
 def test_faulty(name: str) -> None:
     brokers = BROKERS[:2] if "replica of two" in name else BROKERS
@@ -106,3 +194,15 @@ def test_faulty(name: str) -> None:
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy(name: str) -> None:
     World(replace(STANDARD, healthy=True)).run(HEALTHY[name])
+
+
+@pytest.mark.parametrize("name", SHRUNKEN)
+def test_shrunken(name: str) -> None:
+    seed, text = SHRUNKEN[name]
+    World(profile(seed, healthy=False)).run(parse(text))
+
+
+@pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
+    run(seed, healthy)

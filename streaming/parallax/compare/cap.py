@@ -84,6 +84,10 @@ def without_superseded(pending: Array) -> Array:
 
 def _cap_transactions(state: PartitionState, limit: int) -> None:
     if len(state.markers) > limit:
+        # Those that all have been read past only give disputed outcomes a direction.
+        unpassed = state.markers["offset"] >= state.partition["floor"][0, READ_UNCOMMITTED]
+        state.markers = state.markers[unpassed]
+    if len(state.markers) > limit:
         cut = int(state.markers["offset"][limit])
         state.markers = state.markers[:limit]
         _defer(state, READ_UNCOMMITTED, cut)

@@ -112,7 +112,8 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
 def _judge_markers(state: PartitionState) -> list[Accusation]:
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.drop_ended(state.intervals, positions)
-    state.intervals = markers.find_missed(state.intervals, state.markers, positions, replicas.members(state))
+    unpassed = state.markers[state.markers["offset"] >= _floor(state, READ_UNCOMMITTED)]
+    state.intervals = markers.find_missed(state.intervals, unpassed, positions, replicas.members(state))
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)
     if not len(missed):
         return []
@@ -125,7 +126,7 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
             intervals["told"][i] |= _TOLD_MISSING
             accusations.append(_missing(state, interval))
         elif outcome.turned(intervals[i : i + 1])[0]:
-            own = outcome.wrongly_shown(state.pending, interval)
+            own = outcome.wrongly_shown(_shown_committed(state), interval)
             if len(own):
                 intervals["told"][i] |= _SHOWN_WRONG
             if not len(own) and committed[interval["slot"]] <= interval["missed"]:
@@ -135,6 +136,16 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
                 accusations.append(_turned(state, interval, own))
             _settle(state, interval)
     return accusations
+
+
+def _shown_committed(state: PartitionState) -> Array:
+    """What read_committed readers showed and no verdict has settled: what is pending, and the absences that wait."""
+    if not len(state.candidates):
+        return state.pending
+    waiting = np.empty(len(state.candidates), state.pending.dtype)
+    for name in state.pending.dtype.names or ():
+        waiting[name] = state.candidates[name]
+    return np.concatenate([waiting, state.pending])
 
 
 def _settle(state: PartitionState, interval: Array) -> None:
@@ -210,7 +221,7 @@ def _outcomes(state: PartitionState, rows: Array) -> dict[str, Any]:
 
 
 def _judge_disputes(state: PartitionState) -> list[Accusation]:
-    """Outcomes that differ although no marker is known to have been missed: the one that was shown first is true."""
+    """Outcomes that differ although no interval is known to hold a missed marker."""
     disputed = np.flatnonzero(outcome.open_disputes(state.pending))
     if not len(disputed):
         state.disputes = state.disputes[:0]
@@ -221,19 +232,30 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
     told = int(state.brokers["high_watermark"][state.brokers["member"]].max(initial=UNKNOWN))
     read_to = max(replicas.furthest_position(state, READ_COMMITTED), told)
     horizons = {int(p): horizons.get(int(p), read_to) for p in producers}
-    reached = replicas.asked_position(state, READ_UNCOMMITTED)
     accusations = []
     for producer, horizon in list(horizons.items()):
         rows = disputed[state.pending["producer_id"][disputed] == producer]
+        reached = _read_for_markers(state, rows)
         rows = rows[~_explained_by_interval(state, rows)]
         if reached >= horizon:
-            for verdict in outcome.judge_by_first(state.pending, rows):
-                accusations += _accuse_by_first(state, verdict)
+            if len(rows):
+                for verdict in outcome.judge_disputes(state.pending, rows, state.markers):
+                    accusations += _accuse_disputed(state, verdict)
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= TOLD
             del horizons[producer]
     state.disputes = np.array(list(horizons.items()), DISPUTE)
     return accusations
+
+
+def _read_for_markers(state: PartitionState, rows: Array) -> int:
+    """How far all have been read as read_uncommitted whose markers may tell of these disputes.
+
+    Those that can be reached, and, even if they cannot at present, those that showed one of the outcomes.
+    """
+    showed = int(np.bitwise_or.reduce(state.pending["visible"][rows] | state.pending["aborted"][rows]))
+    concerned = state.brokers["position"][slots_of(showed & replicas.members(state)), READ_UNCOMMITTED]
+    return min(replicas.asked_position(state, READ_UNCOMMITTED), int(concerned.min(initial=NEVER)))
 
 
 def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
@@ -245,14 +267,18 @@ def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
     return explained
 
 
-def _accuse_by_first(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
-    """One accusation for each transaction among the rows, so far as the accused replica's intervals tell them apart."""
+def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
+    """One accusation for each transaction among the rows, so far as the named replica's intervals tell them apart."""
     rows = state.pending[verdict.rows]
-    offsets, producer = rows["offset"], int(rows["producer_id"][0])
+    producer = int(rows["producer_id"][0])
     mine = state.intervals[(state.intervals["slot"] == verdict.slot) & (state.intervals["producer_id"] == producer)]
-    starts = np.sort(mine["start"])
-    which = np.searchsorted(starts, offsets, side="right") - 1
-    kind = FindingKind.COMMITTED_RECORD_ABORTED if verdict.shown_aborted else FindingKind.ABORTED_RECORD_COMMITTED
+    mine = mine[np.argsort(mine["start"], kind="stable")]
+    which = np.searchsorted(mine["start"], rows["offset"], side="right") - 1
+    which[(which >= 0) & (mine["end"][which] <= rows["offset"]) if len(mine) else which >= 0] = -1
+    kind = FindingKind.VISIBILITY_MISMATCH
+    if verdict.proven:
+        aborted = verdict.shown_aborted
+        kind = FindingKind.COMMITTED_RECORD_ABORTED if aborted else FindingKind.ABORTED_RECORD_COMMITTED
     accusations = []
     for group in np.unique(which):
         part = rows[which == group]
@@ -263,7 +289,8 @@ def _accuse_by_first(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
                 _broker(state, verdict.slot),
                 offset=int(part["offset"][0]),
                 producer_id=producer,
-                transaction_start_offset=int(starts[group]) if group >= 0 else int(part["offset"][0]),
+                transaction_start_offset=int(mine["start"][group]) if group >= 0 else int(part["offset"][0]),
+                marker_offset=verdict.marker,
                 key_hash_hi=int(part["key_hash_hi"][0]),
                 key_hash_lo=int(part["key_hash_lo"][0]),
                 observations=_outcomes(state, part),
@@ -354,7 +381,7 @@ def _let_go(state: PartitionState) -> None:
     floor = _floor(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
     state.content = state.content[(state.content["offset"] >= floor) | unjudged]
-    state.markers = state.markers[state.markers["offset"] >= floor]
+    state.markers = state.markers[state.markers["offset"] >= min(floor, _floor(state, READ_COMMITTED))]
     state.pending = state.pending[
         (state.pending["offset"] >= _floor(state, READ_COMMITTED)) | outcome.open_disputes(state.pending)
     ]

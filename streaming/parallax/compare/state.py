@@ -79,8 +79,8 @@ PENDING = np.dtype(
 )
 """read_committed: who showed a record as visible, and who as aborted, at an offset not every replica has passed."""
 
-TOMBSTONE, NULL_KEY, FIRST_ABORTED, DISPUTED, TOLD = 1, 2, 4, 8, 16
-"""Bits of ``flags``: the value is null; the key is; it was shown as aborted first; replicas differ; that was told."""
+TOMBSTONE, NULL_KEY, DISPUTED, TOLD = 1, 2, 8, 16
+"""Bits of ``flags``: the value is null; the key is; replicas show unlike outcomes; that was told."""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""

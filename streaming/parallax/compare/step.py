@@ -122,10 +122,7 @@ def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) ->
     state.content = content.take_in(
         state.content, rows.offset[records], content.fingerprints(rows.take(records)), slots[records]
     )
-    ends = np.flatnonzero(~is_record & kept)
-    state.markers = markers.take_in_markers(
-        state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends]
-    )
+    _take_in_markers(state, rows, slots)
     # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
     data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0)
     follows = np.zeros(len(rows), np.bool_)
@@ -137,8 +134,19 @@ def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) ->
     )
 
 
+def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> None:
+    """End markers of either view: what a replica shows to one reader it holds, whichever of the two comes first."""
+    is_end = rows.kind != RECORD
+    wanted = cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
+    ends = np.flatnonzero(is_end & wanted)
+    state.markers = markers.take_in_markers(
+        state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends]
+    )
+
+
 def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array, *, compacted: bool) -> Array:
     """Returns the records that were shown and not stored; they still explain absences."""
+    _take_in_markers(state, rows, slots)
     transactional = rows.outcome != NOT_TRANSACTIONAL
     null_key = rows.key_size < 0
     wanted = rows.kind == RECORD

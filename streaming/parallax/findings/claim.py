@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from parallax.compare.suspect import KEY_KINDS, Accusation
+from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS, Accusation
 from parallax.model import FindingKind, Rule
 
 RULES = {
@@ -135,6 +135,22 @@ class Claim:
         """32 hexadecimal digits: the same for the same cause on the same replica, across kinds and restarts."""
         identity = "\0".join((cluster_id, self.topic, str(self.partition), str(self.broker), self.cause))
         return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+
+
+def explains(transaction: Claim, claim: Claim) -> bool:
+    """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
+
+    By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
+    missing on the others. By the key on the same replica. Only where the record lies before the end marker that was
+    missed, where that is known: what was written after it has a cause of its own.
+    """
+    same_partition = (transaction.topic, transaction.partition) == (claim.topic, claim.partition)
+    if not same_partition or transaction.kind not in TRANSACTION_KINDS:
+        return False
+    start, end = transaction.transaction_start_offset, transaction.marker_offset
+    of_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id and start <= claim.offset
+    of_key = transaction.broker == claim.broker and transaction.key is not None and transaction.key == claim.key
+    return (of_producer or of_key) and (end < 0 or claim.offset < end)
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:

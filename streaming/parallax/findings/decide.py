@@ -14,7 +14,7 @@ from enum import StrEnum
 from parallax.compare.suspect import TRANSACTION_KINDS
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.model import FindingKind
+from parallax.model import FindingKind, Rule
 
 
 class Verdict(StrEnum):
@@ -254,6 +254,28 @@ def _outcome_without_record(case: _Case) -> Decision:
     )
 
 
+def _unlike_outcomes(case: _Case) -> Decision:
+    """Outcomes differ, and no end marker was read that says which is right: a difference is all that is proven."""
+    claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.offset:
+        return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
+    own = _live_outcome(claim, accused)
+    if own is None and not case.live_only:
+        own = claim.recorded.outcomes.get(claim.broker)
+    if own is None:
+        return case.dismissed(f"broker {accused.broker} does not hold offset {claim.offset} any more")
+    truth = _outcomes_of_others(case)
+    against = sorted(b for b, outcome in truth.items() if outcome != own)
+    if against:
+        return case.confirmed(
+            f"offset {claim.offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
+            f"{_broker_list(against)}; no end marker was read that says which is right"
+        )
+    if truth:
+        return case.dismissed(f"every replica shows offset {claim.offset} as {own}")
+    return case.unproven(f"no other replica shows an outcome for offset {claim.offset}")
+
+
 def _wrong_outcome_kind(claim: Claim) -> FindingKind:
     """The kind to report where only the key's value tells: a claim on the marker alone has become a hidden commit."""
     if claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED):
@@ -333,6 +355,8 @@ def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
 
 def _latest_value(case: _Case) -> Decision:
     claim, accused = case.claim, case.accused
+    if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
+        return _unlike_outcomes(case)
     if claim.key is None:
         return _missing_offset(case)
     if accused.last_stable_offset <= claim.offset:

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS, Suspect
+from parallax.compare.suspect import KEY_KINDS, Suspect
 from parallax.config import Settings
 from parallax.findings.answers import Answers
-from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, refines
+from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, explains, refines
 from parallax.findings.decide import Decision, Verdict, decide, named
 from parallax.findings.history import RecordedHistory
 from parallax.findings.probe import Prober
@@ -397,11 +397,11 @@ class FindingsManager:
     def _linked(self, claim: Claim, decision: Decision, before: Sequence[Finding], attempts: int) -> Decision:
         """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
         for finding in [*before, *self._ledger.standing.values()]:
-            if finding.is_open and _explains(_claim_of(finding), claim):
+            if finding.is_open and explains(_claim_of(finding), claim):
                 reason = f"the same cause as finding {finding.finding_id} ({finding.kind})"
                 return replace(decision, verdict=Verdict.DISMISSED, reason=reason)
         for task in self._tasks.values():
-            if task.finding_id is None and _explains(task.claim, claim):
+            if task.finding_id is None and explains(task.claim, claim):
                 reason = f"waits for the verdict on {task.claim.kind} at offset {task.claim.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason)
         if decision.lone_witness and attempts < _LONE_PROBES:
@@ -443,21 +443,6 @@ class FindingsManager:
                 error=self._error,
             )
         )
-
-
-def _explains(transaction: Claim, claim: Claim) -> bool:
-    """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
-
-    By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
-    missing on the others. By the key on the same replica.
-    """
-    same_partition = (transaction.topic, transaction.partition) == (claim.topic, claim.partition)
-    if not same_partition or transaction.kind not in TRANSACTION_KINDS:
-        return False
-    start = transaction.transaction_start_offset
-    of_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id and start <= claim.offset
-    of_key = transaction.broker == claim.broker and transaction.key is not None and transaction.key == claim.key
-    return of_producer or of_key
 
 
 def _make(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
-from parallax.model import FindingKind
+from parallax.model import FindingKind, Rule
 
 _SHOWS = {
     FindingKind.MARKER_MISSING: "Broker {broker} never got the end marker of the transaction of producer {producer_id} "
@@ -29,6 +29,15 @@ _SHOWS = {
     "shown; {others} go on.",
 }
 
+_UNLIKE_OUTCOMES = (
+    (
+        "Whether the record at offset {offset} of {partition} was committed or aborted is not the same on broker "
+        "{broker} as on other replicas, and no end marker was read that says which is right."
+    ),
+    "may read it the wrong way round",
+)
+"""For a difference of outcome without a direction: what is shown, and what consumers may meet."""
+
 _CONSUMERS = {
     FindingKind.MARKER_MISSING: "may read that transaction's records the wrong way round, or nothing beyond them",
     FindingKind.READ_COMMITTED_FROZEN: "in read_committed get nothing beyond that offset",
@@ -44,11 +53,13 @@ _CONSUMERS = {
 
 def summary(claim: Claim, kind: FindingKind, answers: Answers) -> str:
     """Say what the accused shows, what the others show, and what a consumer of the accused meets."""
-    consumers = _CONSUMERS[kind]
+    shows, consumers = _SHOWS[kind], _CONSUMERS[kind]
+    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule is Rule.OUTCOME:
+        shows, consumers = _UNLIKE_OUTCOMES
     accused = answers.replicas.get(claim.broker)
     lso = accused.last_stable_offset if accused is not None else -1
     live = accused.key.live if accused is not None and accused.key is not None else None
-    sentence = _SHOWS[kind].format(
+    sentence = shows.format(
         broker=claim.broker,
         partition=f"{claim.topic}-{claim.partition}",
         others=_others(claim, answers),

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parallax.model import Outcome
@@ -16,8 +16,13 @@ Reads = list[list[dict[str, Any]]]
 
 
 def one_row_reads(view: int, broker: int, rows: list[dict[str, Any]], end: int) -> Reads:
-    """Reads of one record each, in order; the last one ends where the log does."""
-    reads = [shown(view, broker, [row], row["offset"] + 1, row["offset"]) for row in rows[:-1]]
+    """Reads of one record each, in order; the last one ends where the log does.
+
+    All that is read is replicated and decided: whatever part of it a read gives back, the replica's high watermark and
+    last stable offset are at the end, as a replica that shows an outcome is past the end marker.
+    """
+    told = {"high_watermark": end, "last_stable_offset": end}
+    reads = [shown(view, broker, [row], row["offset"] + 1, row["offset"], **told) for row in rows[:-1]]
     return [*reads, shown(view, broker, rows[-1:], end, end)]
 
 
@@ -68,6 +73,7 @@ def healthy() -> tuple[list[Reads], set[tuple[int, str]]]:
 
 @pytest.mark.parametrize("history", [aborted_to_committed, committed_to_aborted, lost_tombstone, healthy])
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=744)
 @settings(max_examples=25, deadline=None)
 def test_any_interleaving_and_any_cut_finds_the_same(history: Any, seed: int) -> None:
     random = Random(seed)

@@ -144,7 +144,8 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
         slot: the replica.
         producers: of the transactions that it listed.
         starts: their first offsets; of a batch, which may lie below the first record that is left of it.
-        log_ends: its log end offset, at the tick before and now: only what was in the log then can be missing now.
+        log_ends: its log end offset, at the tick before and now: only what was in the log then, and lies in the log
+            now, can be known to be over. One that was truncated in between may have got the same offset anew.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):
@@ -156,13 +157,14 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
         producer, start = int(made["producer_id"][i]), int(made["start"][i])
         now = listed.get(producer)
         if now is None:
-            if start < log_ends[0] and made["over_by"][i] == NEVER:
+            if start < min(log_ends) and made["over_by"][i] == NEVER:
                 made["over_by"][i] = log_ends[1]
         elif now > start:
             made["over_by"][i], made["next_start"][i] = now, now
-        elif now < start and not made["told"][i]:
+        else:
+            made["over_by"][i] = made["next_start"][i] = NEVER
             stale = (ended["producer_id"] == producer) & (ended["end"] > now)
-            if not stale.any():
+            if now < start and not made["told"][i] and not stale.any():
                 made["start"][i] = now
     return made
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import COMMIT, Array
-from parallax.compare.rules.arrays import bits, group_starts, table
-from parallax.compare.state import DISPUTED, FIRST_ABORTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.observations import COMMIT, UNKNOWN, Array
+from parallax.compare.rules.arrays import bit_counts, bits, group_starts, slots_of, table
+from parallax.compare.state import DISPUTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
 
 def shown_records(
@@ -22,7 +22,7 @@ def shown_records(
 ) -> Array:
     """Make `PENDING` rows of what replicas showed in read_committed, one a row and replica."""
     mask = bits(slots)
-    flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0) | np.where(aborted, FIRST_ABORTED, 0)
+    flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
     return table(
         PENDING,
         len(offsets),
@@ -39,7 +39,7 @@ def shown_records(
 def take_in(pending: Array, shown: Array) -> Array:
     """Merge what was shown into the table; `PENDING` in offset order, one row an offset.
 
-    The outcome that was shown first stays remembered (`FIRST_ABORTED`); where replicas differ, `DISPUTED` is set.
+    Where replicas show unlike outcomes, `DISPUTED` is set.
     """
     if not len(shown):
         return pending
@@ -62,37 +62,90 @@ def open_disputes(pending: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Records of one producer whose outcome on one replica is wrong by what was shown.
+    """Records of one producer whose outcome on one replica is unlike that on others.
 
     Attributes:
-        slot: the accused.
+        slot: the replica that is named.
         rows: indices into ``pending``.
-        shown_aborted: the accused shows them as aborted (else as committed).
+        proven: the replica is wrong; else nothing says which outcome is right.
+        shown_aborted: the replica shows them as aborted (else as committed).
+        marker: the true end marker, which the replica lacks; -1 where it is not known.
     """
 
     slot: int
     rows: Array
+    proven: bool
     shown_aborted: bool
+    marker: int = UNKNOWN
 
 
-def judge_by_first(pending: Array, rows: Array) -> list[Verdict]:
-    """Accuse those who show another outcome than was shown first.
+def judge_disputes(pending: Array, rows: Array, markers: Array) -> list[Verdict]:
+    """Say who is wrong where outcomes differ and no interval tells, so far as end markers prove it.
 
-    For disputes that no missed marker explains. A replica comes to a wrong outcome only by a later marker,
-    so the earlier outcome is the true one.
+    The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
+    the type of the outcome; if it is not, a lower one did, which is gone. Of two replicas with unlike outcomes the one
+    whose transaction ended higher is wrong. Where that does not tell, the replicas that are fewer are named, in a tie
+    those that hide the record: neither numbers nor the order of reading prove anything.
 
     Args:
         pending: `PENDING`.
         rows: indices of disputed rows, all of one producer.
+        markers: `MARKER`, in offset order.
     """
+    offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
+    concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
+    mine = markers[markers["producer_id"] == pending["producer_id"][rows[0]]]
+    ends = {slot: _first_end(mine, slot, offsets, _has(hides, slot)) for slot in concerned}
     verdicts = []
-    first_aborted = (pending["flags"][rows] & FIRST_ABORTED) != 0
-    wrong = np.where(first_aborted, pending["visible"][rows], pending["aborted"][rows])
-    for slot in range(32):
-        for was_aborted in (False, True):
-            mine = rows[((wrong >> np.uint32(slot)) & 1 == 1) & (first_aborted == was_aborted)]
+    proven = np.zeros(len(rows), np.bool_)
+    for slot in concerned:
+        own, is_certain = ends[slot]
+        lower = np.full(len(rows), NEVER)
+        marker = np.full(len(rows), NEVER)
+        for other in concerned:
+            unlike = (_has(shows, slot) & _has(hides, other)) | (_has(hides, slot) & _has(shows, other))
+            end, certain = ends[other]
+            below = np.where(certain, end, end - 1)
+            lower = np.where(unlike & (end != NEVER), np.minimum(lower, below), lower)
+            marker = np.where(unlike & certain, np.minimum(marker, end), marker)
+        wrong = is_certain & (lower < own)
+        proven |= wrong
+        for aborted in (False, True):
+            at = np.flatnonzero(wrong & (_has(hides, slot) == aborted))
+            if len(at):
+                truth = int(marker[at[0]])
+                verdicts.append(Verdict(slot, rows[at], True, aborted, UNKNOWN if truth == NEVER else truth))
+    return verdicts + _undirected(pending, rows[~proven])
+
+
+def _has(masks: Array, slot: int) -> Array:
+    return (masks >> np.uint32(slot)) & 1 == 1
+
+
+def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tuple[Array, Array]:
+    """The first marker that a replica shows after each offset, `NEVER` where none; whether its type fits the outcome."""
+    own = markers[_has(markers["shown"], slot)]
+    at = np.searchsorted(own["offset"], offsets, side="right")
+    known = at < len(own)
+    end = np.full(len(offsets), NEVER)
+    end[known] = own["offset"][at[known]]
+    fits = np.zeros(len(offsets), np.bool_)
+    fits[known] = (own["type"][at[known]] != COMMIT) == aborted[known]
+    return end, fits
+
+
+def _undirected(pending: Array, rows: Array) -> list[Verdict]:
+    if not len(rows):
+        return []
+    shows, hides = pending["visible"][rows], pending["aborted"][rows]
+    fewer_show = bit_counts(shows) < bit_counts(hides)
+    named = np.where(fewer_show, shows, hides)
+    verdicts = []
+    for slot in slots_of(int(np.bitwise_or.reduce(named))):
+        for aborted in (False, True):
+            mine = rows[_has(named, slot) & (fewer_show != aborted)]
             if len(mine):
-                verdicts.append(Verdict(slot, mine, shown_aborted=not was_aborted))
+                verdicts.append(Verdict(slot, mine, proven=False, shown_aborted=aborted))
     return verdicts
 
 
