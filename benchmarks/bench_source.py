@@ -175,6 +175,7 @@ def steady(grouping: str, duration: float, java_options: str | None) -> None:
                     median = statistics.median(took)
                     print(f"{query.name}: {len(took)} batches, median {median:.0f} ms, max {max(took)} ms")
             print({name: f"{value / (duration / 2):.0%} of a core" for name, value in used.items()}, resident())
+            spark.sparkContext.setLogLevel("OFF")
             for query in queries:
                 query.stop()
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -132,6 +133,10 @@ class Job:
         """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
         if self._supervisor is not None:
             self._say("stopping the queries")
+            if self._spark is not None:
+                # A query that is stopped in the middle of a commit is no error, and Spark prints a page about it.
+                with suppress(Exception):
+                    self._spark.sparkContext.setLogLevel("OFF")
             self._supervisor.stop()
             self._supervisor = None
         if self._maintenance is not None:
