@@ -301,11 +301,10 @@ def _wrong(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
 
 
 def _is_proven(transaction: Transaction, replica: Replica, shown: Shown) -> bool:
-    """Whether the end markers were shown: the true one by another replica, and by this one that which it took for it."""
+    """Whether the end markers were shown: the true one by another replica, by this one what it took for it."""
     pid, true = transaction.producer_id, (transaction.producer_id, transaction.marker)
-    wrong = {
-        (pid, e.marker) for e in replica.ended if e.producer_id == pid and e.first <= transaction.first <= e.marker
-    }
+    around = [e for e in replica.ended if e.producer_id == pid and e.first <= transaction.first <= e.marker]
+    wrong = {(pid, e.marker) for e in around}
     told = any(true in seen for b, seen in shown.markers.items() if b != replica.id)
     return told and bool(wrong & shown.markers.get(replica.id, set()))
 
