@@ -186,7 +186,7 @@ def stands_now(
 
 
 def lost(cluster: Cluster) -> list[str]:
-    """What replicas have lost, one entry for each replica and transaction or key, whether or not anyone was shown it."""
+    """What replicas have lost, one entry for each replica and transaction or key; whether or not it was shown."""
     truth = Truth(cluster.history)
     found: list[str] = []
     for replica in cluster.replicas.values():
@@ -301,12 +301,12 @@ def _wrong(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
 
 
 def _is_proven(transaction: Transaction, replica: Replica, shown: Shown) -> bool:
-    """Whether the true end marker was shown by another replica, and the open transaction by this one, as data."""
-    marker = transaction.producer_id, transaction.marker
-    begun = shown.transactional.get(replica.id, set())
-    return any(marker in seen for b, seen in shown.markers.items() if b != replica.id) and any(
-        (transaction.producer_id, offset) in begun for offset in transaction.offsets
-    )
+    """Whether the end markers were shown: the true one by another replica, by this one what it took for it."""
+    pid, true = transaction.producer_id, (transaction.producer_id, transaction.marker)
+    around = [e for e in replica.ended if e.producer_id == pid and e.first <= transaction.first <= e.marker]
+    wrong = {(pid, e.marker) for e in around}
+    told = any(true in seen for b, seen in shown.markers.items() if b != replica.id)
+    return told and bool(wrong & shown.markers.get(replica.id, set()))
 
 
 def transaction_around(replica: Replica, producer_id: int, offset: int) -> range:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Verdict
+from parallax.findings.decide import Resolution, Verdict
 from parallax.model import FindingKind, Rule
 from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
 from tests.simulation.model import Cluster, End, Limits
@@ -28,6 +28,7 @@ from tests.simulation.oracle import (
 from tests.simulation.probe import probe
 
 GRACE = 300
+_WRONG_OUTCOMES = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
 ROUNDS = 6
 
 
@@ -157,6 +158,9 @@ class World:
             stands = _stands(self.cluster, finding, finding.claim)
             if stands and decision.verdict is not Verdict.CONFIRMED:
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
+            healed = decision.verdict is Verdict.DISMISSED and decision.resolution is Resolution.HEALED
+            if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding):
+                raise Violation(f"said to be healed although only its trace is gone: {finding}; {decision}")
             if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
                 raise Violation(f"kept open although it is gone: {finding}; {decision}")
 

@@ -381,10 +381,10 @@ def _let_go(state: PartitionState) -> None:
     floor = _floor(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
     state.content = state.content[(state.content["offset"] >= floor) | unjudged]
-    state.markers = state.markers[state.markers["offset"] >= min(floor, _floor(state, READ_COMMITTED))]
-    state.pending = state.pending[
-        (state.pending["offset"] >= _floor(state, READ_COMMITTED)) | outcome.open_disputes(state.pending)
-    ]
+    disputed = outcome.open_disputes(state.pending)
+    state.pending = state.pending[(state.pending["offset"] >= _floor(state, READ_COMMITTED)) | disputed]
+    needed = min(floor, int(state.pending["offset"].min(initial=_floor(state, READ_COMMITTED))))
+    state.markers = state.markers[state.markers["offset"] >= needed]
     state.candidates = state.candidates[state.candidates["offset"] >= retained]
     _let_go_intervals(state, floor)
 

@@ -25,6 +25,19 @@ class Verdict(StrEnum):
     PENDING = "pending"
 
 
+class Resolution(StrEnum):
+    """Why a claim that held does not hold any more."""
+
+    HEALED = "healed"
+    """The accused shows what the others show, or what it showed is superseded."""
+    COMPACTED = "evidence_compacted"
+    """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
+    DELETED = "evidence_deleted"
+    """The record lies below the log start: retention or DeleteRecords took it, right or wrong."""
+    GONE = "object_gone"
+    """The topic, the partition or the replica is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A verdict with its reason.
@@ -34,12 +47,14 @@ class Decision:
         reason: one line for people.
         lone_witness: the difference is proven, but it hangs on a transactional record that one replica alone shows:
             that replica may have its outcome wrong, and the comparison may be about to say so. Worth a moment's wait.
+        resolution: where it is dismissed and had been confirmed before: why it does not hold any more.
     """
 
     verdict: Verdict
     kind: FindingKind
     reason: str
     lone_witness: bool = False
+    resolution: Resolution = Resolution.HEALED
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +71,16 @@ class _Case:
     def confirmed(self, reason: str, kind: FindingKind | None = None) -> Decision:
         return Decision(Verdict.CONFIRMED, kind or self.claim.kind, reason)
 
-    def dismissed(self, reason: str) -> Decision:
-        return Decision(Verdict.DISMISSED, self.claim.kind, reason)
+    def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
+        return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
+
+    def not_held(self, reason: str, offset: int) -> Decision:
+        """The accused does not hold the record any more, so there is nothing left to show what it makes of it."""
+        if self.accused.log_start_offset > offset:
+            return self.dismissed(
+                f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
+            )
+        return self.dismissed(reason, Resolution.COMPACTED)
 
     def pending(self, reason: str) -> Decision:
         return Decision(Verdict.PENDING, self.claim.kind, reason)
@@ -80,7 +103,7 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     """
     claim = named(claim, answers)
     if answers.gone is not None:
-        return Decision(Verdict.DISMISSED, claim.kind, answers.gone)
+        return Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
     accused = answers.replicas.get(claim.broker)
     if accused is None or accused.error is not None:
         error = "it is not among the replicas" if accused is None else accused.error
@@ -249,8 +272,9 @@ def _outcome_without_record(case: _Case) -> Decision:
                 f"{_other_outcome(own)} on {_broker_list(against)}",
                 _kind_of(own),
             )
-    return case.dismissed(
-        f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}"
+    return case.not_held(
+        f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}",
+        claim.first_offset,
     )
 
 
@@ -263,7 +287,7 @@ def _unlike_outcomes(case: _Case) -> Decision:
     if own is None and not case.live_only:
         own = claim.recorded.outcomes.get(claim.broker)
     if own is None:
-        return case.dismissed(f"broker {accused.broker} does not hold offset {claim.offset} any more")
+        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
     truth = _outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if against:
@@ -445,7 +469,8 @@ def _accused_lacks(case: _Case) -> Decision:
     if key.visible is not None and key.visible.offset > claim.offset:
         return case.dismissed(f"broker {accused.broker} has deleted the key at offset {key.visible.offset}")
     if accused.log_start_offset > claim.offset:
-        return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
+        reason = f"offset {claim.offset} is below the log start of broker {accused.broker}"
+        return case.dismissed(reason, Resolution.DELETED)
     for other in case.others:
         theirs = other.key.live if other.key is not None else None
         if theirs is not None and claim.offset <= theirs.offset < accused.last_stable_offset:
@@ -491,7 +516,8 @@ def _missing_offset(case: _Case) -> Decision:
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
     if accused.log_start_offset > claim.offset:
-        return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
+        reason = f"offset {claim.offset} is below the log start of broker {accused.broker}"
+        return case.dismissed(reason, Resolution.DELETED)
     if claim.offset in accused.committed or claim.offset in accused.uncommitted:
         return case.dismissed(f"broker {accused.broker} holds offset {claim.offset}")
     holders = [a.broker for a in case.others if claim.offset in a.committed]
@@ -535,7 +561,7 @@ def _not_held(case: _Case) -> Decision:
     claim, accused = case.claim, case.accused
     if accused.high_watermark <= claim.offset:
         return case.pending(f"broker {accused.broker} does not show offset {claim.offset} yet")
-    return case.dismissed(f"broker {accused.broker} does not hold offset {claim.offset} any more")
+    return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
 
 
 def _truncated(case: _Case) -> Decision:

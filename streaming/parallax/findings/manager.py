@@ -26,7 +26,7 @@ from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, expl
 from parallax.findings.decide import Decision, Verdict, decide, named
 from parallax.findings.history import RecordedHistory
 from parallax.findings.probe import Prober
-from parallax.findings.summary import summary
+from parallax.findings.summary import resolved, summary
 from parallax.findings.table import Finding, FindingsTable, FindingsTableError, from_milliseconds, read_suspects
 from parallax.model import SEVERITY, FindingKind, FindingStatus
 from parallax.replica.client import ReplicaClient
@@ -456,7 +456,13 @@ def _make(
     """Put an event together."""
     suspected = from_milliseconds(claim.raised_at_ms)
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": claim.recorded.as_json()}
-    text = summary(claim, decision.kind, answers)
+    if status is FindingStatus.CONFIRMED:
+        text = summary(claim, decision.kind, answers)
+    elif status is FindingStatus.RESOLVED:
+        text = resolved(claim, decision)
+        evidence["resolution"] = str(decision.resolution)
+    else:
+        text = f"{status.capitalize()}: {decision.reason}."
     return Finding(
         finding_id=finding_id,
         sequence=0,
@@ -474,7 +480,7 @@ def _make(
         key_hash_hi=claim.key_hash_hi,
         key_hash_lo=claim.key_hash_lo,
         key=answers.key if answers.key is not None or known is None else known.key,
-        summary=text if status is FindingStatus.CONFIRMED else f"{status.capitalize()}: {decision.reason}.",
+        summary=text,
         evidence=json.dumps(evidence, separators=(",", ":")),
         suspect_id=claim.suspect_id,
         first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
+from parallax.findings.decide import Decision, Resolution
 from parallax.model import FindingKind, Rule
 
 _SHOWS = {
@@ -72,6 +73,21 @@ def summary(claim: Claim, kind: FindingKind, answers: Answers) -> str:
     if answers.leader == claim.broker:
         return f"{sentence} It leads the partition: consumers {consumers}."
     return f"{sentence} If it becomes the leader, consumers {consumers}."
+
+
+_RESOLVED = {
+    Resolution.HEALED: "Resolved: {reason}.",
+    Resolution.COMPACTED: "Resolved, not healed: {reason}. Compaction has taken the record with which broker {broker} "
+    "showed the difference; consumers that read it before were misled, those that read now are not.",
+    Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "
+    "log; consumers that read it before were misled, those that read now are not.",
+    Resolution.GONE: "Resolved, not healed: {reason}.",
+}
+
+
+def resolved(claim: Claim, decision: Decision) -> str:
+    """Say why a finding does not stand any more, and whether that means that the replica is right again."""
+    return _RESOLVED[decision.resolution].format(reason=decision.reason, broker=claim.broker)
 
 
 def _others(claim: Claim, answers: Answers) -> str:

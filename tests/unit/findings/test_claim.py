@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from parallax.compare.suspect import Accusation, Suspect
-from parallax.findings.claim import RULES, Recorded, claim_from_row, refines
+from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, explains, refines
 from parallax.model import FindingKind, Rule
 
 
@@ -54,3 +55,53 @@ def test_a_wrong_outcome_says_more_than_a_missing_marker() -> None:
 
 def test_every_kind_breaks_an_invariant() -> None:
     assert set(RULES) == set(FindingKind)
+
+
+class TestExplains:
+    """Which differences of a key's value a transaction's claim accounts for."""
+
+    transaction = claim_from_row(
+        {
+            "suspect_id": "t",
+            "rule": "I2",
+            "kind": "aborted_record_committed",
+            "topic": "t",
+            "partition": 0,
+            "broker": 2,
+            "offset": 12,
+            "producer_id": 9,
+            "transaction_start_offset": 10,
+            "marker_offset": 20,
+            "key_hash_hi": 1,
+            "key_hash_lo": 2,
+        }
+    )
+
+    def value(self, **fields: Any) -> Claim:
+        base = {"kind": FindingKind.VISIBILITY_MISMATCH, "broker": 3, "offset": 12, "key_hash_lo": 77}
+        return replace(self.transaction, **(base | fields))
+
+    def test_a_record_of_the_transaction_on_any_replica(self) -> None:
+        assert explains(self.transaction, self.value())
+        assert explains(self.transaction, self.value(offset=10))
+        assert not explains(self.transaction, self.value(offset=9))
+
+    def test_a_record_behind_the_missed_marker_has_a_cause_of_its_own(self) -> None:
+        assert explains(self.transaction, self.value(offset=19))
+        assert not explains(self.transaction, self.value(offset=20))
+        assert not explains(self.transaction, self.value(offset=20, broker=2, key_hash_lo=2, producer_id=-1))
+
+    def test_without_a_known_marker_no_end_is_known(self) -> None:
+        assert explains(replace(self.transaction, marker_offset=-1), self.value(offset=500))
+
+    def test_the_same_key_on_the_same_replica(self) -> None:
+        same_key = self.value(producer_id=-1, key_hash_lo=2)
+        assert explains(self.transaction, replace(same_key, broker=2))
+        assert explains(self.transaction, replace(same_key, broker=2, offset=3))
+        assert not explains(self.transaction, same_key)
+        assert not explains(self.transaction, self.value(producer_id=8, broker=2))
+
+    def test_only_what_is_about_a_transaction_of_the_partition_explains(self) -> None:
+        assert not explains(self.transaction, self.value(partition=1))
+        assert not explains(self.transaction, self.value(topic="u"))
+        assert not explains(replace(self.transaction, kind=FindingKind.RECORD_MISSING), self.value())

@@ -17,7 +17,7 @@ from parallax.findings.answers import (
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Verdict, decide, named
+from parallax.findings.decide import Decision, Resolution, Verdict, decide, named
 from parallax.model import FindingKind, Rule
 
 PID = 4000
@@ -139,6 +139,31 @@ class TestOpenTransaction:
     def test_an_accused_that_has_not_reached_the_marker_is_pending(self) -> None:
         behind = replica(2, open_transactions=OPEN, high_watermark=20, last_stable_offset=10)
         assert outcome_of(self.marker_missing, replica(1), behind, replica(3)) is Verdict.PENDING
+
+    @pytest.mark.parametrize("marker", [0, 20])
+    def test_an_accused_is_past_the_marker_from_the_next_offset_on(self, marker: int) -> None:
+        opened = (OpenTransaction(producer_id=PID, start_offset=0),)
+        c = replace(self.marker_missing, offset=0, transaction_start_offset=0, marker_offset=marker)
+        at, past = (
+            replica(2, open_transactions=opened, high_watermark=hw, last_stable_offset=0) for hw in (marker, marker + 1)
+        )
+        assert outcome_of(c, replica(1), at, replica(3)) is Verdict.PENDING
+        assert outcome_of(c, replica(1), past, replica(3)) is Verdict.CONFIRMED
+
+    def test_a_known_marker_decides_although_the_accused_trails_those_that_closed(self) -> None:
+        trailing = replica(2, open_transactions=OPEN, high_watermark=21, last_stable_offset=10)
+        assert outcome_of(self.marker_missing, replica(1), trailing, replica(3)) is Verdict.CONFIRMED
+
+    def test_a_known_marker_that_is_not_reached_is_no_proof_although_the_accused_leads_those_that_closed(self) -> None:
+        closed = replica(1, high_watermark=15)
+        ahead = replica(2, open_transactions=OPEN, high_watermark=18, last_stable_offset=10)
+        assert outcome_of(self.marker_missing, closed, ahead, closed) is Verdict.PENDING
+
+    def test_without_a_known_marker_one_that_closed_and_is_not_ahead_is_enough(self) -> None:
+        level, ahead = replica(1, high_watermark=50), replica(3, high_watermark=200)
+        accused = replica(2, open_transactions=OPEN, high_watermark=50, last_stable_offset=10)
+        assert outcome_of(self.frozen, level, accused, ahead) is Verdict.CONFIRMED
+        assert outcome_of(self.frozen, ahead, accused, ahead) is Verdict.PENDING
 
     def test_without_a_known_marker_the_accused_must_have_caught_up(self) -> None:
         behind = replica(2, open_transactions=OPEN, high_watermark=99, last_stable_offset=10)
@@ -318,6 +343,96 @@ class TestOutcome:
         c = replace(self.c2a, key_hash_lo=7)
         fresh = shows(2, record(100), high_watermark=101, last_stable_offset=101)
         assert outcome_of(c, shows(1, None), fresh, shows(3, None), live_only=True) is Verdict.DISMISSED
+
+
+class TestUnlikeOutcomes:
+    """The comparison saw two outcomes of one record and no end marker that says which is right."""
+
+    c = claim(
+        FindingKind.VISIBILITY_MISMATCH,
+        marker_offset=-1,
+        key_hash_lo=7,
+        recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}),
+    )
+    UNDIRECTED = (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+
+    def test_live_answers_that_differ_confirm_the_difference_and_no_direction(self) -> None:
+        got = decide(self.c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
+        assert verdict(got) == self.UNDIRECTED
+        assert "no end marker" in got.reason
+
+    def test_recorded_outcomes_confirm_the_difference_where_the_record_is_gone(self) -> None:
+        assert verdict(decide(self.c, answers(replica(1), replica(2), replica(3)))) == self.UNDIRECTED
+
+    def test_what_was_recorded_does_not_keep_it_open(self) -> None:
+        got = decide(self.c, answers(replica(1), replica(2), replica(3)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+
+    def test_live_answers_that_agree_dismiss_it(self) -> None:
+        got = decide(self.c, answers(*(holding(b, "aborted") for b in (1, 2, 3))))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    def test_what_the_accused_has_not_decided_is_pending(self) -> None:
+        behind = replica(2, last_stable_offset=10)
+        assert outcome_of(self.c, replica(1), behind, replica(3)) is Verdict.PENDING
+        decided = holding(2, "committed", last_stable_offset=11)
+        assert outcome_of(self.c, holding(1, "aborted"), decided, replica(3)) is Verdict.CONFIRMED
+
+    def test_an_outcome_that_no_other_shows_waits_for_those_that_did_not_answer(self) -> None:
+        c = replace(self.c, recorded=Recorded())
+        assert outcome_of(c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
+        assert outcome_of(c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+
+    def test_a_value_that_differs_is_judged_by_the_key_where_the_claim_is_about_a_value(self) -> None:
+        c = replace(self.c, rule=Rule.LATEST_VALUE)
+        got = decide(c, answers(*(shows(b, record(12)) for b in (1, 2, 3))))
+        assert got.verdict is Verdict.DISMISSED
+        assert "a value as new" in got.reason
+
+
+class TestResolution:
+    """A finding that does not stand any more: healed, or only without a trace."""
+
+    c2a = claim(
+        FindingKind.COMMITTED_RECORD_ABORTED,
+        recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}),
+    )
+
+    def resolution(self, c: Claim, *replicas: ReplicaAnswer) -> Resolution:
+        got = decide(c, answers(*replicas), live_only=True)
+        assert got.verdict is Verdict.DISMISSED
+        return got.resolution
+
+    def test_replicas_that_agree_live_are_healed(self) -> None:
+        agree = [holding(b, "committed") for b in (1, 2, 3)]
+        assert self.resolution(self.c2a, *agree) is Resolution.HEALED
+
+    def test_a_record_that_compaction_took_from_the_accused_is_not_healed(self) -> None:
+        assert self.resolution(self.c2a, replica(1), replica(2), replica(3)) is Resolution.COMPACTED
+
+    def test_a_put_whose_values_agree_is_not_healed_by_that(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        newer = [shows(b, record(30)) for b in (1, 2, 3)]
+        assert self.resolution(c, *newer) is Resolution.COMPACTED
+
+    def test_a_record_below_the_log_start_was_deleted(self) -> None:
+        trimmed = replica(2, log_start_offset=11)
+        assert self.resolution(self.c2a, replica(1), trimmed, replica(3)) is Resolution.DELETED
+        assert self.resolution(self.c2a, replica(1), replica(2, log_start_offset=10)) is Resolution.COMPACTED
+
+    def test_a_missing_record_that_retention_deleted_was_deleted(self) -> None:
+        for key in (0, 7):
+            c = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE, key_hash_lo=key)
+            trimmed = shows(2, None, log_start_offset=11)
+            assert self.resolution(c, shows(1, record(10)), trimmed, shows(3, None)) is Resolution.DELETED
+
+    def test_another_record_that_compaction_took_is_not_healed(self) -> None:
+        c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT)
+        assert self.resolution(c, replica(1), replica(2)) is Resolution.COMPACTED
+
+    def test_a_topic_that_is_gone_takes_the_finding_with_it(self) -> None:
+        got = decide(self.c2a, Answers({}, gone="the topic is deleted"), live_only=True)
+        assert got.resolution is Resolution.GONE
 
 
 class TestResurrected:

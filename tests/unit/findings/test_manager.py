@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -242,6 +243,32 @@ def test_a_finding_is_resolved_when_the_replicas_agree_and_opens_again_when_they
     wanted = [FindingStatus.CONFIRMED, FindingStatus.RESOLVED, FindingStatus.CONFIRMED]
     assert [e.status for e in events(settings)] == wanted
     assert len({e.finding_id for e in events(settings)}) == 1
+
+
+def test_a_resolved_event_says_whether_the_replica_is_right_again_or_only_the_trace_is_gone(
+    start: Start, settings: Settings
+) -> None:
+    def right(_: Claim) -> Answers:
+        shown = {b: replica(b, committed={10: RecordShown(10, "aborted")}) for b in (1, 2, 3)}
+        return Answers(shown, leader=1)
+
+    replicas = Replicas(wrong)
+    manager, watch = start(replicas)
+    manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = agree
+    watch.until(lambda s: s.resolved_total == 1)
+    replicas.answer = wrong
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = right
+    watch.until(lambda s: s.resolved_total == 2)
+    manager.stop()
+    gone, healed = (e for e in events(settings) if e.status is FindingStatus.RESOLVED)
+    assert gone.summary.startswith("Resolved, not healed: broker 2 holds neither")
+    assert "Compaction has taken the record" in gone.summary
+    assert json.loads(gone.evidence)["resolution"] == "evidence_compacted"
+    assert healed.summary == "Resolved: every replica shows offset 10 as aborted."
+    assert json.loads(healed.evidence)["resolution"] == "healed"
 
 
 def test_an_unreachable_replica_does_not_resolve_a_finding(start: Start) -> None:

@@ -123,7 +123,7 @@ def _has(masks: Array, slot: int) -> Array:
 
 
 def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tuple[Array, Array]:
-    """The first marker that a replica shows after each offset, `NEVER` where none; whether its type fits the outcome."""
+    """The first marker that a replica shows after each offset (or `NEVER`), and whether its type fits the outcome."""
     own = markers[_has(markers["shown"], slot)]
     at = np.searchsorted(own["offset"], offsets, side="right")
     known = at < len(own)

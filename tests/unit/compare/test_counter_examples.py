@@ -1,0 +1,181 @@
+"""What is no divergence: each "Not one" of docs/theory.md, by the name that it has there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from parallax.model import Outcome
+from tests.unit.compare.history import (
+    BROKERS,
+    RC,
+    RU,
+    Comparison,
+    Row,
+    abort,
+    both,
+    commit,
+    everywhere,
+    record,
+    shown,
+    tick,
+)
+
+COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
+THEORY = Path(__file__).parents[3] / "docs" / "theory.md"
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    return Comparison()
+
+
+def settle(comparison: Comparison, end: int) -> None:
+    comparison.feed(tick(50_000, everywhere(end)))
+    comparison.feed(tick(51_000, everywhere(end)))
+
+
+def filler(offset: int) -> Row:
+    return record(offset, f"f{offset}", "x")
+
+
+def test_every_counter_example_of_the_theory_has_its_test() -> None:
+    text = re.sub(r"\s+", " ", THEORY.read_text())
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) >= 13
+    assert named == {
+        n for n in globals() if n.startswith("test_") and n != "test_every_counter_example_of_the_theory_has_its_test"
+    }
+
+
+# I1
+
+
+def test_nothing_at_an_offset_is_no_other_content(comparison: Comparison) -> None:
+    rows = [record(7, "K", "V"), record(8, "K", "W")]
+    comparison.feed(tick(0, everywhere(9)), both(1, rows, 9), both(2, rows[1:], 9), both(3, rows, 9))
+    settle(comparison, 9)
+    assert comparison.suspects == []
+
+
+def test_another_leader_epoch_is_the_same_record(comparison: Comparison) -> None:
+    rows = [record(7, "K", "V")]
+    later = [{**rows[0], "leader_epoch": 4}]
+    comparison.feed(tick(0, everywhere(8)), both(1, rows, 8), both(2, later, 8), both(3, rows, 8))
+    settle(comparison, 8)
+    assert comparison.suspects == []
+
+
+# I2
+
+
+def test_a_lost_marker_that_the_same_type_follows_is_healed(comparison: Comparison) -> None:
+    poison = record(0, "poison", "v", pid=9, outcome=ABORTED)
+    later = record(5, "good", "v", pid=9, outcome=ABORTED)
+    comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [poison], 1) for b in BROKERS))
+    for b in (1, 3):
+        comparison.feed(shown(RU, b, [abort(1, 9), later, abort(6, 9)], 7), shown(RC, b, [poison, later], 7))
+    comparison.feed(shown(RU, 2, [later, abort(6, 9)], 7), shown(RC, 2, [poison, later], 7))
+    settle(comparison, 7)
+    assert comparison.suspects == []
+
+
+def test_a_marker_cleaned_with_its_data_was_not_missed(comparison: Comparison) -> None:
+    rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), record(2, "K", "V2")]
+    comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, rows[2:], 3), both(3, rows[1:], 3))
+    settle(comparison, 3)
+    assert comparison.suspects == []
+
+
+def test_a_transaction_open_everywhere_missed_no_marker(comparison: Comparison) -> None:
+    rows = [record(0, "K", "V", pid=9), filler(1)]
+    opened = {b: [(9, 0)] for b in BROKERS}
+    for b in BROKERS:
+        comparison.feed(shown(RU, b, rows, 2), shown(RC, b, [], 0))
+    for at in (1_000, 60_000, 61_000):
+        comparison.feed(tick(at, everywhere(0), everywhere(2), open=opened))
+    assert comparison.suspects == []
+
+
+def test_unlike_outcomes_without_a_marker_accuse_nobody(comparison: Comparison) -> None:
+    row = record(2, "K", "V", pid=9)
+    batches = [tick(0, everywhere(6))]
+    for b, outcome in ((1, ABORTED), (2, COMMITTED), (3, ABORTED)):
+        batches += [shown(RC, b, [{**row, "outcome": outcome}, filler(5)], 6), shown(RU, b, [filler(5)], 6)]
+    comparison.feed(*batches)
+    settle(comparison, 6)
+    assert [(s.kind, s.accusation.rule) for s in comparison.suspects] == [("visibility_mismatch", "I2")]
+    assert comparison.suspects[0].accusation.observations["outcomes"] == {
+        "1": "aborted",
+        "2": "committed",
+        "3": "aborted",
+    }
+
+
+# I3
+
+
+def test_a_newer_value_explains_a_lost_tombstone(comparison: Comparison) -> None:
+    rows = [record(0, "K", "V"), record(1, "K", None), record(9, "K", "W")]
+    comparison.feed(tick(0, everywhere(10)), both(1, rows, 10), both(3, rows, 10), both(2, [rows[0], rows[2]], 10))
+    settle(comparison, 10)
+    assert comparison.suspects == []
+
+
+def test_a_record_that_one_hides_as_aborted_is_not_missing(comparison: Comparison) -> None:
+    row = record(0, "K", "V", pid=9)
+    ends = {1: commit(1, 9), 2: abort(4, 9), 3: commit(1, 9)}
+    comparison.feed(tick(0, everywhere(6)))
+    for b, end in ends.items():
+        outcome = ABORTED if b == 2 else COMMITTED
+        comparison.feed(
+            shown(RU, b, [row, end, filler(5)], 6), shown(RC, b, [{**row, "outcome": outcome}, filler(5)], 6)
+        )
+    settle(comparison, 6)
+    assert comparison.findings == {(2, "txn:9:0")}
+    assert {s.accusation.rule for s in comparison.suspects} == {"I2"}
+
+
+def test_a_record_without_a_key_has_no_latest_value(comparison: Comparison) -> None:
+    rows = [record(0, None, "V"), filler(1)]
+    comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2))
+    settle(comparison, 2)
+    assert comparison.suspects == []
+
+
+def test_an_absence_is_not_judged_below_its_horizon(comparison: Comparison) -> None:
+    rows = [record(0, "K", "V"), filler(1)]
+    comparison.feed(tick(0, everywhere(9)), both(1, rows, 2, 10), both(2, rows[1:], 2, 10), both(3, rows, 2, 10))
+    settle(comparison, 9)
+    assert comparison.suspects == []
+
+
+# I4
+
+
+def test_a_long_transaction_freezes_nobody(comparison: Comparison) -> None:
+    for at in range(0, 60_000, 1000):
+        comparison.feed(tick(at, everywhere(4), everywhere(9), open={b: [(9, 4)] for b in BROKERS}))
+    assert comparison.suspects == []
+
+
+def test_a_follower_that_trails_by_a_fetch_round_is_not_frozen(comparison: Comparison) -> None:
+    for i, at in enumerate(range(0, 60_000, 1000)):
+        comparison.feed(tick(at, {1: 9 + i, 2: 8 + i, 3: 9 + i}, {1: 99, 2: 99, 3: 99}, open={2: [(9, 8 + i)]}))
+    assert comparison.suspects == []
+
+
+def test_a_replica_that_does_not_replicate_is_not_frozen(comparison: Comparison) -> None:
+    for at in range(0, 60_000, 1000):
+        comparison.feed(tick(at, {1: 9, 2: 3, 3: 9}, {1: 9, 2: 8, 3: 9}, open={2: [(9, 3)]}))
+    assert comparison.suspects == []
+
+
+def test_a_transaction_from_below_a_log_start_freezes_nobody(comparison: Comparison) -> None:
+    for at in range(0, 60_000, 1000):
+        rows = tick(at, {1: 9, 2: 3, 3: 9}, everywhere(9), open={2: [(9, 3)]})
+        rows[0]["log_start_offset"] = 4
+        comparison.feed(rows)
+    assert comparison.suspects == []
