@@ -25,8 +25,8 @@ _SHOWS = {
     "{partition} than {others}.",
     FindingKind.CONTENT_MISMATCH: "The record at offset {offset} of {partition} on broker {broker} is not the one that "
     "{others} hold there.",
-    FindingKind.LOG_TRUNCATED: "The log of {partition} on broker {broker} ends before offset {offset}, which it had "
-    "shown; {others} go on.",
+    FindingKind.LOG_TRUNCATED: "The log of {partition} on broker {broker} was cut off at offset {offset}: what it had "
+    "shown from there on is lost or replaced.",
 }
 
 _UNLIKE_OUTCOMES = (

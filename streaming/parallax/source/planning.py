@@ -174,14 +174,23 @@ class Piece:
         reader: who reads.
         span: what it reads; the first piece of a cut range carries the event.
         last: the piece that ends the range, and so the one that ends with a position row.
+        epoch: leader epoch of the last batch that was recorded before; -1 where it is not known.
     """
 
     reader: Reader
     span: Range
     last: bool = True
+    epoch: int = -1
+
+    @property
+    def follows_epoch(self) -> int:
+        """Leader epoch of the batch below the range; -1 where it is not known, or the range does not follow on it."""
+        return -1 if self.span.fresh and self.span.state is not ReadEvent.OK else self.epoch
 
 
-def tasks(ranges: Ranges, *, parallelism: int, split: bool) -> list[list[Piece]]:
+def tasks(
+    ranges: Ranges, *, parallelism: int, split: bool, epochs: Mapping[Reader, int] | None = None
+) -> list[list[Piece]]:
     """Spread ranges over Spark tasks, each of one isolation level and one broker.
 
     A task costs about 10 ms however small it is, so small ranges share one. Where ``split`` allows it a large range is
@@ -191,25 +200,31 @@ def tasks(ranges: Ranges, *, parallelism: int, split: bool) -> list[list[Piece]]
         ranges: what is to be read; empty ranges are left out.
         parallelism: tasks per isolation level and broker, at most.
         split: whether one range may be cut.
+        epochs: leader epoch of the last batch that was recorded of each reader, as far as it is known.
     """
+    known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}
     planned: list[list[Piece]] = []
     for consumer in _by_consumer(work).values():
         total = sum(work[reader].end - work[reader].start for reader in consumer)
         count = max(1, min(parallelism, total // PIECE))
         size = -(-total // count) if split else total
-        pieces = [piece for reader in sorted(consumer) for piece in _cut(reader, work[reader], max(size, 1))]
+        pieces = [
+            piece
+            for reader in sorted(consumer)
+            for piece in _cut(reader, work[reader], max(size, 1), known.get(reader, -1))
+        ]
         planned += _spread(pieces, count)
     return planned
 
 
-def _cut(reader: Reader, span: Range, size: int) -> list[Piece]:
+def _cut(reader: Reader, span: Range, size: int, epoch: int) -> list[Piece]:
     edges = [*range(span.start + size, span.end, size), span.end]
     pieces, start = [], span.start
     for edge in edges:
         first = start == span.start
         part = Range(start, edge, span.topic_id, span.state, span.fresh and first, span.detail if first else "")
-        pieces.append(Piece(reader, part, last=edge == span.end))
+        pieces.append(Piece(reader, part, last=edge == span.end, epoch=epoch if first else -1))
         start = edge
     return pieces
 

@@ -167,7 +167,9 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         recorded = self._plan().recorded()
         ranges = {reader: clip(reader, span, recorded) for reader, span in from_json(end).items()}
-        planned = tasks(ranges, parallelism=self._options.parallelism, split=self._options.feedback is None)
+        epochs = {reader: entry.epoch for reader, entry in recorded.items()}
+        whole = self._options.feedback is not None
+        planned = tasks(ranges, parallelism=self._options.parallelism, split=not whole, epochs=epochs)
         return [PiecesPartition(pieces) for pieces in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import re
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
@@ -118,6 +118,7 @@ def bytes_per_offset(records: memoryview, start: int) -> float | None:
     return size / (last + 1 - start) if last >= start else None
 
 
+_POLICY = "cleanup.policy"
 _CLUSTER = -1
 """Stands for the cluster as a whole, where brokers are told apart by their ids."""
 
@@ -128,9 +129,11 @@ class Catalog:
     Args:
         client: asks the cluster.
         options: which topics, how often.
+        policies: ask for each topic's cleanup policy as well.
     """
 
-    def __init__(self, client: ReplicaClient, options: SourceOptions) -> None:
+    def __init__(self, client: ReplicaClient, options: SourceOptions, *, policies: bool = False) -> None:
+        self._policies = policies
         self._client = client
         self._options = options
         self._watch: Brokers[bool, dict[str, TopicMetadata]] = Brokers(
@@ -168,7 +171,21 @@ class Catalog:
         for name in named:
             if name not in wanted:
                 wanted[name] = TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
-        return wanted
+        return self._with_policies(wanted) if self._policies else wanted
+
+    def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+        """Where a policy is not told, what depends on it stays unknown; everything else goes on."""
+        asked_at = time.time_ns() // 1_000_000
+        readable = [name for name, topic in topics.items() if topic.error is None]
+        try:
+            told = self._client.topic_configs(readable, [_POLICY]) if readable else {}
+        except ReplicaError:
+            told = {}
+        known = {name: configs for name, configs in told.items() if not isinstance(configs, ReplicaError)}
+        return {
+            name: replace(topic, cleanup_policy=known.get(name, {}).get(_POLICY), policy_at_ms=asked_at)
+            for name, topic in topics.items()
+        }
 
 
 def _matches(pattern: str | None, name: str) -> bool:
