@@ -203,6 +203,7 @@ class Cluster:
             raise LabError(f"broker {broker_id} is a controller; only brokers that were added can be removed")
         self.stop_broker(broker_id)
         shutil.rmtree(self.brokers.pop(broker_id).folder)
+        self._admin = None  # It may have taken this broker for the one to send requests for the controller to.
         self._processes_changed()
 
     def pause_broker(self, broker_id: int) -> None:
