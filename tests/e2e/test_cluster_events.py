@@ -178,7 +178,7 @@ def test_an_open_transaction_large_records_and_null_keys_are_no_divergence(
         "the open transaction to be compared as read_uncommitted",
         timeout=120,
     )
-    frozen = watched.job.metric("parallax_last_stable_offset_frozen_seconds", topic=held) or 0.0
+    frozen = watched.job.metric("parallax_replica_frozen_seconds", topic=held) or 0.0
     assert frozen == 0.0, "open on every replica: no replica is behind another"
     producer.commit()
     watched.compared(held, 3)

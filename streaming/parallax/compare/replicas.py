@@ -81,6 +81,7 @@ def _join(state: PartitionState, slot: int) -> None:
     """A replica that is new to the set: what was compared without it, and what still waits, is not known of it.
 
     A log that is given back to a broker is another log than the one that it had: a copy of the leader's as it is then.
+    It is read on where the one before was left, so that nothing is known of it below.
     """
     state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates)
     state.candidates = state.candidates[:0]
@@ -88,6 +89,8 @@ def _join(state: PartitionState, slot: int) -> None:
         position = int(state.brokers["position"][slot, view])
         if position >= 0:
             _left_behind(state, view, position)
+            state.partition["skipped"][0, view] += max(0, position - int(state.partition["floor"][0, view]))
+            _raise_floor(state, view, position)
 
 
 def _left_behind(state: PartitionState, view: int, position: int) -> None:

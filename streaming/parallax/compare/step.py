@@ -115,6 +115,10 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
     newest = told[np.argmax(rows.policy_at[told])]
     partition["policy_at"] = rows.policy_at[newest]
     if rows.compacted[told].any():
+        # What explains the absences among these has been let go: nobody knows.
+        waiting = state.candidates["offset"] >= partition["strict_from"][0]
+        partition["skipped"][0, READ_COMMITTED] += int(waiting.sum())
+        state.candidates = state.candidates[~waiting]
         partition["strict_from"] = NEVER
     if not rows.compacted[newest] and partition["strict_from"][0] == NEVER:
         ends = np.concatenate([rows.log_end_offset, state.brokers["log_end_offset"]])
