@@ -13,8 +13,9 @@ from confluent_kafka import Producer
 from parallax.findings.table import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import scripts
+from parallax.lab.scenarios import SCENARIOS, scripts
 from parallax.lab.scenarios.conductor import Conductor
+from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC, commit_offsets
 from parallax.lab.traffic import LegacyTransactionalProducer
 from parallax.lab.waiting import until
 from parallax.model import FindingKind
@@ -40,7 +41,12 @@ def lab() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """The job; what a test calls healthy must have no finding in the end, however late."""
-    with JobProcess(tmp_path_factory.mktemp("job"), lab.bootstrap_servers, r"event-.*") as process:
+    lab.create_topic("consumed")
+    commit_offsets(lab, "first", "consumed", {0: 0})  # Kafka makes its topic of offsets at the first commit.
+    lab.wait_isr(OFFSETS_TOPIC, {1, 2, 3})
+    folder = tmp_path_factory.mktemp("job")
+    more = {"topics": {"include": [OFFSETS_TOPIC]}, "read": {"payload": "key"}}
+    with JobProcess(folder, lab.bootstrap_servers, r"event-.*", **more) as process:
         watched = Watched(lab, process.start())
         try:
             yield watched
@@ -312,3 +318,12 @@ def test_deleted_records_retention_and_a_changed_policy_are_no_divergence(
     for name, end in ends.items():
         watched.compared(name, end)
         watched.without_finding(name)
+
+
+def test_the_offset_of_a_deleted_consumer_group_that_is_alive_again_is_found(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    result = SCENARIOS["group-offset"].run(lab, topic_prefix=f"{topic}-", await_observed=watched.job.await_observed)
+    (expected,) = result.expected
+    finding = watched.finding(OFFSETS_TOPIC, FindingKind.DELETED_RECORD_RESURRECTED, 2)
+    assert f"the offset of consumer group {expected.key} for {topic}-consumed-0" in finding.summary

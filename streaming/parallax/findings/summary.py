@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
+from parallax.findings.internal_keys import key_in_words
 from parallax.model import FindingKind, Rule
 
 _SHOWS = {
@@ -69,6 +70,8 @@ def summary(claim: Claim, kind: FindingKind, answers: Answers) -> str:
         lso=lso,
         shown=live.offset if live is not None else "?",
     )
+    if (words := key_in_words(claim.topic, answers.key)) is not None:
+        sentence = f"{sentence} The key is {words}."
     if answers.leader == claim.broker:
         return f"{sentence} It leads the partition: consumers {consumers}."
     return f"{sentence} If it becomes the leader, consumers {consumers}."
