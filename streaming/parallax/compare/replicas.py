@@ -176,6 +176,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
                 _left_behind(state, view, int(rows.offset[i]))
+                _raise_floor(state, view, int(rows.offset[i]))
         else:
             _jump(state, view, slot, int(rows.offset[i]))
     return (rows if keep.all() else rows.take(keep)), accusations

@@ -44,7 +44,7 @@ from parallax.replica.fetch_response import PartitionAnswer, no_aborted
 from parallax.replica.options import Address
 
 _CONSUMER, _DEBUGGING_REPLICA = -1, -2
-_LATEST = -1
+_LATEST, _EARLIEST_LOCAL = -1, -4
 _TRANSACTION = 1
 """FindCoordinator's key type for a transactional id."""
 _TOPIC = 2
@@ -328,12 +328,36 @@ class ReplicaClient:
         self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
     ) -> dict[Partition, int | ReplicaError]:
         """Log end offsets of one broker's replicas, by ListOffsets as the debugging replica."""
+        return self._list_offsets(broker, partitions, _LATEST, 1, 7, timeout_ms)
+
+    def local_log_starts(
+        self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
+    ) -> dict[Partition, int | ReplicaError]:
+        """From where on one broker's replicas hold their logs themselves: what is below is in tiered storage (KIP-405).
+
+        Without tiered storage it is the log start.
+
+        Raises:
+            BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
+            ReplicaError: the broker as a whole could not be asked.
+        """
+        return self._list_offsets(broker, partitions, _EARLIEST_LOCAL, 8, 9, timeout_ms)
+
+    def _list_offsets(
+        self,
+        broker: int,
+        partitions: Sequence[Partition],
+        timestamp: int,
+        lowest: int,
+        highest: int,
+        timeout_ms: float | None,
+    ) -> dict[Partition, int | ReplicaError]:
         kind = ListOffsetsRequest.ListOffsetsTopic
         topics = [
             kind(
                 name=topic,
                 partitions=[
-                    kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=_LATEST)
+                    kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
                     for index in indexes
                 ],
             )
@@ -342,7 +366,7 @@ class ReplicaClient:
         request = ListOffsetsRequest(
             replica_id=_DEBUGGING_REPLICA, isolation_level=int(IsolationLevel.READ_UNCOMMITTED), topics=topics
         )
-        response = self._connections.exchange(broker, request, 1, 7, self._deadline(timeout_ms))
+        response = self._connections.exchange(broker, request, lowest, highest, self._deadline(timeout_ms))
         answers = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
         return _each(broker, partitions, answers, lambda answer: int(answer.offset))
 

@@ -32,7 +32,7 @@ class LogState:
         log_start_offset: lowest offset that it shows.
         log_end_offset: the next offset that it will write.
         error: why it could not say, as an event; None where it said.
-        detail: the error's text.
+        detail: the error's text, or what there is to say of the log start.
     """
 
     high_watermark: int = -1
@@ -78,7 +78,8 @@ def next_range(
     bound = log.bound(reader.isolation)
     if position is None:
         start = log.log_start_offset if starting == "earliest" else max(bound, log.log_start_offset)
-        return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, f"reading begins at offset {start}")
+        detail = f"reading begins at offset {start}" + (f"; {log.detail}" if log.detail else "")
+        return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, detail)
     if known_id and topic_id and known_id != topic_id:
         detail = f"topic id {known_id} became {topic_id}; reading begins anew at offset {log.log_start_offset}"
         return _told(log.log_start_offset, bound, topic_id, ReadEvent.TOPIC_RECREATED, detail)

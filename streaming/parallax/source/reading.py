@@ -15,7 +15,7 @@ from typing import Any
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import DeadlineExceeded, LogTruncated, ReplicaError, Unreachable
+from parallax.replica.errors import DeadlineExceeded, LogTruncated, MovedToTieredStorage, ReplicaError, Unreachable
 from parallax.replica.reader import Buffers, read_range
 from parallax.source.columns import ROWS, Position, position_batch, record_batches
 from parallax.source.options import ReplicaOptions
@@ -45,6 +45,7 @@ class _Progress:
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
     epoch: int = -1
+    passed_over: str = ""
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
@@ -70,7 +71,7 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
         error: ReplicaError | None = broken  # a broker that fails one piece is not asked for the others
         if error is None and piece.span.start < piece.span.end:
             try:
-                yield from _read(client, options, piece, progress)
+                yield from _read_local(client, options, piece, progress)
             except ReplicaError as problem:
                 if options.feedback is None:
                     raise
@@ -80,6 +81,19 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
             positions.append(_end_row(piece, progress, error))
     for start in range(0, len(positions), ROWS):
         yield position_batch(positions[start : start + ROWS], with_isolation=options.with_isolation)
+
+
+def _read_local(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
+    """As `_read`; passes over what the replica has moved to tiered storage, and says so."""
+    try:
+        yield from _read(client, options, piece, progress)
+    except MovedToTieredStorage:
+        place = piece.reader.topic, piece.reader.partition
+        start = client.local_log_starts(piece.reader.broker, [place])[place]
+        if options.feedback is None or isinstance(start, ReplicaError) or start <= progress.position:
+            raise
+        progress.passed_over = f"offsets {progress.position} to {start - 1} are in tiered storage only"
+        progress.position, progress.epoch = start, -1
 
 
 def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
@@ -122,6 +136,8 @@ def _event_row(piece: Piece) -> Position:
 
 def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> Position:
     event, detail = ReadEvent.OK, ""
+    if progress.passed_over:
+        event, detail = ReadEvent.LOG_START_ADVANCED, progress.passed_over
     if error is not None:
         # OffsetOutOfRange has no event of its own: the next plan sees what became of the log and tells that.
         event, detail = error.event or ReadEvent.UNREACHABLE, str(error)

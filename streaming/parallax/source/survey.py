@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.replica.errors import BrokerTooOld, ReplicaError, UnknownTopic
 from parallax.source.options import SourceOptions
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
@@ -64,7 +64,30 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
             )
         elif marks.event is not None:
             logs[partition] = LogState(error=marks.event, detail=str(marks))
+    logs.update(_tiered(client, broker, question, logs, deadline))
     return Surveyed(logs, dict(_samples(client, broker, question, logs, deadline)))
+
+
+def _tiered(
+    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[Partition, LogState], deadline: float
+) -> Iterable[tuple[Partition, LogState]]:
+    """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
+
+    A broker serves a consumer from there as well, the same on every broker: that tells nothing of its own replica.
+    """
+    begun = [p for p, position in question.backlog_from.items() if position < 0 and p in logs and not logs[p].error]
+    left_ms = (deadline - time.monotonic()) * 1000
+    if not begun or left_ms <= 1:
+        return
+    try:
+        starts = client.local_log_starts(broker, begun, timeout_ms=left_ms)
+    except BrokerTooOld:
+        return
+    for partition, start in starts.items():
+        log = logs[partition]
+        if not isinstance(start, ReplicaError) and start > log.log_start_offset:
+            detail = f"offsets {log.log_start_offset} to {start - 1} are in tiered storage only"
+            yield partition, replace(log, log_start_offset=start, detail=detail)
 
 
 def _samples(
