@@ -137,6 +137,19 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
     return Range(known.position, max(known.position, span.end), span.topic_id, span.state)
 
 
+def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
+    """Leader epochs of the last batches below the ranges, where these follow on what is recorded.
+
+    For a log that was cut off it is the epoch of what was lost.
+    """
+    return {
+        reader: entry.epoch
+        for reader, entry in recorded.items()
+        if (span := ranges.get(reader)) is not None
+        and (span.start == entry.position or span.state is ReadEvent.LOG_TRUNCATED)
+    }
+
+
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
     """Cut the ranges so that no (isolation level, broker) reads more than ``max_bytes`` compressed bytes.
 

@@ -167,7 +167,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         recorded = self._plan().recorded()
         ranges = {reader: clip(reader, span, recorded) for reader, span in from_json(end).items()}
-        epochs = {reader: entry.epoch for reader, entry in recorded.items()}
+        epochs = known_epochs(ranges, recorded)
         whole = self._options.feedback is not None
         planned = tasks(ranges, parallelism=self._options.parallelism, split=not whole, epochs=epochs)
         return [PiecesPartition(pieces) for pieces in planned]
