@@ -124,7 +124,7 @@ TOLD_IDS = np.dtype("<u8")
 MAX_TOLD = 4096
 
 _MAGIC = b"PXC"
-_VERSION = 1
+_VERSION = 2
 
 
 def empty(dtype: np.dtype[Any]) -> Array:

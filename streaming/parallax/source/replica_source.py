@@ -22,7 +22,7 @@ from parallax.model import IsolationLevel
 from parallax.replica.errors import Unreachable
 from parallax.source.offsets import Range, Reader, from_json, to_json
 from parallax.source.options import ReplicaOptions, replica_options
-from parallax.source.planning import Piece, clip, tasks
+from parallax.source.planning import Piece, clip, known_epochs, tasks
 from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 ONLY = "parallax.isolation"
