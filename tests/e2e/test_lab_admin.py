@@ -73,6 +73,8 @@ def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, 
     until(lambda: admin.topic_config(lab, topic)["cleanup.policy"] == "delete", "the default to be back")
     assert admin.delete_records(lab, topic, before=3) == 3
     until(lambda: all(marks(client, b, topic) == (3, 4) for b in (1, 2, 3)), "the log starts to advance")
+    assert client.local_log_starts(2, [(topic, 0)]) == {(topic, 0): 3}, "without tiered storage it is the log start"
+    assert client.topic_configs([topic], ["cleanup.policy"]) == {topic: {"cleanup.policy": "delete"}}
     admin.add_partitions(lab, topic, 2, replicas=[2, 3, 1])
     added = lab.partition(topic, 1)
     assert added is not None

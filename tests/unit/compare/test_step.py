@@ -397,3 +397,20 @@ class TestLimits:
         assert coverage.compared_up_to == (5001, 5001)
         assert all(unknown > 3000 for unknown in coverage.unknown_offsets)
         assert comparison.suspects == []
+
+
+class TestClocks:
+    def test_brokers_whose_clocks_are_hours_apart_are_compared_all_the_same(self, comparison: Comparison) -> None:
+        """With LogAppendTime each leader stamps by its own clock; followers copy the stamp."""
+        hour = 3_600_000
+        stamps = [5 * hour, -hour, 3 * hour, 0]
+        rows = [{**record(i, f"k{i % 2}", "V"), "timestamp": at} for i, at in enumerate(stamps)]
+        comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
+        settle(comparison, 4)
+        assert comparison.suspects == []
+        tombstone = {**record(4, "k0", None), "timestamp": -9 * hour}
+        later = [tombstone, {**filler(5), "timestamp": 9 * hour}]
+        comparison.feed(both(1, later, 6, 60_000), both(3, later, 6, 60_000), both(2, later[1:], 6, 60_000))
+        comparison.feed(tick(61_000, everywhere(6)))
+        comparison.feed(tick(62_000, everywhere(6)))
+        assert comparison.kinds == [("deleted_record_resurrected", 2)]
