@@ -63,19 +63,20 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
         state.candidates = state.candidates[np.argsort(state.candidates["offset"], kind="stable")[:limit]]
     room = limit - len(state.candidates)
     if len(state.pending) > room:
-        state.pending = without_superseded(state.pending)
+        state.pending = without_superseded(state.pending, int(state.partition["strict_from"][0]))
     if len(state.pending) > room:
         cut = int(state.pending["offset"][room])
         state.pending = state.pending[:room]
         _defer(state, READ_COMMITTED, cut)
 
 
-def without_superseded(pending: Array) -> Array:
+def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
     """Drop what a later record of the same key makes irrelevant: only the latest value of a key is compared.
 
-    Transactional records stay, because their outcome is compared record by record.
+    Transactional records stay, because their outcome is compared record by record, and so do those from ``strict_from``
+    on, where every record is compared.
     """
-    plain = (pending["producer_id"] < 0) & (pending["aborted"] == 0)
+    plain = (pending["producer_id"] < 0) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)
     keys = pending["key_hash_hi"], pending["key_hash_lo"]
     latest = latest_of_keys(*keys, [(keys[0][visible], keys[1][visible], pending["offset"][visible])])

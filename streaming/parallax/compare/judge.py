@@ -26,18 +26,17 @@ _OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 _MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 
 
-def judge(state: PartitionState, left_out: Array, *, compacted: bool) -> list[Accusation]:
+def judge(state: PartitionState, left_out: Array) -> list[Accusation]:
     """Apply I1 to I3 to a state whose rows and positions have been taken in.
 
     Args:
         state: written to: what is settled leaves it.
         left_out: `PENDING` rows that were shown and not stored.
-        compacted: the topic is compacted.
     """
     accusations = _judge_content(state)
     accusations += _judge_markers(state)
     accusations += _judge_disputes(state)
-    accusations += _judge_latest(state, left_out, compacted=compacted)
+    accusations += _judge_latest(state, left_out)
     _let_go(state)
     return accusations
 
@@ -302,17 +301,19 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
 # I3
 
 
-def _judge_latest(state: PartitionState, left_out: Array, *, compacted: bool) -> list[Accusation]:
+def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
+    strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)
     below = state.pending["offset"] < common
     released = state.pending[below & ~outcome.open_disputes(state.pending)]
     judged = released[released["offset"] >= max(replicas.retained_from(state), _floor(state, READ_COMMITTED))]
     members = replicas.members(state)
     passed_at = int(state.partition["passed_at"][0])
-    absent = latest.absences(judged, members, compacted=compacted, passed_at=passed_at)
+    absent = latest.absences(judged, members, strict_from=strict_from, passed_at=passed_at)
     candidates = np.concatenate([state.candidates, absent])
-    if compacted:
-        candidates = latest.unexplained(candidates, [state.pending, left_out])
+    strict = candidates["offset"] >= strict_from
+    explainable = latest.unexplained(candidates[~strict], [state.pending, left_out, candidates[strict]])
+    candidates = np.concatenate([explainable, candidates[strict]])
     if len(released):
         state.pending = state.pending[~below | outcome.open_disputes(state.pending)]
     if not len(candidates):
@@ -320,12 +321,15 @@ def _judge_latest(state: PartitionState, left_out: Array, *, compacted: bool) ->
         return []
     candidates = latest.set_horizons(candidates, state.brokers)
     ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), members)
-    at = np.flatnonzero(ripe)
+    # The policy must have been seen after all had passed: what was compacted meanwhile is no loss.
+    settled = (candidates["offset"] < strict_from) | (candidates["passed_at"] < state.partition["policy_at"][0])
+    at = np.flatnonzero(ripe & settled)
     at = at[np.argsort(candidates["offset"][at], kind="stable")][:MAX_KEY_VERDICTS]
     state.candidates = np.delete(candidates, at)
     rows = candidates[at]
     rows = rows[~_belongs_to_transaction(state, rows, members) & (rows["offset"] >= replicas.retained_from(state))]
-    return [_accuse_key(state, rows[v.row], v, members) for v in latest.judge(rows, members, compacted=compacted)]
+    verdicts = latest.judge(rows, members, strict_from=strict_from)
+    return [_accuse_key(state, rows[v.row], v, members, strict_from) for v in verdicts]
 
 
 def _belongs_to_transaction(state: PartitionState, rows: Array, members: int) -> Array:
@@ -345,15 +349,19 @@ def _belongs_to_transaction(state: PartitionState, rows: Array, members: int) ->
     return belongs
 
 
-def _accuse_key(state: PartitionState, row: Array, verdict: latest.Verdict, members: int) -> Accusation:
+def _accuse_key(
+    state: PartitionState, row: Array, verdict: latest.Verdict, members: int, strict_from: int
+) -> Accusation:
+    """Where every record is compared, the offset says which one it is: a later one of its key explains nothing."""
+    named = row["offset"] < strict_from
     return Accusation(
         Rule.LATEST_VALUE,
         verdict.kind,
         _broker(state, verdict.slot),
         offset=int(row["offset"]),
         producer_id=int(row["producer_id"]),
-        key_hash_hi=int(row["key_hash_hi"]),
-        key_hash_lo=int(row["key_hash_lo"]),
+        key_hash_hi=int(row["key_hash_hi"]) if named else 0,
+        key_hash_lo=int(row["key_hash_lo"]) if named else 0,
         observations={
             "shown_by": [_broker(state, slot) for slot in slots_of(int(row["visible"]))],
             "not_shown_by": [

@@ -113,7 +113,8 @@ class ViewRows(Columns):
     """Rows of the two views; within a (view, broker) in the order in which they were recorded.
 
     ``view`` is an `IsolationLevel`, ``kind`` a `RowKind`, ``outcome`` an `Outcome`, ``event`` a code of `EVENTS`.
-    ``timestamp`` is in milliseconds. The last five columns are told by position rows only.
+    ``timestamp`` is in milliseconds. The last six columns are of position rows only;
+    ``leader_epoch`` is there that of the last batch read.
     """
 
     view: Array = _column("i1")
@@ -134,6 +135,7 @@ class ViewRows(Columns):
     log_start_offset: Array = _column("i8", UNKNOWN)
     event: Array = _column("i1")
     topic_id: Array = _column("i8")
+    leader_epoch: Array = _column("i4", UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ class ProgressRows(Columns):
     """Rows of ``replica_progress``: what each replica said of its log at one tick.
 
     ``observed_at`` is in milliseconds. Where ``reachable`` is false the numbers are `UNKNOWN`.
-    ``described``: the replica listed its open transactions (there may be none).
+    ``described``: the replica listed its open transactions (there may be none). ``compacted``: whether the topic's
+    cleanup policy held ``compact`` at ``policy_at`` (milliseconds); `UNKNOWN` where nobody said.
     """
 
     broker: Array = _column("i4", UNKNOWN)
@@ -153,6 +156,8 @@ class ProgressRows(Columns):
     log_end_offset: Array = _column("i8", UNKNOWN)
     leader: Array = _column("i4", UNKNOWN)
     described: Array = _column("?")
+    compacted: Array = _column("i1", UNKNOWN)
+    policy_at: Array = _column("i8", UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ VIEW_COLUMNS = (
     "log_start_offset",
     "event",
     "topic_id",
+    "leader_epoch",
 )
 """What `pack_views` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
 
@@ -74,8 +75,10 @@ PROGRESS_COLUMNS = (
     "leader",
     "replicas",
     "open_transactions",
+    "cleanup_policy",
+    "policy_at",
 )
-"""What `pack_progress` reads: ``observed_at`` in milliseconds."""
+"""What `pack_progress` reads: ``observed_at`` and ``policy_at`` in milliseconds."""
 
 _COUNTS = struct.Struct("<4Q")
 
@@ -180,6 +183,9 @@ def _progress(topic: str, partition: int, batch: Any) -> Observations:
     }
     reachable = batch.column("reachable").fill_null(False).to_numpy(zero_copy_only=False)
     described = batch.column("open_transactions").is_valid().to_numpy(zero_copy_only=False)
+    policy = batch.column("cleanup_policy")
+    compacted = _numbers(pc.cast(pc.match_substring(policy, "compact"), pa.int8()), UNKNOWN)
+    policy_at = _numbers(batch.column("policy_at"), UNKNOWN)
     replicas = batch.column("replicas")
     at = pc.list_parent_indices(replicas).to_numpy()
     opened = batch.column("open_transactions")
@@ -189,7 +195,15 @@ def _progress(topic: str, partition: int, batch: Any) -> Observations:
         topic,
         partition,
         progress=ProgressRows.of(
-            {"broker": broker, "observed_at": observed, "reachable": reachable, "described": described, **columns}
+            {
+                "broker": broker,
+                "observed_at": observed,
+                "reachable": reachable,
+                "described": described,
+                "compacted": compacted,
+                "policy_at": policy_at,
+                **columns,
+            }
         ),
         open_transactions=OpenTransactions.of(
             {

@@ -116,7 +116,7 @@ def _progress(session: Any, path: str) -> Any:
     from pyspark.sql import functions as sf
 
     columns = [
-        sf.unix_millis("observed_at").alias(name) if name == "observed_at" else sf.col(name)
+        sf.unix_millis(name).alias(name) if name in ("observed_at", "policy_at") else sf.col(name)
         for name in PROGRESS_COLUMNS
     ]
     return _stream(session, path).select(*columns)

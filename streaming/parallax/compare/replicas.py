@@ -23,6 +23,7 @@ from parallax.model import FindingKind, ReadEvent, Rule
 _TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
 _LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]
 _DELETED = EVENT_CODE[ReadEvent.TOPIC_DELETED]
+_ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
 def register(state: PartitionState, observations: Observations) -> None:
@@ -42,15 +43,20 @@ def register(state: PartitionState, observations: Observations) -> None:
     _take_in_members(state, observations.replica_sets)
 
 
+_COMMITTED_MASKS = (("pending", ("visible", "aborted")), ("candidates", ("visible", "aborted")))
+
+
 def _forget(state: PartitionState, slot: int) -> None:
+    """Let what a replica showed no longer count: its log was given up, another one takes its place."""
     keep = np.uint32(0xFFFF_FFFF ^ (1 << slot))
-    for name, columns in (("content", ("shown",)), ("pending", ("visible", "aborted")), ("markers", ("shown",))):
+    for name, columns in (("content", ("shown",)), ("markers", ("shown",)), *_COMMITTED_MASKS):
         table = getattr(state, name).copy()
         for column in columns:
             table[column] &= keep
         setattr(state, name, table)
-    state.candidates = state.candidates[:0]
     state.intervals = state.intervals[state.intervals["slot"] != slot]
+    for name in ("stalled_since", "stalled_reference", "mismatch_start", "mismatch_last"):
+        state.brokers[name][slot] = UNKNOWN
 
 
 def _take_in_members(state: PartitionState, sets: ReplicaSets) -> None:
@@ -59,9 +65,38 @@ def _take_in_members(state: PartitionState, sets: ReplicaSets) -> None:
     newest = int(sets.observed_at.max())
     if newest <= state.partition["members_at"][0]:
         return
-    state.brokers["member"] = np.isin(state.brokers["broker"], sets.broker[sets.observed_at == newest])
+    before = state.brokers["member"].copy()
+    now = np.isin(state.brokers["broker"], sets.broker[sets.observed_at == newest])
+    state.brokers["member"] = now
+    if state.partition["members_known"][0]:
+        for slot in np.flatnonzero(before & ~now):
+            _forget(state, int(slot))
+        for slot in np.flatnonzero(now & ~before):
+            _join(state, int(slot))
     state.partition["members_at"] = newest
     state.partition["members_known"] = True
+
+
+def _join(state: PartitionState, slot: int) -> None:
+    """A replica that is new to the set: what was compared without it, and what still waits, is not known of it.
+
+    A log that is given back to a broker is another log than the one that it had: a copy of the leader's as it is then.
+    It is read on where the one before was left, so that nothing is known of it below.
+    """
+    state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates)
+    state.candidates = state.candidates[:0]
+    for view in VIEWS:
+        position = int(state.brokers["position"][slot, view])
+        if position >= 0:
+            _left_behind(state, view, position)
+            state.partition["skipped"][0, view] += max(0, position - int(state.partition["floor"][0, view]))
+            _raise_floor(state, view, position)
+
+
+def _left_behind(state: PartitionState, view: int, position: int) -> None:
+    """Count what a replica will be read over after it was judged without it."""
+    begun = max(position, retained_from(state), 0)
+    state.partition["skipped"][0, view] += max(0, int(state.partition["floor"][0, view]) - begun)
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
@@ -125,7 +160,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
         return rows, []
     keep = _apply_topic_ids(state, rows, at)
     accusations = []
-    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _DELETED))]:
+    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _DELETED, _ADDED))]:
         view, slot = int(rows.view[i]), int(slots(state, rows.broker[i : i + 1])[0])
         if slot < 0 or not keep[i]:
             continue
@@ -135,8 +170,13 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             keep[:] = False
         elif rows.event[i] == _TRUNCATED:
             keep &= ~mine
-            if _truncate(state, view, slot, int(rows.offset[i]), int(rows.offset[mine].max())):
-                accusations.append(_truncated(int(rows.broker[i]), int(rows.offset[i])))
+            shown = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
+            if _truncate(state, view, slot, int(rows.offset[i]), shown):
+                accusations.append(_truncated(rows, int(i), shown))
+        elif rows.event[i] == _ADDED:
+            if state.brokers["position"][slot, view] == UNKNOWN:
+                _left_behind(state, view, int(rows.offset[i]))
+                _raise_floor(state, view, int(rows.offset[i]))
         else:
             _jump(state, view, slot, int(rows.offset[i]))
     return (rows if keep.all() else rows.take(keep)), accusations
@@ -195,22 +235,19 @@ def _start_anew(state: PartitionState, topic_id: int) -> None:
             setattr(state, name, getattr(fresh, name))
 
 
-def _truncate(state: PartitionState, view: int, slot: int, offset: int, read_to: int) -> bool:
+def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int) -> bool:
     """Take a replica back to an offset; what it or others show up to where it had been is unknown.
 
     Returns:
         Whether rows that it had shown are lost.
     """
-    shown = int(state.brokers["shown"][slot, view])
-    lost = view == READ_UNCOMMITTED and offset < max(shown, read_to)
-    end = max(shown, read_to)
     state.partition["skipped"][0, view] += max(0, end - max(offset, int(state.partition["floor"][0, view])))
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
     _raise_floor(state, view, end)
     if view == READ_UNCOMMITTED:
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
-    return lost
+    return view == READ_UNCOMMITTED and offset < end
 
 
 def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
@@ -226,8 +263,11 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
         state.intervals = state.intervals[~mine | (state.intervals["start"] >= offset)]
 
 
-def _truncated(broker: int, offset: int) -> Accusation:
-    return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, offset)
+def _truncated(rows: ViewRows, i: int, shown: int) -> Accusation:
+    """A log that lost what it had shown up to ``shown``; position row ``i`` tells in which leader epoch that was."""
+    broker = int(rows.broker[i])
+    observations = {"shown_to": {str(broker): shown}, "epochs": {str(broker): int(rows.leader_epoch[i])}}
+    return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, int(rows.offset[i]), observations=observations)
 
 
 def _raise_floor(state: PartitionState, view: int, offset: int) -> None:

@@ -28,10 +28,14 @@ PARTITION = np.dtype(
         ("passed_at", "<i8"),
         ("floor", "<i8", (2,)),
         ("skipped", "<i8", (2,)),
+        ("strict_from", "<i8"),
+        ("policy_at", "<i8"),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets left behind
 without verdict. ``passed_at``: when the last position of read_committed was read, in milliseconds.
+``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
+its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
 """
 
 BROKER = np.dtype(
@@ -120,7 +124,7 @@ TOLD_IDS = np.dtype("<u8")
 MAX_TOLD = 4096
 
 _MAGIC = b"PXC"
-_VERSION = 1
+_VERSION = 2
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
@@ -130,7 +134,8 @@ def empty(dtype: np.dtype[Any]) -> Array:
 
 def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
-    row["members_at"] = row["passed_at"] = UNKNOWN
+    row["members_at"] = row["passed_at"] = row["policy_at"] = UNKNOWN
+    row["strict_from"] = NEVER
     return row
 
 

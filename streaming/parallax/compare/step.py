@@ -22,6 +22,7 @@ from parallax.compare.observations import (
     VIEWS,
     Array,
     Observations,
+    ProgressRows,
     ViewRows,
 )
 from parallax.compare.rules import content, latest, markers, outcome, progress
@@ -58,7 +59,7 @@ def step(
     settings: CompareSettings,
     now_ms: int,
     *,
-    compacted: bool = True,
+    compacted: bool | None = None,
     from_log_start: bool = True,
 ) -> StepResult:
     """Compare what a micro-batch showed of one topic partition with what is unmatched.
@@ -72,29 +73,56 @@ def step(
         observations: rows of the views, and of progress.
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised, no verdict depends on it.
-        compacted: the topic's cleanup policy holds ``compact``: a record may be absent because a later one has its key.
+        compacted: whether the topic is compacted, so that a record may be absent because a later one has its key; None
+            goes by the cleanup policy that progress rows tell.
         from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
     """
     work = state.copy()
     replicas.register(work, observations)
+    _take_in_policy(work, observations.progress, compacted)
     rows, accusations = replicas.apply_breaks(work, observations.rows)
     if not from_log_start:
         replicas.begin_readers(work, rows)
     row_slots = replicas.slots(work, rows.broker)
     fresh = _fresh(work, rows, row_slots)
     _take_in_uncommitted(work, *fresh[READ_UNCOMMITTED])
-    left_out = _take_in_committed(work, *fresh[READ_COMMITTED], compacted=compacted)
+    left_out = _take_in_committed(work, *fresh[READ_COMMITTED])
     replicas.take_in_positions(work, rows, row_slots)
     cap.close_ranges(work)
     _reconcile(work, observations)
     frozen = _follow_progress(work, observations, settings.grace_ms)
-    accusations += judge(work, left_out, compacted=compacted)
+    accusations += judge(work, left_out)
     accusations += [
         a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
     ]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, accusations, now_ms)
     return StepResult(work, suspects, _coverage(work, observations, now_ms))
+
+
+def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:
+    """From where on nothing was ever compacted: from the log end at which the policy was first seen not to compact.
+
+    What lies below may have been compacted before, on some replicas and not on others.
+    """
+    partition = state.partition
+    if compacted is not None:
+        partition["strict_from"], partition["policy_at"] = (NEVER, UNKNOWN) if compacted else (0, NEVER)
+        return
+    told = np.flatnonzero((rows.compacted != UNKNOWN) & (rows.policy_at > partition["policy_at"][0]))
+    if not len(told):
+        return
+    newest = told[np.argmax(rows.policy_at[told])]
+    partition["policy_at"] = rows.policy_at[newest]
+    if rows.compacted[told].any():
+        # What explains the absences among these has been let go: nobody knows.
+        waiting = state.candidates["offset"] >= partition["strict_from"][0]
+        partition["skipped"][0, READ_COMMITTED] += int(waiting.sum())
+        state.candidates = state.candidates[~waiting]
+        partition["strict_from"] = NEVER
+    if not rows.compacted[newest] and partition["strict_from"][0] == NEVER:
+        ends = np.concatenate([rows.log_end_offset, state.brokers["log_end_offset"]])
+        partition["strict_from"] = int(ends.max(initial=0))
 
 
 def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int, tuple[ViewRows, Array]]:
@@ -144,14 +172,13 @@ def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> Non
     )
 
 
-def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array, *, compacted: bool) -> Array:
+def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> Array:
     """Returns the records that were shown and not stored; they still explain absences."""
     _take_in_markers(state, rows, slots)
+    strict_from = int(state.partition["strict_from"][0])
     transactional = rows.outcome != NOT_TRANSACTIONAL
     null_key = rows.key_size < 0
-    wanted = rows.kind == RECORD
-    if compacted:
-        wanted &= transactional | ~null_key
+    wanted = (rows.kind == RECORD) & (transactional | ~null_key | (rows.offset >= strict_from))
     at = np.flatnonzero(wanted)
     if not len(at):
         return empty(PENDING)
@@ -167,14 +194,14 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array, *, c
     kept = cap.stored(state, READ_COMMITTED, rows.offset[at])
     state.pending = outcome.take_in(state.pending, shown if kept.all() else shown[kept])
     left_out = shown[~kept]
-    if compacted and len(left_out) and cap.is_deferring(state, READ_COMMITTED):
-        state.pending = _without_superseded_by(state.pending, left_out)
+    if len(left_out) and cap.is_deferring(state, READ_COMMITTED):
+        state.pending = _without_superseded_by(state.pending, left_out, strict_from)
     return left_out
 
 
-def _without_superseded_by(pending: Array, shown: Array) -> Array:
+def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Array:
     """Drop plain records whose key has a later record among those that the cap keeps out: their key is not judged."""
-    plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0)
+    plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0) & (pending["offset"] < strict_from)
     kept = latest.unexplained(pending[plain], [shown])
     both = np.concatenate([pending[~plain], kept])
     return both[np.argsort(both["offset"], kind="stable")]

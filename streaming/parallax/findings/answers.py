@@ -96,6 +96,8 @@ class ReplicaAnswer:
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
         open_transactions: None where it could not say (see ``open_error``).
         key: None where no key was asked for, or it could not be read (see ``key_error``).
+        epoch_ends: by the leader epochs asked for: up to where its log is of that epoch or an older one; None where it
+            knows neither that epoch nor a newer one.
     """
 
     broker: int
@@ -113,6 +115,7 @@ class ReplicaAnswer:
     open_error: str | None = None
     key: KeyShown | None = None
     key_error: str | None = None
+    epoch_ends: Mapping[int, int | None] = field(default_factory=dict)
 
     def open_transaction(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> OpenTransaction | None:
         """The transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
@@ -163,6 +166,7 @@ class Answers:
     Attributes:
         replicas: by broker id; every replica of the partition is in it, with its error where it did not answer.
         leader: node id; -1 where there is none.
+        isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
         gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands.
         key: the key's bytes, where the payload setting lets them be read.
     """
@@ -173,12 +177,14 @@ class Answers:
     gone: str | None = None
     asked_at_ms: int = 0
     key: bytes | None = None
+    isr: tuple[int, ...] = ()
 
     def evidence(self) -> dict[str, Any]:
         """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""
         return {
             "asked_at_ms": self.asked_at_ms,
             "leader": self.leader,
+            "isr": list(self.isr),
             "replicas": {str(b): _replica_json(a) for b, a in sorted(self.replicas.items())},
             "coordinator": None if self.coordinator is None else asdict(self.coordinator),
         }

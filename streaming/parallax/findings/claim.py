@@ -49,11 +49,13 @@ class Recorded:
         outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
         markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
         records: the content fingerprint that the broker showed at the claim's offset.
+        epochs: the leader epoch in which the broker was read up to where its log was cut off.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
     markers: Mapping[int, str] = field(default_factory=dict)
     records: Mapping[int, str] = field(default_factory=dict)
+    epochs: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -67,7 +69,7 @@ class Recorded:
             document = {}
         if not isinstance(document, dict):
             document = {}
-        return cls(*(_by_broker(document.get(name)) for name in ("outcomes", "markers", "records")))
+        return cls(*(_by_broker(document.get(name)) for name in ("outcomes", "markers", "records", "epochs")))
 
     def as_json(self) -> dict[str, dict[str, str]]:
         """The same, JSON-able: broker ids as text."""
@@ -125,6 +127,12 @@ class Claim:
     def key(self) -> tuple[int, int] | None:
         """The two halves of the key's hash; None where the record has no key."""
         return None if self.key_hash_hi == 0 == self.key_hash_lo else (self.key_hash_hi, self.key_hash_lo)
+
+    @property
+    def lost_epoch(self) -> int:
+        """Leader epoch in which the accused was read before its log was cut off; -1 where it is not known."""
+        text = self.recorded.epochs.get(self.broker, "")
+        return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
     @property
     def first_offset(self) -> int:

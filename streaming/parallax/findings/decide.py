@@ -565,17 +565,41 @@ def _not_held(case: _Case) -> Decision:
 
 
 def _truncated(case: _Case) -> Decision:
-    """The accused's log ends at or before an offset that it showed earlier, while another still has it."""
+    """The accused was cut off below what it had shown; a log that was only copied anew shows the same in the end."""
     claim, accused = case.claim, case.accused
+    if accused.log_start_offset > claim.offset:
+        return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
+    replaced = _replaced(claim, accused)
     if accused.log_end_offset > claim.offset:
-        return case.dismissed(f"the log of broker {accused.broker} reaches beyond offset {claim.offset} again")
+        if replaced is None:
+            return case.dismissed(f"the log of broker {accused.broker} reaches beyond offset {claim.offset} again")
+        return case.confirmed(replaced)
+    if case.answers.isr and accused.broker not in case.answers.isr:
+        return case.pending(f"broker {accused.broker} is not in sync: it may be copying its log anew")
     beyond = [a.broker for a in case.others if a.high_watermark > claim.offset]
     if beyond:
         return case.confirmed(
             f"the log of broker {accused.broker} ends at {accused.log_end_offset}, "
             f"{_broker_list(beyond)} reach beyond offset {claim.offset}"
         )
+    if replaced is not None:
+        return case.confirmed(replaced)
     return case.unproven(f"no other replica reaches beyond offset {claim.offset}")
+
+
+def _replaced(claim: Claim, accused: ReplicaAnswer) -> str | None:
+    """Whether the accused no longer holds the log that it had shown, by its own leader epochs.
+
+    Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
+    newer epoch than the one that was read begins at or below the offset has lost what was read from there on.
+    """
+    end = accused.epoch_ends.get(claim.lost_epoch)
+    if end is None or end > claim.offset:
+        return None
+    return (
+        f"broker {accused.broker} had shown records of leader epoch {claim.lost_epoch} from offset {claim.offset} on; "
+        f"that epoch ends at offset {end} of its log now"
+    )
 
 
 def _names(answers: Sequence[ReplicaAnswer]) -> str:

@@ -72,6 +72,7 @@ class _Wants:
     producers: bool
     keys: frozenset[Key]
     scan_from: int
+    epochs: frozenset[int] = frozenset()
     history: _LazyHistory | None = None
 
     @property
@@ -163,7 +164,7 @@ class Prober:
         asked_at = int(time.time() * 1000)
         first = claims[0]
         try:
-            replicas, leader, gone = self._where(first.topic, first.partition)
+            replicas, isr, leader, gone = self._where(first.topic, first.partition)
         except ReplicaError as error:
             silent = {first.broker: ReplicaAnswer(first.broker, error=str(error))}
             return [Answers(silent, asked_at_ms=asked_at) for _ in claims]
@@ -177,6 +178,7 @@ class Prober:
             Answers(
                 {b: reading.for_claim(claim) for b, reading in readings.items()},
                 leader=leader,
+                isr=isr,
                 coordinator=coordinators.get(claim.producer_id),
                 asked_at_ms=asked_at,
                 key=_key_bytes(readings.values(), claim),
@@ -184,17 +186,17 @@ class Prober:
             for claim, readings in zip(claims, found, strict=True)
         ]
 
-    def _where(self, topic: str, partition: int) -> tuple[tuple[int, ...], int, str | None]:
-        """Replicas and leader of a partition, and why there are none."""
+    def _where(self, topic: str, partition: int) -> tuple[tuple[int, ...], tuple[int, ...], int, str | None]:
+        """Replicas, those in sync and leader of a partition, and why there are none."""
         found = self._client.metadata([topic], timeout_ms=self.timeout_ms).get(topic)
         if found is None or isinstance(found.error, UnknownTopic):
-            return (), -1, f"the topic {topic} does not exist any more"
+            return (), (), -1, f"the topic {topic} does not exist any more"
         if found.error is not None:
             raise found.error
         where = found.partitions.get(partition)
         if where is None:
-            return (), -1, f"{topic}-{partition} does not exist any more"
-        return tuple(where.replicas), where.leader, None
+            return (), (), -1, f"{topic}-{partition} does not exist any more"
+        return tuple(where.replicas), tuple(where.isr), where.leader, None
 
     def _rounds(self, claims: Sequence[Claim], replicas: Sequence[int]) -> list[Mapping[int, _Reading]]:
         """Ask in the order that the proofs need; a second time with keys where a record is no longer held."""
@@ -356,8 +358,15 @@ class _Question:
             markers=markers,
             open_transactions=open_transactions,
             open_error=open_error,
+            epoch_ends={epoch: self._epoch_end(epoch) for epoch in sorted(wants.epochs)},
         )
         return _Reading(answer, aborted, keys, self._key_bytes, key_error)
+
+    def _epoch_end(self, epoch: int) -> int | None:
+        """Up to where the log is of a leader epoch or an older one."""
+        wants, prober = self._wants, self._prober
+        found = prober.client.end_offset_for_epoch(self._broker, *wants.place, epoch, timeout_ms=prober.timeout_ms)
+        return None if found is None else found[1]
 
     def _open_transactions(self) -> tuple[tuple[OpenTransaction, ...] | None, str | None]:
         """Asked after the watermarks: what is open now and was not closed by then is past its marker."""
@@ -444,6 +453,7 @@ def _wants(claims: Sequence[Claim], *, keys: bool = False) -> _Wants:
         producers=any(c.kind in TRANSACTION_KINDS for c in claims),
         keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
         scan_from=min((c.first_offset for c in claims), default=0),
+        epochs=frozenset(c.lost_epoch for c in claims if c.lost_epoch >= 0),
     )
 
 

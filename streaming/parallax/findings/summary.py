@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
+from parallax.findings.internal_keys import key_in_words
 from parallax.model import FindingKind, Rule
 
 _SHOWS = {
@@ -26,8 +27,8 @@ _SHOWS = {
     "{partition} than {others}.",
     FindingKind.CONTENT_MISMATCH: "The record at offset {offset} of {partition} on broker {broker} is not the one that "
     "{others} hold there.",
-    FindingKind.LOG_TRUNCATED: "The log of {partition} on broker {broker} ends before offset {offset}, which it had "
-    "shown; {others} go on.",
+    FindingKind.LOG_TRUNCATED: "The log of {partition} on broker {broker} was cut off at offset {offset}: what it had "
+    "shown from there on is lost or replaced.",
 }
 
 _UNLIKE_OUTCOMES = (
@@ -70,6 +71,8 @@ def summary(claim: Claim, kind: FindingKind, answers: Answers) -> str:
         lso=lso,
         shown=live.offset if live is not None else "?",
     )
+    if (words := key_in_words(claim.topic, answers.key)) is not None:
+        sentence = f"{sentence} The key is {words}."
     if answers.leader == claim.broker:
         return f"{sentence} It leads the partition: consumers {consumers}."
     return f"{sentence} If it becomes the leader, consumers {consumers}."

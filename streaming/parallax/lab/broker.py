@@ -40,6 +40,8 @@ class Broker:
     controller_port: int
     folder: Path
     process: psutil.Process | None = field(default=None, compare=False)
+    controller: bool = True
+    """Whether it votes in the controllers' quorum; a broker that joined a running cluster does not."""
 
     @property
     def address(self) -> str:

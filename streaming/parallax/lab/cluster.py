@@ -178,6 +178,34 @@ class Cluster:
         self.brokers[broker_id].kill()
         self._processes_changed()
 
+    def add_broker(self) -> int:
+        """Start one more broker, which is no controller; gives its id once it is part of the cluster.
+
+        Raises:
+            LabError: it ended, or did not join within 60 s.
+        """
+        number = max(self.brokers) + 1
+        port, controller_port = free_ports(2)
+        broker = Broker(number, port, controller_port, self.folder / f"broker-{number}", controller=False)
+        self.brokers[number] = broker
+        self._prepare(broker, find_java(KAFKA_NEEDS), kafka_jars(self.version))
+        self.start_broker(number)
+        self.wait_ready()
+        return number
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Stop a broker for good and throw away what it holds; move its partitions to others first.
+
+        Raises:
+            LabError: it is a controller, which the others cannot do without.
+        """
+        if self.brokers[broker_id].controller:
+            raise LabError(f"broker {broker_id} is a controller; only brokers that were added can be removed")
+        self.stop_broker(broker_id)
+        shutil.rmtree(self.brokers.pop(broker_id).folder)
+        self._admin = None  # It may have taken this broker for the one to send requests for the controller to.
+        self._processes_changed()
+
     def pause_broker(self, broker_id: int) -> None:
         """Freeze a broker (SIGSTOP): it keeps its connections and answers nothing."""
         self.brokers[broker_id].pause()

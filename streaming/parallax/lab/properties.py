@@ -31,7 +31,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
 
 
 def server_properties(broker: Broker, brokers: Collection[Broker], settings: Mapping[str, str]) -> str:
-    """The text of a broker's ``server.properties``: KRaft, combined mode, all brokers voters.
+    """The text of a broker's ``server.properties``: KRaft; controllers are brokers as well, and all of them voters.
 
     Args:
         broker: whose it is.
@@ -39,11 +39,12 @@ def server_properties(broker: Broker, brokers: Collection[Broker], settings: Map
         settings: come last, so they win.
     """
     replication = str(min(3, len(brokers)))
+    listener = f"PLAINTEXT://{broker.address}"
     properties = {
-        "process.roles": "broker,controller",
+        "process.roles": "broker,controller" if broker.controller else "broker",
         "node.id": str(broker.id),
-        "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in brokers),
-        "listeners": f"PLAINTEXT://{broker.address},CONTROLLER://127.0.0.1:{broker.controller_port}",
+        "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in brokers if b.controller),
+        "listeners": f"{listener},CONTROLLER://127.0.0.1:{broker.controller_port}" if broker.controller else listener,
         "advertised.listeners": f"PLAINTEXT://{broker.address}",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(broker.folder / "data"),

@@ -56,6 +56,7 @@ def _broker_document(broker: Broker) -> dict[str, Any]:
         "port": broker.port,
         "controller_port": broker.controller_port,
         "folder": str(broker.folder),
+        "controller": broker.controller,
     }
     if broker.running and broker.process is not None:
         document |= {"pid": broker.process.pid, "started": broker.process.create_time()}
@@ -87,6 +88,7 @@ def _broker(document: dict[str, Any]) -> Broker:
         document["controller_port"],
         Path(document["folder"]),
         _process(document.get("pid"), document.get("started")),
+        document.get("controller", True),
     )
 
 

@@ -133,6 +133,11 @@ def _marker(record: Any, batch: Any, aborting: set[int]) -> RowKind:
     return RowKind.ABORT
 
 
+def key_text(data: bytes) -> str:
+    """A key or value as this module's records have it: what is no text (Kafka's own topics) is escaped."""
+    return data.decode("utf-8", "backslashreplace")
+
+
 def _record(record: Any, batch: Any, isolation: IsolationLevel, aborting: set[int]) -> Record:
     if not batch.is_transactional:
         outcome = Outcome.NONE
@@ -140,8 +145,8 @@ def _record(record: Any, batch: Any, isolation: IsolationLevel, aborting: set[in
         outcome = Outcome.UNDECIDED
     else:
         outcome = Outcome.ABORTED if batch.producer_id in aborting else Outcome.COMMITTED
-    value = None if record.value is None else record.value.decode()
-    return Record(record.offset, (record.key or b"").decode(), value, batch.producer_id, outcome)
+    value = None if record.value is None else key_text(record.value)
+    return Record(record.offset, key_text(record.key or b""), value, batch.producer_id, outcome)
 
 
-__all__ = ["Record", "ReplicaView", "read_replica"]
+__all__ = ["Record", "ReplicaView", "key_text", "read_replica"]

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from kafka.protocol.admin import (
+    DescribeConfigsRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
@@ -43,9 +44,11 @@ from parallax.replica.fetch_response import PartitionAnswer, no_aborted
 from parallax.replica.options import Address
 
 _CONSUMER, _DEBUGGING_REPLICA = -1, -2
-_LATEST = -1
+_LATEST, _EARLIEST_LOCAL = -1, -4
 _TRANSACTION = 1
 """FindCoordinator's key type for a transactional id."""
+_TOPIC = 2
+"""DescribeConfigs' resource type for a topic."""
 _IDLE_CONNECTIONS = 4
 _NO_RECORDS = memoryview(b"")
 
@@ -75,6 +78,10 @@ class TopicMetadata:
     partitions: dict[int, PartitionMetadata]
     error: ReplicaError | None = None
     """Why there is nothing to tell (UnknownTopic, Unauthorized, ...); the other topics are not affected."""
+    cleanup_policy: str | None = None
+    """The setting ``cleanup.policy``, as it was ``policy_at_ms``; None where nobody asked or nobody said."""
+    policy_at_ms: int = 0
+    """When it was asked, milliseconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,9 @@ class FetchPosition:
     partition: int
     offset: int
     max_bytes: int = 1 << 20
+    after_epoch: int = -1
+    """Leader epoch of what lies below ``offset``, as it was read: a replica whose log of that epoch ends below the
+    offset answers with ``diverging`` and no records (KIP-595). -1: not checked."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,8 @@ class FetchedPartition:
     aborted: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=no_aborted)
     """int64[n, 2]: producer id and first offset of the aborted transactions that the records may hold."""
     records: memoryview = _NO_RECORDS
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset): this log's largest epoch up to ``after_epoch``, and where it ends."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +256,31 @@ class ReplicaClient:
         response = self._connections.ask_metadata(topics, self._deadline(timeout_ms))
         return {topic.name: _topic(topic) for topic in response.topics if topic.name}
 
+    def topic_configs(
+        self, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
+    ) -> dict[str, dict[str, str] | ReplicaError]:
+        """Settings of topics as the brokers apply them (DescribeConfigs), asking any broker that answers.
+
+        Returns:
+            By topic: value by name, or why they are not told (DESCRIBE_CONFIGS on the topic is needed).
+
+        Raises:
+            Unreachable: no broker answered.
+        """
+        kind = DescribeConfigsRequest.DescribeConfigsResource
+
+        def request() -> Any:
+            wanted = [kind(resource_type=_TOPIC, resource_name=t, configuration_keys=list(names)) for t in topics]
+            return DescribeConfigsRequest(resources=wanted)
+
+        response = self._connections.ask_any(request, 1, 4, self._deadline(timeout_ms))
+        return {
+            result.resource_name: from_code(result.error_code, topic=result.resource_name)
+            if result.error_code
+            else {config.name: config.value for config in result.configs if config.value is not None}
+            for result in response.results
+        }
+
     def fetch(
         self,
         broker: int,
@@ -291,12 +328,36 @@ class ReplicaClient:
         self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
     ) -> dict[Partition, int | ReplicaError]:
         """Log end offsets of one broker's replicas, by ListOffsets as the debugging replica."""
+        return self._list_offsets(broker, partitions, _LATEST, 1, 7, timeout_ms)
+
+    def local_log_starts(
+        self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
+    ) -> dict[Partition, int | ReplicaError]:
+        """From where on one broker's replicas hold their logs themselves: what is below is in tiered storage (KIP-405).
+
+        Without tiered storage it is the log start.
+
+        Raises:
+            BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
+            ReplicaError: the broker as a whole could not be asked.
+        """
+        return self._list_offsets(broker, partitions, _EARLIEST_LOCAL, 8, 9, timeout_ms)
+
+    def _list_offsets(
+        self,
+        broker: int,
+        partitions: Sequence[Partition],
+        timestamp: int,
+        lowest: int,
+        highest: int,
+        timeout_ms: float | None,
+    ) -> dict[Partition, int | ReplicaError]:
         kind = ListOffsetsRequest.ListOffsetsTopic
         topics = [
             kind(
                 name=topic,
                 partitions=[
-                    kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=_LATEST)
+                    kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
                     for index in indexes
                 ],
             )
@@ -305,7 +366,7 @@ class ReplicaClient:
         request = ListOffsetsRequest(
             replica_id=_DEBUGGING_REPLICA, isolation_level=int(IsolationLevel.READ_UNCOMMITTED), topics=topics
         )
-        response = self._connections.exchange(broker, request, 1, 7, self._deadline(timeout_ms))
+        response = self._connections.exchange(broker, request, lowest, highest, self._deadline(timeout_ms))
         answers = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
         return _each(broker, partitions, answers, lambda answer: int(answer.offset))
 
@@ -415,9 +476,9 @@ class ReplicaClient:
         Returns:
             (epoch, end offset) of the largest epoch not above ``leader_epoch``, or None if the replica knows none.
         """
-        position = FetchPosition(topic, partition, 1 << 62, 1)
+        position = FetchPosition(topic, partition, 1 << 62, 1, leader_epoch)
         uncommitted = IsolationLevel.READ_UNCOMMITTED
-        request = _fetch_request([position], isolation=uncommitted, max_bytes=1, max_wait_ms=0, epoch=leader_epoch)
+        request = _fetch_request([position], isolation=uncommitted, max_bytes=1, max_wait_ms=0)
         response = self._connections.exchange(broker, request, 12, 12, self._deadline(timeout_ms))
         answers = {(p.topic, p.partition): p for p in response.partitions}
         answer = answers.get((topic, partition))
@@ -494,7 +555,7 @@ class _Connections:
         def request() -> Any:
             return MetadataRequest(topics=names, allow_auto_topic_creation=False)
 
-        response = self._ask_any(request, 5, 12, deadline)
+        response = self.ask_any(request, 5, 12, deadline)
         with self._lock:
             self.cluster_id = response.cluster_id or self.cluster_id
             for broker in response.brokers:
@@ -508,14 +569,14 @@ class _Connections:
         def request() -> Any:
             return FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
 
-        (found,) = self._ask_any(request, 4, 4, deadline).coordinators
+        (found,) = self.ask_any(request, 4, 4, deadline).coordinators
         if found.error_code:
             raise from_code(found.error_code, detail=f"coordinator of transactional id {transactional_id}")
         with self._lock:
             self.addresses[found.node_id] = (found.host, found.port)
         return int(found.node_id)
 
-    def _ask_any(self, request: Callable[[], Any], lowest: int, highest: int, deadline: Deadline) -> Any:
+    def ask_any(self, request: Callable[[], Any], lowest: int, highest: int, deadline: Deadline) -> Any:
         """Ask one address after the other, each with a fair share of the time, those that failed lately last."""
         with self._lock:
             known = dict.fromkeys([*self.addresses.values(), *self._options.bootstrap])
@@ -667,7 +728,7 @@ def _reason(error: Exception) -> str:
 
 
 def _fetch_request(
-    positions: Sequence[FetchPosition], *, isolation: IsolationLevel, max_bytes: int, max_wait_ms: int, epoch: int = -1
+    positions: Sequence[FetchPosition], *, isolation: IsolationLevel, max_bytes: int, max_wait_ms: int
 ) -> Any:
     kind = FetchRequest.FetchTopic
     grouped: dict[str, list[Any]] = {}
@@ -676,7 +737,7 @@ def _fetch_request(
             partition=position.partition,
             current_leader_epoch=-1,
             fetch_offset=position.offset,
-            last_fetched_epoch=epoch,
+            last_fetched_epoch=position.after_epoch,
             log_start_offset=-1,
             partition_max_bytes=position.max_bytes,
         )
@@ -725,6 +786,7 @@ def _fetched(broker: int, position: FetchPosition, answers: Mapping[Partition, P
         log_start_offset=answer.log_start_offset,
         aborted=answer.aborted,
         records=answer.records,
+        diverging=answer.diverging_epoch,
     )
 
 

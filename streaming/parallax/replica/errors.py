@@ -92,6 +92,28 @@ class OffsetOutOfRange(ReplicaError):
     """The offset is below the replica's log start or above its log end (error 1; its watermarks are not reported)."""
 
 
+class MovedToTieredStorage(ReplicaError):
+    """What lies at the offset is in tiered storage only (KIP-405); the replica itself no longer holds it."""
+
+    event = ReadEvent.UNSUPPORTED
+
+
+class LogTruncated(ReplicaError):
+    """The log no longer holds what was read of it: it was cut off below the position, and may have grown since.
+
+    Attributes:
+        end: the offset up to which it still holds what was read.
+        known: whether the log says so itself, by its leader epochs; else it has forgotten the epoch that was read.
+    """
+
+    event = ReadEvent.LOG_TRUNCATED
+
+    def __init__(self, problem: str, *, end: int = -1, known: bool = True, **place: Any) -> None:
+        super().__init__(problem, **place)
+        self.end = end
+        self.known = known
+
+
 class UnknownTopic(ReplicaError):
     """The topic or partition does not exist (any more)."""
 
@@ -161,6 +183,7 @@ _BY_CODE: dict[int, tuple[type[ReplicaError], str]] = {
     58: (Unauthorized, "authentication failed; check sasl.mechanism, sasl.username and sasl.password"),
     76: (Unsupported, "the broker cannot send this codec to us (UNSUPPORTED_COMPRESSION_TYPE)"),
     100: (UnknownTopic, "no topic with this id"),
+    109: (MovedToTieredStorage, "the offset is in tiered storage only, not in this replica's log"),
 }
 
 

@@ -14,7 +14,7 @@ from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, PendingFetch, ReplicaClient
 from parallax.replica.connection import ReceiveBuffer
 from parallax.replica.decode import Columns, ContentHasher, Inflater, Payload, batch_table, decode
-from parallax.replica.errors import CorruptBatch, ReplicaError, Unsupported
+from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unsupported
 from parallax.replica.outcomes import Int8, outcomes
 
 _MAX_FETCH = 1 << 29
@@ -32,6 +32,7 @@ class Chunk:
         high_watermark: the replica's own, when it answered.
         last_stable_offset: the replica's own.
         log_start_offset: the replica's own.
+        epoch: leader epoch of the last batch in the answer; -1 where there was none.
     """
 
     columns: Columns
@@ -40,6 +41,7 @@ class Chunk:
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
+    epoch: int = -1
 
 
 @dataclass
@@ -64,6 +66,7 @@ def read_range(
     max_bytes: int = 4 << 20,
     deadline_ms: float = 3000,
     buffers: Buffers | None = None,
+    after_epoch: int = -1,
 ) -> Iterator[Chunk]:
     """Read what one replica shows in [start, end).
 
@@ -86,6 +89,8 @@ def read_range(
         max_bytes: of one Fetch; a batch that is larger comes whole.
         deadline_ms: for each Fetch, from when it is waited for.
         buffers: memory to use; its own by default.
+        after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. From then
+            on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
 
     Yields:
         Chunks, in offset order; also empty ones, where only the position has moved.
@@ -95,12 +100,15 @@ def read_range(
             one (``start`` where there is none) is where to go on.
     """
     reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms)
+    reader.epoch = after_epoch
     buffers = buffers or Buffers()
     try:
         reader.ask(start)
         position = start
         while position < end:
             answer = reader.answer(buffers.receive)
+            if reader.checked(answer, position):
+                continue
             try:
                 chunk = _decoded(reader, answer, position, hasher, payload, buffers.inflater)
             except CorruptBatch as error:
@@ -143,15 +151,18 @@ class _Range:
         self._deadline_ms = deadline_ms
         self._pending: PendingFetch | None = None
         self._failure: ReplicaError | None = None
+        self._forgotten = -1
         self.end = end
         self.isolation = isolation
+        self.epoch = -1
+        """Leader epoch of the last batch below the position, if it is known."""
 
     def ask(self, position: int) -> None:
         """Send the Fetch from ``position`` on, unless the range ends there; a failure comes out in :meth:`answer`."""
         self.forget()
         if position >= self.end:
             return
-        wanted = [FetchPosition(*self._place, position, self._max_bytes)]
+        wanted = [FetchPosition(*self._place, position, self._max_bytes, self.epoch)]
         try:
             self._pending = self._client.begin_fetch(
                 self._broker, wanted, isolation=self.isolation, max_bytes=self._max_bytes, timeout_ms=self._deadline_ms
@@ -167,9 +178,37 @@ class _Range:
             raise ReplicaError("no Fetch is in flight")
         pending, self._pending = self._pending, None
         (answer,) = pending.result(self._deadline_ms, into)
-        if answer.error is not None:
+        if answer.error is not None and not (isinstance(answer.error, OffsetOutOfRange) and self.epoch >= 0):
             raise answer.error
         return answer
+
+    def checked(self, answer: FetchedPartition, position: int) -> bool:
+        """Whether the answer was about epochs and the Fetch has been sent again without one.
+
+        A log may not know an epoch that was read and still hold all of it: a copy of a log whose records of that epoch
+        had been cleaned. It is cut off only if a higher epoch begins below the position.
+
+        Raises:
+            LogTruncated: the log was cut off below the position.
+        """
+        epoch = self.epoch
+        if answer.error is not None:
+            # Out of range of the log, or the log knows neither this epoch nor a higher one: the next answer tells.
+            self._forgotten, self.epoch = epoch, -1
+            self.ask(position)
+            return True
+        if self._forgotten >= 0:
+            problem = f"the log does not know leader epoch {self._forgotten} any more, in which it was read"
+            raise LogTruncated(problem, end=min(position, answer.high_watermark), known=False)
+        if answer.diverging is None:
+            return False
+        _, end = answer.diverging
+        if end < position:
+            problem = f"the log of leader epoch {epoch} ends at offset {end}, it was read up to {position}"
+            raise LogTruncated(problem, end=end)
+        self.epoch = -1
+        self.ask(position)
+        return True
 
     def fail(self, error: ReplicaError) -> None:
         """Let the next :meth:`answer` raise."""
@@ -195,10 +234,12 @@ def _decoded(
 ) -> Chunk | None:
     """Decode an answer, and send the next Fetch before that; None if the answer holds a part of a batch only."""
     table = batch_table(answer.records)
+    epoch = int(table[-1, kernels.EPOCH]) if len(table) else -1
     if len(table):
         reached = min(int(table[-1, kernels.LAST]) + 1, reader.end)
         if reached <= position:
             raise CorruptBatch(f"the broker's answer ends at offset {reached}, below what was asked for: {position}")
+        reader.epoch = epoch
         reader.ask(reached)
     elif len(answer.records):
         return None
@@ -206,6 +247,7 @@ def _decoded(
         committed = reader.isolation is IsolationLevel.READ_COMMITTED
         shown = answer.last_stable_offset if committed else answer.high_watermark
         reached = max(position, min(shown, reader.end))
+        reader.epoch = reader.epoch if reached == position else -1
     columns = decode(answer.records, hasher=hasher, payload=payload, start=position, end=reader.end, inflater=inflater)
     return Chunk(
         columns=columns,
@@ -214,6 +256,7 @@ def _decoded(
         high_watermark=answer.high_watermark,
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,
+        epoch=epoch,
     )
 
 

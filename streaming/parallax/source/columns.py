@@ -39,6 +39,8 @@ class Position:
         high_watermark: of the replica when it was read; None where it did not say. So the next two.
         last_stable_offset: of the replica.
         log_start_offset: of the replica.
+        epoch: leader epoch of the last batch read below the offset; with ``log_truncated``, of what was lost. -1 where
+            it is not known.
     """
 
     reader: Reader
@@ -50,6 +52,7 @@ class Position:
     high_watermark: int | None = None
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
+    epoch: int = -1
 
 
 def record_batches(chunk: Any, reader: Reader, *, with_isolation: bool) -> Iterator[pa.RecordBatch]:
@@ -111,7 +114,7 @@ def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.Reco
         _repeated(int(RowKind.POSITION), "i1").slice(0, n),
         pa.array([row.offset for row in rows], pa.int64()),
         pa.array([row.read_at_ms * 1000 for row in rows], schema.TIMESTAMP),
-        _repeated(-1, "i4").slice(0, n),
+        pa.array([row.epoch for row in rows], pa.int32()),
         _repeated(-1, "i8").slice(0, n),
         _repeated(-1, "i4").slice(0, n),
         _repeated(0, "i1").slice(0, n),

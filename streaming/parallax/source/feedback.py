@@ -25,12 +25,14 @@ class Recorded(NamedTuple):
         topic_id: id of the topic whose offset that is; empty where it is not known.
         event: what its last position row told.
         batch: id of the batch that recorded it; -1 for what was there when the query started.
+        epoch: leader epoch of the last batch below the position; -1 where it is not known.
     """
 
     position: int
     topic_id: str
     event: ReadEvent
     batch: int = -1
+    epoch: int = -1
 
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded]) -> None:
@@ -90,8 +92,8 @@ def _parse(path: str) -> dict[Reader, Recorded]:
     try:
         rows = json.loads(Path(path).read_text(encoding="utf-8"))
         return {
-            Reader(isolation, broker, topic, partition): Recorded(position, topic_id, ReadEvent(event), batch)
-            for isolation, broker, topic, partition, position, topic_id, event, batch in rows
+            Reader(isolation, broker, topic, partition): Recorded(position, topic_id, ReadEvent(event), *rest)
+            for isolation, broker, topic, partition, position, topic_id, event, *rest in rows
         }
     except (ValueError, TypeError) as error:
         raise ValueError(f"option feedback.path: {path} is not a feedback file ({error}); delete it") from error

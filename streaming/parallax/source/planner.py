@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 
 from parallax.model import ReadEvent
 from parallax.replica.client import ReplicaClient, TopicMetadata
@@ -198,7 +199,11 @@ class Planner:
     def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
         if reader.broker not in answers or self._reader_pauses.on(reader):
             return None
-        return answers[reader.broker].logs.get((reader.topic, reader.partition))
+        log = answers[reader.broker].logs.get((reader.topic, reader.partition))
+        if log is not None and log.error is ReadEvent.TOPIC_DELETED:
+            # The cluster still knows the topic: the broker has yet to learn of it, or knows already that it is to go.
+            return replace(log, error=ReadEvent.NOT_HOSTED)
+        return log
 
     def _gone(
         self,

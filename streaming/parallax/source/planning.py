@@ -32,7 +32,7 @@ class LogState:
         log_start_offset: lowest offset that it shows.
         log_end_offset: the next offset that it will write.
         error: why it could not say, as an event; None where it said.
-        detail: the error's text.
+        detail: the error's text, or what there is to say of the log start.
     """
 
     high_watermark: int = -1
@@ -78,7 +78,8 @@ def next_range(
     bound = log.bound(reader.isolation)
     if position is None:
         start = log.log_start_offset if starting == "earliest" else max(bound, log.log_start_offset)
-        return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, f"reading begins at offset {start}")
+        detail = f"reading begins at offset {start}" + (f"; {log.detail}" if log.detail else "")
+        return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, detail)
     if known_id and topic_id and known_id != topic_id:
         detail = f"topic id {known_id} became {topic_id}; reading begins anew at offset {log.log_start_offset}"
         return _told(log.log_start_offset, bound, topic_id, ReadEvent.TOPIC_RECREATED, detail)
@@ -136,6 +137,19 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
     return Range(known.position, max(known.position, span.end), span.topic_id, span.state)
 
 
+def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
+    """Leader epochs of the last batches below the ranges, where these follow on what is recorded.
+
+    For a log that was cut off it is the epoch of what was lost.
+    """
+    return {
+        reader: entry.epoch
+        for reader, entry in recorded.items()
+        if (span := ranges.get(reader)) is not None
+        and (span.start == entry.position or span.state is ReadEvent.LOG_TRUNCATED)
+    }
+
+
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
     """Cut the ranges so that no (isolation level, broker) reads more than ``max_bytes`` compressed bytes.
 
@@ -174,14 +188,23 @@ class Piece:
         reader: who reads.
         span: what it reads; the first piece of a cut range carries the event.
         last: the piece that ends the range, and so the one that ends with a position row.
+        epoch: leader epoch of the last batch that was recorded before; -1 where it is not known.
     """
 
     reader: Reader
     span: Range
     last: bool = True
+    epoch: int = -1
+
+    @property
+    def follows_epoch(self) -> int:
+        """Leader epoch of the batch below the range; -1 where it is not known, or the range does not follow on it."""
+        return -1 if self.span.fresh and self.span.state is not ReadEvent.OK else self.epoch
 
 
-def tasks(ranges: Ranges, *, parallelism: int, split: bool) -> list[list[Piece]]:
+def tasks(
+    ranges: Ranges, *, parallelism: int, split: bool, epochs: Mapping[Reader, int] | None = None
+) -> list[list[Piece]]:
     """Spread ranges over Spark tasks, each of one isolation level and one broker.
 
     A task costs about 10 ms however small it is, so small ranges share one. Where ``split`` allows it a large range is
@@ -191,25 +214,31 @@ def tasks(ranges: Ranges, *, parallelism: int, split: bool) -> list[list[Piece]]
         ranges: what is to be read; empty ranges are left out.
         parallelism: tasks per isolation level and broker, at most.
         split: whether one range may be cut.
+        epochs: leader epoch of the last batch that was recorded of each reader, as far as it is known.
     """
+    known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}
     planned: list[list[Piece]] = []
     for consumer in _by_consumer(work).values():
         total = sum(work[reader].end - work[reader].start for reader in consumer)
         count = max(1, min(parallelism, total // PIECE))
         size = -(-total // count) if split else total
-        pieces = [piece for reader in sorted(consumer) for piece in _cut(reader, work[reader], max(size, 1))]
+        pieces = [
+            piece
+            for reader in sorted(consumer)
+            for piece in _cut(reader, work[reader], max(size, 1), known.get(reader, -1))
+        ]
         planned += _spread(pieces, count)
     return planned
 
 
-def _cut(reader: Reader, span: Range, size: int) -> list[Piece]:
+def _cut(reader: Reader, span: Range, size: int, epoch: int) -> list[Piece]:
     edges = [*range(span.start + size, span.end, size), span.end]
     pieces, start = [], span.start
     for edge in edges:
         first = start == span.start
         part = Range(start, edge, span.topic_id, span.state, span.fresh and first, span.detail if first else "")
-        pieces.append(Piece(reader, part, last=edge == span.end))
+        pieces.append(Piece(reader, part, last=edge == span.end, epoch=epoch if first else -1))
         start = edge
     return pieces
 

@@ -118,7 +118,7 @@ class ProgressWatch:
 
         self._options = options
         self._client = ReplicaClient(options.kafka, timeout_ms=options.timeout_ms)
-        self._catalog = Catalog(self._client, options)
+        self._catalog = Catalog(self._client, options, policies=True)
         self._brokers: Brokers[list[Partition], Observed] = Brokers(
             lambda broker, partitions: observe(self._client, broker, partitions, options.timeout_ms),
             options.retry_ms / 1000,
@@ -217,6 +217,8 @@ def _row(topic: Any, number: int, broker: int, at_ms: int, said: Any) -> dict[st
         "isr": list(partition.isr),
         "replicas": list(partition.replicas),
         "topic_id": topic.topic_id or None,
+        "cleanup_policy": topic.cleanup_policy,
+        "policy_at": None if topic.cleanup_policy is None else topic.policy_at_ms * 1000,
     }
     if not isinstance(said, str):
         marks, transactions = said

@@ -15,7 +15,7 @@ from typing import Any
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
+from parallax.replica.errors import DeadlineExceeded, LogTruncated, MovedToTieredStorage, ReplicaError, Unreachable
 from parallax.replica.reader import Buffers, read_range
 from parallax.source.columns import ROWS, Position, position_batch, record_batches
 from parallax.source.options import ReplicaOptions
@@ -44,6 +44,8 @@ class _Progress:
     high_watermark: int | None = None
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
+    epoch: int = -1
+    passed_over: str = ""
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
@@ -65,11 +67,11 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
     for piece in pieces:
         if piece.span.fresh:
             positions.append(_event_row(piece))
-        progress = _Progress(piece.span.start)
+        progress = _Progress(piece.span.start, epoch=piece.follows_epoch)
         error: ReplicaError | None = broken  # a broker that fails one piece is not asked for the others
         if error is None and piece.span.start < piece.span.end:
             try:
-                yield from _read(client, options, piece, progress)
+                yield from _read_local(client, options, piece, progress)
             except ReplicaError as problem:
                 if options.feedback is None:
                     raise
@@ -79,6 +81,19 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
             positions.append(_end_row(piece, progress, error))
     for start in range(0, len(positions), ROWS):
         yield position_batch(positions[start : start + ROWS], with_isolation=options.with_isolation)
+
+
+def _read_local(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
+    """As `_read`; passes over what the replica has moved to tiered storage, and says so."""
+    try:
+        yield from _read(client, options, piece, progress)
+    except MovedToTieredStorage:
+        place = piece.reader.topic, piece.reader.partition
+        start = client.local_log_starts(piece.reader.broker, [place])[place]
+        if options.feedback is None or isinstance(start, ReplicaError) or start <= progress.position:
+            raise
+        progress.passed_over = f"offsets {progress.position} to {start - 1} are in tiered storage only"
+        progress.position, progress.epoch = start, -1
 
 
 def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
@@ -96,10 +111,13 @@ def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress
         max_bytes=options.fetch_bytes,
         deadline_ms=options.timeout_ms,
         buffers=_buffers(),
+        after_epoch=piece.follows_epoch,
     )
     give_up_at = time.monotonic() + options.timeout_ms * _PIECE_TIMEOUTS / 1000
     for chunk in chunks:
         yield from record_batches(chunk, reader, with_isolation=options.with_isolation)
+        # What lies below a position that moved without a batch is of no epoch that is known.
+        progress.epoch = chunk.epoch if chunk.position > progress.position else progress.epoch
         progress.position = chunk.position
         progress.high_watermark = chunk.high_watermark
         progress.last_stable_offset = chunk.last_stable_offset
@@ -113,17 +131,24 @@ def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress
 
 def _event_row(piece: Piece) -> Position:
     span = piece.span
-    return Position(piece.reader, span.start, _now_ms(), span.state, span.detail, span.topic_id)
+    return Position(piece.reader, span.start, _now_ms(), span.state, span.detail, span.topic_id, epoch=piece.epoch)
 
 
 def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> Position:
     event, detail = ReadEvent.OK, ""
+    if progress.passed_over:
+        event, detail = ReadEvent.LOG_START_ADVANCED, progress.passed_over
     if error is not None:
         # OffsetOutOfRange has no event of its own: the next plan sees what became of the log and tells that.
         event, detail = error.event or ReadEvent.UNREACHABLE, str(error)
+    if event is ReadEvent.TOPIC_DELETED:
+        event = ReadEvent.NOT_HOSTED  # One broker's word; the next plan asks the cluster.
+    position, epoch = progress.position, progress.epoch
+    if isinstance(error, LogTruncated):
+        position, epoch = min(position, error.end), epoch if error.known else -1
     return Position(
         piece.reader,
-        progress.position,
+        position,
         _now_ms(),
         event,
         detail,
@@ -131,6 +156,7 @@ def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> P
         progress.high_watermark,
         progress.last_stable_offset,
         progress.log_start_offset,
+        epoch,
     )
 
 

@@ -22,7 +22,7 @@ from parallax.model import IsolationLevel
 from parallax.replica.errors import Unreachable
 from parallax.source.offsets import Range, Reader, from_json, to_json
 from parallax.source.options import ReplicaOptions, replica_options
-from parallax.source.planning import Piece, clip, tasks
+from parallax.source.planning import Piece, clip, known_epochs, tasks
 from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 ONLY = "parallax.isolation"
@@ -167,7 +167,9 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         recorded = self._plan().recorded()
         ranges = {reader: clip(reader, span, recorded) for reader, span in from_json(end).items()}
-        planned = tasks(ranges, parallelism=self._options.parallelism, split=self._options.feedback is None)
+        epochs = known_epochs(ranges, recorded)
+        whole = self._options.feedback is not None
+        planned = tasks(ranges, parallelism=self._options.parallelism, split=not whole, epochs=epochs)
         return [PiecesPartition(pieces) for pieces in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

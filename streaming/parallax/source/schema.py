@@ -28,7 +28,7 @@ PROGRESS_DDL = (
     "high_watermark bigint, last_stable_offset bigint, log_start_offset bigint, log_end_offset bigint, "
     "leader int, leader_epoch int, isr array<int>, replicas array<int>, topic_id string, "
     "open_transactions array<struct<producer_id: bigint, producer_epoch: int, start_offset: bigint, "
-    "last_timestamp: bigint, coordinator_epoch: int>>"
+    "last_timestamp: bigint, coordinator_epoch: int>>, cleanup_policy string, policy_at timestamp"
 )
 """What one replica said of its log at one tick, without reading records."""
 
@@ -106,5 +106,7 @@ PROGRESS = pa.schema(
         ("replicas", _nullable_list(pa.int32())),
         ("topic_id", pa.string()),
         ("open_transactions", _nullable_list(OPEN_TRANSACTION)),
+        ("cleanup_policy", pa.string()),
+        ("policy_at", TIMESTAMP),
     ]
 )

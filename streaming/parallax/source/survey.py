@@ -6,11 +6,11 @@ import re
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.replica.errors import BrokerTooOld, ReplicaError, UnknownTopic
 from parallax.source.options import SourceOptions
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
@@ -64,7 +64,30 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
             )
         elif marks.event is not None:
             logs[partition] = LogState(error=marks.event, detail=str(marks))
+    logs.update(_tiered(client, broker, question, logs, deadline))
     return Surveyed(logs, dict(_samples(client, broker, question, logs, deadline)))
+
+
+def _tiered(
+    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[Partition, LogState], deadline: float
+) -> Iterable[tuple[Partition, LogState]]:
+    """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
+
+    A broker serves a consumer from there as well, the same on every broker: that tells nothing of its own replica.
+    """
+    begun = [p for p, position in question.backlog_from.items() if position < 0 and p in logs and not logs[p].error]
+    left_ms = (deadline - time.monotonic()) * 1000
+    if not begun or left_ms <= 1:
+        return
+    try:
+        starts = client.local_log_starts(broker, begun, timeout_ms=left_ms)
+    except BrokerTooOld:
+        return
+    for partition, start in starts.items():
+        log = logs[partition]
+        if not isinstance(start, ReplicaError) and start > log.log_start_offset:
+            detail = f"offsets {log.log_start_offset} to {start - 1} are in tiered storage only"
+            yield partition, replace(log, log_start_offset=start, detail=detail)
 
 
 def _samples(
@@ -118,6 +141,7 @@ def bytes_per_offset(records: memoryview, start: int) -> float | None:
     return size / (last + 1 - start) if last >= start else None
 
 
+_POLICY = "cleanup.policy"
 _CLUSTER = -1
 """Stands for the cluster as a whole, where brokers are told apart by their ids."""
 
@@ -128,9 +152,11 @@ class Catalog:
     Args:
         client: asks the cluster.
         options: which topics, how often.
+        policies: ask for each topic's cleanup policy as well.
     """
 
-    def __init__(self, client: ReplicaClient, options: SourceOptions) -> None:
+    def __init__(self, client: ReplicaClient, options: SourceOptions, *, policies: bool = False) -> None:
+        self._policies = policies
         self._client = client
         self._options = options
         self._watch: Brokers[bool, dict[str, TopicMetadata]] = Brokers(
@@ -168,7 +194,21 @@ class Catalog:
         for name in named:
             if name not in wanted:
                 wanted[name] = TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
-        return wanted
+        return self._with_policies(wanted) if self._policies else wanted
+
+    def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+        """Where a policy is not told, what depends on it stays unknown; everything else goes on."""
+        asked_at = time.time_ns() // 1_000_000
+        readable = [name for name, topic in topics.items() if topic.error is None]
+        try:
+            told = self._client.topic_configs(readable, [_POLICY]) if readable else {}
+        except ReplicaError:
+            told = {}
+        known = {name: configs for name, configs in told.items() if not isinstance(configs, ReplicaError)}
+        return {
+            name: replace(topic, cleanup_policy=known.get(name, {}).get(_POLICY), policy_at_ms=asked_at)
+            for name, topic in topics.items()
+        }
 
 
 def _matches(pattern: str | None, name: str) -> bool:

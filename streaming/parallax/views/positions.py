@@ -18,7 +18,7 @@ from parallax.views.tables import rust_uri
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 """Events after which a position is lower than before, and right."""
 
-_COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "event", "topic_id")
+_COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "event", "topic_id")
 
 
 def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 0) -> dict[Reader, Recorded]:
@@ -48,8 +48,8 @@ def _position_rows(table: Any, paths: Iterable[str]) -> Any:
     whole: Any = table.to_pyarrow_dataset()
     fragments = [fragment for fragment in whole.get_fragments() if fragment.path in wanted]
     dataset: Any = pds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
-    columns: Any = {name: pc.field(name) for name in _COLUMNS[:5]}
-    columns |= {name: pc.field("position", name) for name in _COLUMNS[5:]}
+    columns: Any = {name: pc.field(name) for name in _COLUMNS[:6]}
+    columns |= {name: pc.field("position", name) for name in _COLUMNS[6:]}
     return dataset.to_table(columns=columns, filter=pc.field("kind") == int(RowKind.POSITION))
 
 
@@ -59,18 +59,19 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
     It is the highest since the last reset; by time only across resets, so that a clock that was set back does no harm.
 
     Args:
-        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, timestamp, event, topic_id.
+        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, timestamp, leader_epoch, event and
+            topic_id.
         isolation: whose rows they are.
     """
     found: dict[Reader, Recorded] = {}
     # A reset and the end of its range may share a millisecond; the reset comes first.
     in_order = rows.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
     columns = [in_order[name].to_pylist() for name in _COLUMNS]
-    for topic, partition, broker, offset, _, event, topic_id in zip(*columns, strict=True):
+    for topic, partition, broker, offset, _, epoch, event, topic_id in zip(*columns, strict=True):
         reader = Reader(int(isolation), broker, topic, partition)
         known = found.get(reader)
         if known is None or event in RESETS or offset >= known.position:
-            found[reader] = Recorded(offset, topic_id or "", ReadEvent(event))
+            found[reader] = Recorded(offset, topic_id or "", ReadEvent(event), epoch=epoch)
     return found
 
 

@@ -47,6 +47,7 @@ class PositionSeen:
         last_stable_offset: of the replica.
         log_start_offset: of the replica.
         read_at: seconds since the epoch.
+        leader_epoch: of the last batch below the offset; -1 where it is not known.
     """
 
     reader: Reader
@@ -58,6 +59,7 @@ class PositionSeen:
     last_stable_offset: int | None
     log_start_offset: int | None
     read_at: float
+    leader_epoch: int = -1
 
 
 class SinkError(RuntimeError):
@@ -151,7 +153,9 @@ class ViewSink:
                 context.setLocalProperty(ONLY, None)
             self._committed[isolation.option] = batch_id
         for position in seen:
-            self._recorded[position.reader] = Recorded(position.offset, position.topic_id, position.event, batch_id)
+            self._recorded[position.reader] = Recorded(
+                position.offset, position.topic_id, position.event, batch_id, position.leader_epoch
+            )
         feedback.write(self._feedback_path, self._recorded)
         self._on_positions(seen)
 
@@ -192,7 +196,9 @@ class _Observed:
     def __init__(self, rows: Any, isolation: IsolationLevel) -> None:
         self._isolation = isolation
         self._observation = Observation(_OBSERVED)
-        fields = [sf.col(name) for name in ("topic", "partition", "broker", "offset", "timestamp", "position")]
+        fields = [
+            sf.col(name) for name in ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "position")
+        ]
         position = sf.when(sf.col("kind") == int(RowKind.POSITION), sf.struct(*fields))
         names = VIEW.names
         self.rows = rows.select(*names).observe(self._observation, sf.collect_list(position).alias(_OBSERVED))
@@ -218,6 +224,7 @@ class _Observed:
             last_stable_offset=position["last_stable_offset"],
             log_start_offset=position["log_start_offset"],
             read_at=row["timestamp"].timestamp(),
+            leader_epoch=row["leader_epoch"],
         )
 
 

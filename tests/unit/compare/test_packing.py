@@ -66,14 +66,23 @@ def test_views_are_packed_by_partition_in_their_order() -> None:
 
 def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
     row = dict.fromkeys(PROGRESS_COLUMNS, 1) | {"topic": "t", "partition": 0, "reachable": True, "replicas": [1, 2]}
+    policies = {1: "compact,delete", 2: "delete", 3: None}
     listed = [{"producer_id": 9, "start_offset": 4}]
-    rows = [row | {"broker": b, "open_transactions": o} for b, o in ((1, listed), (2, []), (3, None))]
+    rows = [
+        row | {"broker": b, "open_transactions": o, "cleanup_policy": policies[b]}
+        for b, o in ((1, listed), (2, []), (3, None))
+    ]
     transactions = pa.list_(pa.struct([("producer_id", pa.int64()), ("start_offset", pa.int64())]))
     schema = pa.schema(
         [
             (
                 name,
-                {"topic": pa.string(), "reachable": pa.bool_(), "replicas": pa.list_(pa.int32())}.get(name, pa.int64()),
+                {
+                    "topic": pa.string(),
+                    "reachable": pa.bool_(),
+                    "replicas": pa.list_(pa.int32()),
+                    "cleanup_policy": pa.string(),
+                }.get(name, pa.int64()),
             )
             for name in PROGRESS_COLUMNS
             if name != "open_transactions"
@@ -82,6 +91,7 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
     (batch,) = pack_progress([pa.RecordBatch.from_pylist(rows, schema=schema)])
     observed = unpack("t", 0, batch.to_pylist()[0]["packed"])
     assert observed.progress.described.tolist() == [True, True, False]
+    assert observed.progress.compacted.tolist() == [1, 0, -1]
     assert observed.open_transactions.producer_id.tolist() == [9]
     assert observed.open_transactions.broker.tolist() == [1]
     assert sorted(set(observed.replica_sets.broker.tolist())) == [1, 2]

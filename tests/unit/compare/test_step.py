@@ -10,6 +10,7 @@ from tests.unit.compare.history import (
     RC,
     RU,
     Comparison,
+    Row,
     abort,
     both,
     commit,
@@ -20,6 +21,16 @@ from tests.unit.compare.history import (
 )
 
 COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
+
+
+def policy(rows: list[Row], cleanup_policy: str, at: int) -> list[Row]:
+    """Progress rows that tell the cleanup policy as it was at a time."""
+    return [{**row, "compacted": int("compact" in cleanup_policy), "policy_at": at} for row in rows]
+
+
+def members(rows: list[Row], brokers: tuple[int, ...]) -> list[Row]:
+    """Progress rows of a replica set."""
+    return [{**row, "replicas": brokers} for row in rows if row["broker"] in brokers]
 
 
 def settle(comparison: Comparison, end: int) -> None:
@@ -266,6 +277,68 @@ class TestMissing:
         settle(comparison, 2)
         assert comparison.kinds == [("record_missing", 2)]
 
+    def test_the_policy_that_progress_tells_decides_from_where_every_record_is_compared(self) -> None:
+        comparison = Comparison()
+        comparison.feed(policy(tick(0, everywhere(2)), "delete", 0))
+        rows = [record(0, "K", "old"), record(1, "K", "V"), record(2, "K", "V2"), record(3, "K", "V3")]
+        comparison.feed(both(1, rows, 4), both(2, [rows[3]], 4), both(3, rows, 4))
+        comparison.feed(policy(tick(20, everywhere(4)), "delete", 0))
+        comparison.feed(policy(tick(30, everywhere(4)), "delete", 30))
+        assert [(s.kind, s.broker, s.accusation.offset) for s in comparison.suspects] == [("record_missing", 2, 2)]
+
+    def test_what_may_have_been_compacted_after_a_change_of_policy_is_no_loss(self) -> None:
+        comparison = Comparison()
+        comparison.feed(policy(tick(0, everywhere(0)), "delete", 0))
+        rows = [record(0, "K", "V"), record(1, "K", "V2")]
+        comparison.feed(both(1, rows, 2, 10), both(2, rows[1:], 2, 10), both(3, rows, 2, 10))
+        comparison.feed(policy(tick(20, everywhere(2)), "delete", 5))
+        assert comparison.suspects == []
+        comparison.feed(policy(tick(30, everywhere(2)), "compact,delete", 25))
+        settle(comparison, 2)
+        assert comparison.suspects == []
+
+    def test_records_without_a_key_are_compared_where_nothing_is_compacted(self) -> None:
+        comparison = Comparison()
+        comparison.feed(policy(tick(0, everywhere(0)), "delete", 0))
+        rows = [record(0, None, "V"), record(1, None, "W")]
+        comparison.feed(both(1, rows, 2), both(2, rows[:1], 2), both(3, rows, 2))
+        comparison.feed(policy(tick(20, everywhere(2)), "delete", 20))
+        comparison.feed(policy(tick(30, everywhere(2)), "delete", 30))
+        assert [(s.kind, s.broker, s.accusation.offset) for s in comparison.suspects] == [("record_missing", 2, 1)]
+
+
+class TestIncarnations:
+    def test_what_a_replica_showed_before_it_left_no_longer_counts(self, comparison: Comparison) -> None:
+        good = record(0, "K", "V")
+        wrong = {**good, "content_hash": 5}
+        comparison.feed(tick(0, everywhere(1)), both(2, [wrong], 1))
+        comparison.feed(members(tick(10, everywhere(1)), (1, 3)))
+        comparison.feed(members(tick(20, everywhere(1)), (1, 2, 3)))
+        comparison.feed(both(1, [good], 1, 30), both(3, [good], 1, 30), shown(RU, 2, [good], 1, 30))
+        settle(comparison, 1)
+        assert comparison.suspects == []
+
+    def test_a_replica_that_joins_late_is_unknown_up_to_what_was_compared_without_it(self) -> None:
+        comparison = Comparison()
+        rows = [record(i, f"k{i}", "V") for i in range(5)]
+        comparison.feed(members(tick(0, everywhere(5)), (1, 3)), both(1, rows, 5), both(3, rows, 5))
+        comparison.feed(members(tick(10, everywhere(5)), (1, 2, 3)))
+        added = {"event": ReadEvent.PARTITION_ADDED}
+        comparison.feed(shown(RU, 2, [], 0, 20, **added), shown(RC, 2, [], 0, 20, **added))
+        comparison.feed(both(2, rows, 5, 30))
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_offsets == (5, 5)
+        more = [record(5, "k5", "V")]
+        comparison.feed(both(1, more, 6, 40), both(3, more, 6, 40), both(2, [filler(5)], 6, 40))
+        assert comparison.kinds == [("content_mismatch", 2)]
+
+    def test_a_log_that_was_cut_off_tells_in_which_epoch_it_had_been_read(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(4)]
+        comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
+        comparison.feed(shown(RU, 2, [], 1, event=ReadEvent.LOG_TRUNCATED, leader_epoch=6))
+        (suspect,) = comparison.suspects
+        assert suspect.accusation.observations == {"shown_to": {"2": 4}, "epochs": {"2": 6}}
+
 
 class TestLimits:
     def test_nothing_below_the_largest_log_start_is_judged(self, comparison: Comparison) -> None:
@@ -324,3 +397,20 @@ class TestLimits:
         assert coverage.compared_up_to == (5001, 5001)
         assert all(unknown > 3000 for unknown in coverage.unknown_offsets)
         assert comparison.suspects == []
+
+
+class TestClocks:
+    def test_brokers_whose_clocks_are_hours_apart_are_compared_all_the_same(self, comparison: Comparison) -> None:
+        """With LogAppendTime each leader stamps by its own clock; followers copy the stamp."""
+        hour = 3_600_000
+        stamps = [5 * hour, -hour, 3 * hour, 0]
+        rows = [{**record(i, f"k{i % 2}", "V"), "timestamp": at} for i, at in enumerate(stamps)]
+        comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
+        settle(comparison, 4)
+        assert comparison.suspects == []
+        tombstone = {**record(4, "k0", None), "timestamp": -9 * hour}
+        later = [tombstone, {**filler(5), "timestamp": 9 * hour}]
+        comparison.feed(both(1, later, 6, 60_000), both(3, later, 6, 60_000), both(2, later[1:], 6, 60_000))
+        comparison.feed(tick(61_000, everywhere(6)))
+        comparison.feed(tick(62_000, everywhere(6)))
+        assert comparison.kinds == [("deleted_record_resurrected", 2)]

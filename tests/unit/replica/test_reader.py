@@ -9,7 +9,7 @@ import pytest
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchedPartition
 from parallax.replica.decode import ContentHasher
-from parallax.replica.errors import CorruptBatch, OffsetOutOfRange, ReplicaError, Unreachable
+from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unreachable
 from parallax.replica.reader import Chunk, read_all, read_range
 
 from .batches import Batch, Record
@@ -42,9 +42,9 @@ class Log:
         pass
 
 
-def read(log: Log, start: int, end: int, max_bytes: int = 1 << 20) -> Iterator[Chunk]:
+def read(log: Any, start: int, end: int, max_bytes: int = 1 << 20, after_epoch: int = -1) -> Iterator[Chunk]:
     return read_range(
-        log,  # type: ignore[arg-type]
+        log,
         2,
         "t",
         0,
@@ -53,6 +53,7 @@ def read(log: Log, start: int, end: int, max_bytes: int = 1 << 20) -> Iterator[C
         isolation=IsolationLevel.READ_UNCOMMITTED,
         hasher=ContentHasher(bytes(16)),
         max_bytes=max_bytes,
+        after_epoch=after_epoch,
     )
 
 
@@ -116,3 +117,69 @@ def test_an_empty_range_asks_nothing() -> None:
     log = Log(b"", 0)
     assert list(read(log, 5, 5)) == []
     assert log.asked == []
+
+
+class Epochs:
+    """Stands in for a client whose broker's log has these (epoch, start offset), and batches from offset 0 on.
+
+    Answers as Kafka's ``Partition.readRecords``: where the last fetched epoch ends below the position, with that end.
+    """
+
+    def __init__(self, epochs: list[tuple[int, int]], end: int) -> None:
+        self.epochs, self.end = epochs, end
+        self.asked: list[tuple[int, int]] = []
+
+    def begin_fetch(self, broker: int, positions: Any, **_: Any) -> Any:
+        self.asked.append((positions[0].offset, positions[0].after_epoch))
+        return self
+
+    def result(self, *_: Any) -> list[FetchedPartition]:
+        offset, epoch = self.asked[-1]
+        told: dict[str, Any] = {}
+        if epoch >= 0:
+            known = max((e for e, _ in self.epochs if e <= epoch), default=epoch)
+            later = [start for e, start in self.epochs if e > epoch]
+            if not later and known != epoch:
+                return [FetchedPartition("t", 0, OffsetOutOfRange("the epoch is not known"))]
+            ends_at = min(later, default=self.end)
+            if known < epoch or ends_at < offset:
+                told = {"diverging": (known, ends_at)}
+        if not told and offset < self.end:
+            told = {"records": memoryview(batch(offset, self.end - offset))}
+        return [FetchedPartition("t", 0, None, self.end, self.end, 0, **told)]
+
+    def cancel(self) -> None:
+        pass
+
+
+def test_a_log_that_was_cut_off_and_has_grown_past_the_position_is_noticed() -> None:
+    log = Epochs([(0, 0), (4, 7)], end=30)
+    with pytest.raises(LogTruncated, match="leader epoch 3 ends at offset 7, it was read up to 20") as cut:
+        list(read(log, 20, 30, after_epoch=3))
+    assert (cut.value.end, cut.value.known) == (7, True)
+
+
+def test_a_log_that_still_holds_what_was_read_is_read_on() -> None:
+    log = Epochs([(3, 0), (4, 20)], end=30)
+    (chunk,) = read(log, 20, 30, after_epoch=3)
+    assert chunk.position == 30
+    assert log.asked == [(20, 3)]
+
+
+def test_a_copy_that_never_got_the_epoch_that_was_read_is_not_cut_off() -> None:
+    log = Epochs([(0, 0), (4, 25)], end=30)
+    (chunk,) = read(log, 20, 30, after_epoch=3)
+    assert chunk.position == 30
+    assert log.asked == [(20, 3), (20, -1)]
+
+
+def test_a_log_that_knows_neither_the_epoch_nor_a_later_one_is_not_the_one_that_was_read() -> None:
+    with pytest.raises(LogTruncated, match="does not know leader epoch 3") as cut:
+        list(read(Epochs([(0, 0)], end=30), 20, 30, after_epoch=3))
+    assert (cut.value.end, cut.value.known) == (20, False)
+
+
+def test_an_offset_out_of_range_is_told_as_such_whatever_epoch_was_asked_with() -> None:
+    log = Log(b"", 0, failure=OffsetOutOfRange("out"), fail_after=0)
+    with pytest.raises(OffsetOutOfRange):
+        list(read(log, 3, 5, after_epoch=1))

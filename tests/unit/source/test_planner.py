@@ -9,7 +9,7 @@ import pytest
 
 from parallax.model import ReadEvent
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
-from parallax.replica.errors import BadOption, Unreachable
+from parallax.replica.errors import BadOption, UnknownTopic, Unreachable
 from parallax.source.feedback import Recorded, write
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
@@ -24,6 +24,8 @@ class FaultyClient:
         self.ends = {1: 100, 2: 100}
         self.down: set[int] = set()
         self.asked: list[int] = []
+        self.tiered_below = 0
+        self.unknown_to: set[int] = set()
 
     @staticmethod
     def topic(name: str, topic_id: str, partitions: int, replicas: tuple[int, ...] = (1, 2)) -> TopicMetadata:
@@ -33,12 +35,17 @@ class FaultyClient:
     def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
         return dict(self.topics)
 
-    def watermarks(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Watermarks]:
+    def watermarks(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Any]:
         self.asked.append(broker)
         if broker in self.down:
             raise Unreachable("refused", broker=broker)
+        if broker in self.unknown_to:
+            return dict.fromkeys(partitions, UnknownTopic("no such topic", broker=broker))
         end = self.ends[broker]
         return {partition: Watermarks(end, end, 0, end) for partition in partitions}
+
+    def local_log_starts(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, int]:
+        return dict.fromkeys(partitions, self.tiered_below)
 
 
 @pytest.fixture
@@ -173,3 +180,17 @@ def test_a_new_stream_refuses_topics_and_brokers_that_are_not_there(make: Any) -
 def test_only_the_brokers_that_were_chosen_are_asked(make: Any, client: FaultyClient) -> None:
     assert list(make(brokers="2").plan({})) == [reader(2)]
     assert client.asked == [2]
+
+
+def test_a_log_that_is_tiered_is_read_from_where_the_replica_holds_it(make: Any, client: FaultyClient) -> None:
+    client.tiered_below = 60
+    ranges = make().plan({})
+    assert {(s.start, s.end) for s in ranges.values()} == {(60, 100)}
+    assert all("offsets 0 to 59 are in tiered storage only" in s.detail for s in ranges.values())
+
+
+def test_a_topic_that_one_broker_alone_does_not_know_is_not_deleted(make: Any, client: FaultyClient) -> None:
+    client.unknown_to.add(2)
+    planner = make()
+    ranges = plan_until(planner, {reader(1): Range(0, 9, "A"), reader(2): Range(0, 9, "A")}, lambda r: reader(2) in r)
+    assert ranges[reader(2)].state is ReadEvent.NOT_HOSTED

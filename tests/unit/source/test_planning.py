@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Reader
-from parallax.source.planning import PIECE, LogState, admit, clip, next_range, settled, stopped, tasks
+from parallax.source.planning import PIECE, LogState, admit, clip, known_epochs, next_range, settled, stopped, tasks
 
 RU, RC = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 READER = Reader(int(RC), 2, "orders", 0)
@@ -181,3 +181,10 @@ def test_only_the_first_piece_of_a_cut_range_tells_its_event() -> None:
     span = replace(Range(0, 2 * PIECE, "A"), state=ReadEvent.PARTITION_ADDED, fresh=True, detail="begins")
     pieces = [piece for task in tasks({READER: span}, parallelism=2, split=True) for piece in task]
     assert sorted(piece.span.fresh for piece in pieces) == [False, True]
+
+
+def test_an_epoch_is_known_only_of_what_lies_right_below_the_range() -> None:
+    entry = Recorded(40, "A", ReadEvent.OK, epoch=3)
+    cut = Range(20, 30, "A", ReadEvent.LOG_TRUNCATED, fresh=True)
+    for span, known in ((Range(40, 80, "A"), {READER: 3}), (Range(50, 80, "A"), {}), (cut, {READER: 3})):
+        assert known_epochs({READER: span}, {READER: entry}) == known

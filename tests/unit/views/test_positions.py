@@ -23,6 +23,7 @@ def table(*rows: tuple[int, int, str]) -> Any:
             "broker": [2] * len(rows),
             "offset": [offset for _, offset, _ in rows],
             "timestamp": [START + timedelta(seconds=seconds) for seconds, _, _ in rows],
+            "leader_epoch": [offset // 100 for _, offset, _ in rows],
             "event": [event for _, _, event in rows],
             "topic_id": ["A"] * len(rows),
         }
@@ -41,6 +42,11 @@ def test_the_position_is_the_highest_in_whatever_order_the_rows_lie(rows: list[t
 
 def test_a_clock_that_was_set_back_does_not_bring_a_position_back() -> None:
     assert position((10, 100, "ok"), (5, 200, "ok"))[0] == 200
+
+
+def test_the_leader_epoch_is_that_of_the_position() -> None:
+    (entry,) = latest(table((0, 100, "ok"), (1, 300, "ok")), IsolationLevel.READ_COMMITTED).values()
+    assert (entry.position, entry.epoch) == (300, 3)
 
 
 def test_a_reset_lowers_the_position() -> None:

@@ -17,13 +17,13 @@ from parallax.compare.state import CANDIDATE, DISPUTED, NULL_KEY, TOMBSTONE
 from parallax.model import FindingKind
 
 
-def absences(released: Array, members: int, *, compacted: bool, passed_at: int) -> Array:
+def absences(released: Array, members: int, *, strict_from: int, passed_at: int) -> Array:
     """Records that every replica of the set has passed and not all have shown.
 
     Args:
         released: `PENDING` rows below the common stable offset.
         members: mask of the replica set.
-        compacted: the topic is compacted: only records with a key have a latest value.
+        strict_from: below it only records with a key are looked at: no other has a latest value.
         passed_at: when the last of the replicas passed them, in milliseconds.
 
     Returns:
@@ -33,8 +33,7 @@ def absences(released: Array, members: int, *, compacted: bool, passed_at: int) 
     holders = released["visible"] & set_mask
     lacking = set_mask & ~released["visible"] & ~released["aborted"]
     absent = (holders != 0) & (lacking != 0) & (released["aborted"] == 0) & (released["flags"] & DISPUTED == 0)
-    if compacted:
-        absent &= (released["flags"] & NULL_KEY) == 0
+    absent &= ((released["flags"] & NULL_KEY) == 0) | (released["offset"] >= strict_from)
     rows = released[absent]
     made = np.zeros(len(rows), CANDIDATE)
     for name in released.dtype.names or ():
@@ -117,7 +116,7 @@ class Verdict:
     kind: FindingKind
 
 
-def judge(candidates: Array, members: int, *, compacted: bool) -> list[Verdict]:
+def judge(candidates: Array, members: int, *, strict_from: int) -> list[Verdict]:
     """Say who is accused of an absence that nothing explains.
 
     - A tombstone that is missing: each replica that lacks it may still show what it deletes. The state does not hold
@@ -127,6 +126,8 @@ def judge(candidates: Array, members: int, *, compacted: bool) -> list[Verdict]:
     - A value that one lacks and all others hold: the one, `RECORD_MISSING`.
     - Any other value: nothing says whether the ones lost it or the others missed its tombstone. `VISIBILITY_MISMATCH`
       of those who hold it where more lack it, else of those who lack it.
+    - From ``strict_from`` on, where nothing is compacted, any record that some lack: each that lacks it,
+      `RECORD_MISSING`.
     """
     absent = lacking(candidates, members)
     holding = candidates["visible"] & np.uint32(members)
@@ -134,12 +135,13 @@ def judge(candidates: Array, members: int, *, compacted: bool) -> list[Verdict]:
     one_lacks = (bit_counts(absent) == 1) & (bit_counts(holding) > 1)
     tombstone = (candidates["flags"] & TOMBSTONE) != 0
     verdicts = []
+    strict = candidates["offset"] >= strict_from
     for row in range(len(candidates)):
         accused = int(absent[row])
-        if tombstone[row] and compacted:
+        if tombstone[row] and not strict[row]:
             unsure = more_lack[row] and candidates["producer_id"][row] >= 0
             kind = FindingKind.VISIBILITY_MISMATCH if unsure else FindingKind.DELETED_RECORD_RESURRECTED
-        elif one_lacks[row] or not compacted:
+        elif one_lacks[row] or strict[row]:
             kind = FindingKind.RECORD_MISSING
         else:
             kind = FindingKind.VISIBILITY_MISMATCH

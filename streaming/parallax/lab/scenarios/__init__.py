@@ -17,6 +17,7 @@ from parallax.lab.scenarios.conductor import (
     ScenarioResult,
     Write,
 )
+from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC, GroupConductor, group_offset_resurrected
 from parallax.lab.traffic import ProducerKind
 
 _ALL: Mapping[str, Write] = {
@@ -37,6 +38,7 @@ class Scenario:
     summary: str
     scripts: Mapping[str, Write]
     diverges: bool = True
+    conductor: type[Conductor] = Conductor
 
     def run(
         self,
@@ -65,7 +67,7 @@ class Scenario:
             ScenarioFailed: the state does not stand; says what each broker shows.
             LabError: brokers or producers failed on the way.
         """
-        conductor = Conductor(
+        conductor = self.conductor(
             self.name,
             self.scripts,
             cluster,
@@ -93,6 +95,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         _alone("commit", "committed-aborted", "a COMMIT is lost: a committed deletion is rolled back on broker 2"),
         _alone("put", "put-aborted", "a COMMIT is lost: an overwritten put is rolled back on broker 2"),
         _alone("frozen", "frozen", "the last marker is lost: read_committed stands still on broker 2"),
+        Scenario(
+            "group-offset",
+            "a deleted consumer group's tombstone is lost: its offset is alive on broker 2",
+            {OFFSETS_TOPIC: group_offset_resurrected},
+            conductor=GroupConductor,
+        ),
         Scenario("healthy", "the same traffic and outage, and nothing is lost", _ALL, diverges=False),
     )
 }

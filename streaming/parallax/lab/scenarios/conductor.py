@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError, ScenarioFailed
@@ -151,20 +151,32 @@ class Conductor:
     # --- the phases ---------------------------------------------------------------------------------------------------
 
     def _create_topics(self) -> None:
+        config = self._config()
+        retention = config["delete.retention.ms"]
+        self._say(f"creating {len(self._scripts)} compacted topics, delete.retention.ms={retention}")
+        self._cluster.create_topics(list(self._scripts), replicas=[LEADER, VICTIM, 3], config=config)
+
+    def _config(self) -> dict[str, str]:
+        """Topic settings under which logs are cleaned within seconds."""
         retention = _RETENTION_MS if self._diverges else _SURVIVING_RETENTION_MS
-        config = {
+        return {
             "cleanup.policy": "compact",
             "segment.ms": str(_SEGMENT_MS),
             "delete.retention.ms": str(retention),
             "min.cleanable.dirty.ratio": "0.001",
             "file.delete.delay.ms": "1000",
         }
-        self._say(f"creating {len(self._scripts)} compacted topics, delete.retention.ms={retention}")
-        self._cluster.create_topics(list(self._scripts), replicas=[LEADER, VICTIM, 3], config=config)
 
     def _act(self, topic: str, write: Write, producer: object) -> _Act:
-        stage = Stage(topic, self._plain, producer, lambda broker: self._read(broker, topic))  # type: ignore[arg-type]
+        stage = self._stage(topic, producer)
         return _Act(stage, write(stage))
+
+    def _stage(self, topic: str, producer: Any) -> Stage:
+        return Stage(topic, self._plain, producer, lambda broker: self._read(broker, topic))
+
+    def _fill(self, topics: Collection[str]) -> None:
+        """Write what makes the topics' active segments roll."""
+        self._plain.fill(topics, _FILLER_KEYS)
 
     def _before(self, acts: Collection[_Act]) -> None:
         self._say(f"writing to {', '.join(self._scripts)} ({self._producer} transactions)")
@@ -214,7 +226,7 @@ class Conductor:
         Timestamps are the wall clock's, so the time has to pass; nothing on the brokers announces it.
         """
         time.sleep(_SEGMENT_MS / 1000 + 0.05)
-        self._plain.fill([act.stage.topic for act in acts], _FILLER_KEYS)
+        self._fill([act.stage.topic for act in acts])
 
     def _is_cleaned(self, act: _Act) -> bool:
         wanted = act.cleaning.superseded

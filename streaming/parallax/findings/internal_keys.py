@@ -1,0 +1,39 @@
+"""The keys of Kafka's own topics in words, where the keys may be read at all (``read.payload``)."""
+
+from __future__ import annotations
+
+import struct
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_OFFSET_VERSIONS, _GROUP_VERSION = (0, 1), 2
+"""OffsetCommitKey, GroupMetadataKey (group-coordinator's message schemas)."""
+
+
+def key_in_words(topic: str, key: bytes | None) -> str | None:
+    """What a key of an internal topic stands for; None for other topics, and for keys that are not understood.
+
+    Args:
+        topic: the topic's name.
+        key: the record's key; None where it was not read.
+    """
+    if topic != OFFSETS_TOPIC or key is None:
+        return None
+    try:
+        (version,) = struct.unpack_from(">h", key)
+        group, at = _text(key, 2)
+        if version == _GROUP_VERSION:
+            return f"the metadata of consumer group {group}"
+        if version not in _OFFSET_VERSIONS:
+            return None
+        consumed, at = _text(key, at)
+        (partition,) = struct.unpack_from(">i", key, at)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return f"the offset of consumer group {group} for {consumed}-{partition}"
+
+
+def _text(key: bytes, at: int) -> tuple[str, int]:
+    """A string behind its length of two bytes, and where it ends."""
+    (size,) = struct.unpack_from(">h", key, at)
+    (raw,) = struct.unpack_from(f">{size}s", key, at + 2)
+    return raw.decode(), at + 2 + size

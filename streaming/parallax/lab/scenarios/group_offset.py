@@ -1,0 +1,145 @@
+"""A consumer group's deletion is lost: Kafka's own compacted topic ``__consumer_offsets`` diverges as any other.
+
+Clients cannot write to that topic; its records are made by committing a group's offset and by deleting the group.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+from parallax.lab import admin
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.scenarios.conductor import Conductor
+from parallax.lab.scenarios.stage import LEADER, Cleaning, Divergence, Outage, Return, Script, Stage
+from parallax.lab.view import ReplicaView, key_text
+from parallax.lab.waiting import until
+from parallax.model import FindingKind
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_FILLED = 10
+"""Partitions of the topic that the groups consume: so many records a commit of the other group makes."""
+_SECONDS = 30.0
+
+
+class GroupStage(Stage):
+    """The stage with a consumer group of the name ``group``, whose records lie in partition 0 of its topic."""
+
+    def __init__(self, cluster: Cluster, consumed: str, read: Callable[[int], ReplicaView], producer: Any) -> None:
+        super().__init__(OFFSETS_TOPIC, producer, producer, read)
+        self._cluster = cluster
+        self._consumed = consumed
+        self.group = group_of_partition(cluster, f"{consumed}-readers", 0)
+        self.key = key_text(offset_key(self.group, consumed, 0))
+
+    def commit_offset(self) -> int:
+        """Commit the group's offset and give the offset of the record that says so."""
+        commit_offsets(self._cluster, self.group, self._consumed, {0: 7})
+        return self._note(self._newest(lambda value: value is not None))
+
+    def delete_group(self) -> int:
+        """Delete the group and give the offset of its tombstone."""
+        try:
+            for future in self._cluster.admin.delete_consumer_groups([self.group], request_timeout=_SECONDS).values():
+                future.result(_SECONDS)
+        except KafkaException as error:
+            raise LabError(f"group {self.group}: could not be deleted ({error.args[0].str()})") from error
+        return self._note(self._newest(lambda value: value is None))
+
+    def _newest(self, wanted: Callable[[str | None], bool]) -> int:
+        """The offset of the newest record of the group's key on the leader, once it is of the kind that is wanted."""
+
+        def found() -> list[int]:
+            mine = [record for record in self._read(LEADER).records.values() if record.key == self.key]
+            return [mine[-1].offset + 1] if mine and wanted(mine[-1].value) else []
+
+        return until(found, f"the record of group {self.group} on broker {LEADER}")[0] - 1
+
+
+def group_offset_resurrected(stage: Stage) -> Script:
+    """The victim misses the tombstone of a deleted group's offset: the group would go on where it once was."""
+    if not isinstance(stage, GroupStage):
+        raise TypeError("this script plays on a GroupStage")
+    old = stage.commit_offset()
+    yield Outage()
+    tombstone = stage.delete_group()
+    yield Cleaning(superseded=[old], evidence=[tombstone])
+    yield Return(
+        wrong=lambda view: view.high_watermark > tombstone and stage.key in view.visible,
+        right=lambda view: stage.key not in view.visible,
+    )
+    return Divergence(FindingKind.DELETED_RECORD_RESURRECTED, old, stage.group)
+
+
+class GroupConductor(Conductor):
+    """Plays one script on ``__consumer_offsets`` instead of on topics of its own."""
+
+    def __init__(self, *arguments: Any, topic_prefix: str, **more: Any) -> None:
+        super().__init__(*arguments, topic_prefix="", **more)
+        self._consumed = f"{topic_prefix}consumed"
+
+    def _create_topics(self) -> None:
+        """A topic to consume; then the offsets topic, which Kafka makes at the first commit, cleaned within seconds."""
+        cluster = self._cluster
+        cluster.create_topic(self._consumed, partitions=_FILLED)
+        commit_offsets(cluster, f"{self._consumed}-first", self._consumed, {0: 0})
+        cluster.wait_isr(OFFSETS_TOPIC, cluster.brokers)
+        admin.set_topic_config(cluster, OFFSETS_TOPIC, self._config())
+        admin.elect_leaders(cluster, OFFSETS_TOPIC, broker=LEADER)
+        self._filler = group_of_partition(cluster, f"{self._consumed}-others", 0)
+
+    def _stage(self, topic: str, producer: Any) -> Stage:
+        return GroupStage(self._cluster, self._consumed, lambda broker: self._read(broker, topic), producer)
+
+    def _fill(self, topics: Collection[str]) -> None:
+        del topics
+        commit_offsets(self._cluster, self._filler, self._consumed, dict.fromkeys(range(_FILLED), 1))
+
+
+def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """Commit a group's offsets by partition, as a consumer of it would.
+
+    Raises:
+        LabError: the group's coordinator does not take them within half a minute.
+    """
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+
+    def committed() -> bool:
+        request = ConsumerGroupTopicPartitions(group, wanted)
+        try:
+            for future in cluster.admin.alter_consumer_group_offsets([request], request_timeout=5).values():
+                future.result(_SECONDS)
+        except KafkaException as error:
+            if error.args[0].retriable():
+                return False  # The offsets topic is being made, or its leader has just moved.
+            raise LabError(f"group {group}: offsets were not committed ({error.args[0].str()})") from error
+        return True
+
+    until(committed, f"the offsets of group {group} to be committed", timeout=_SECONDS, interval=0.2)
+
+
+def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
+    """A group's name, made from ``name``, whose records lie in a given partition of the offsets topic.
+
+    ``Utils.abs(groupId.hashCode) % partitions`` (GroupCoordinator.partitionFor).
+    """
+    count = len(cluster.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions)
+    return next(group for i in range(10_000) if _java_hash(group := f"{name}-{i}") % count == partition)
+
+
+def _java_hash(text: str) -> int:
+    """The absolute value of String.hashCode of ASCII, 0 for the one integer that has none (``Utils.abs``)."""
+    code = 0
+    for character in text:
+        code = (31 * code + ord(character)) & 0xFFFF_FFFF
+    return code if code < 1 << 31 else ((1 << 32) - code) % (1 << 31)
+
+
+def offset_key(group: str, topic: str, partition: int) -> bytes:
+    """The key of a committed offset's record (OffsetCommitKey of version 1)."""
+    texts = b"".join(struct.pack(">h", len(text)) + text.encode() for text in (group, topic))
+    return struct.pack(">h", 1) + texts + struct.pack(">i", partition)

@@ -1,0 +1,329 @@
+"""What happens to a cluster in its life, under the eyes of one job: what is no divergence is not told, what is, is."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from parallax.findings.table import Finding
+from parallax.lab import admin
+from parallax.lab.cluster import Cluster
+from parallax.lab.scenarios import SCENARIOS, scripts
+from parallax.lab.scenarios.conductor import Conductor
+from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC, commit_offsets
+from parallax.lab.traffic import LegacyTransactionalProducer
+from parallax.lab.waiting import until
+from parallax.model import FindingKind
+from parallax.replica.client import ReplicaClient, Watermarks
+from tests.e2e.job_process import JobProcess, expected_places, places
+
+pytestmark = pytest.mark.timeout(900)
+
+COMPACTED = {"cleanup.policy": "compact"}
+QUICK = {"segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "1000"}
+"""Cleaned within seconds."""
+
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Cluster]:
+    """Brokers that the tests hurt; each leaves all of them running. Retention is looked after every second."""
+    with Cluster(settings={"log.retention.check.interval.ms": "1000"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """The job; what a test calls healthy must have no finding in the end, however late."""
+    lab.create_topic("consumed")
+    commit_offsets(lab, "first", "consumed", {0: 0})  # Kafka makes its topic of offsets at the first commit.
+    lab.wait_isr(OFFSETS_TOPIC, {1, 2, 3})
+    folder = tmp_path_factory.mktemp("job")
+    more = {"topics": {"include": [OFFSETS_TOPIC]}, "read": {"payload": "key"}}
+    with JobProcess(folder, lab.bootstrap_servers, r"event-.*", **more) as process:
+        watched = Watched(lab, process.start())
+        try:
+            yield watched
+            assert [f for f in process.findings() if f.topic in watched.healthy] == []
+        finally:
+            watched.client.close()
+
+
+class Watched:
+    """The job and the cluster that it watches."""
+
+    def __init__(self, lab: Cluster, job: JobProcess) -> None:
+        self.lab, self.job = lab, job
+        self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+        self.healthy: set[str] = set()
+
+    def write(self, topic: str, *values: str | None, key: str | None = "k", partition: int = 0) -> int:
+        """Write records and give the offset behind the last."""
+        settings = {"bootstrap.servers": self.lab.bootstrap_servers, "message.max.bytes": 8 << 20, "acks": "all"}
+        producer = Producer(settings)
+        ends: list[int] = []
+        for value in values:
+            producer.produce(
+                topic,
+                None if value is None else value.encode(),
+                None if key is None else key.encode(),
+                partition=partition,
+                on_delivery=lambda error, message: ends.append(-1 if error else message.offset()),
+            )
+            producer.flush(60)
+        assert len(ends) == len(values)
+        assert min(ends) >= 0, f"{topic}: a record was not acknowledged"
+        return max(ends) + 1
+
+    def marks(self, broker: int, topic: str) -> Watermarks | None:
+        """How far a replica goes; None while it does not say."""
+        try:
+            found = self.client.watermarks(broker, [(topic, 0)])[topic, 0]
+        except Exception:  # noqa: BLE001 - the broker is on its way up
+            return None
+        return found if isinstance(found, Watermarks) else None
+
+    def compared(self, topic: str, end: int, partition: int = 0) -> None:
+        """Wait until all replicas are compared up to an offset, in both views."""
+        labels = {"topic": topic, "partition": str(partition)}
+
+        def position(level: str) -> float:
+            found = self.job.metric("parallax_compared_up_to_offset", isolation_level=level, **labels)
+            return -1 if found is None else found
+
+        until(
+            lambda: all(position(level) >= end for level in ISOLATION_LEVELS),
+            f"{topic}-{partition} to be compared up to {end} (it is up to {[position(v) for v in ISOLATION_LEVELS]})",
+            timeout=180,
+            interval=0.5,
+        )
+
+    def without_finding(self, topic: str) -> None:
+        """Nothing is told of the topic now, nor at the end of all tests."""
+        self.healthy.add(topic)
+        assert [f for f in self.job.findings() if f.topic == topic] == []
+
+    def unknown(self, topic: str) -> float:
+        """Offsets without verdict, of both views together."""
+        return self.job.metric("parallax_unknown_offsets", topic=topic) or 0.0
+
+    def finding(self, topic: str, kind: FindingKind, broker: int) -> Finding:
+        """Wait for a finding."""
+
+        def found() -> list[Finding]:
+            return [f for f in self.job.findings() if (f.topic, f.kind, f.broker) == (topic, kind, broker)]
+
+        return until(found, f"{kind} on broker {broker} of {topic}", timeout=180, interval=0.5)[0]
+
+    @contextmanager
+    def traffic(self, topic: str) -> Iterator[list[int]]:
+        """Values and tombstones over some keys, until the end of the block; gives the offset reached."""
+        reached, stop = [0], threading.Event()
+
+        def write() -> None:
+            for i in range(10**6):
+                if stop.is_set():
+                    return
+                value = None if i % 7 == 0 else str(i)
+                reached[0] = self.write(topic, value, key=f"key-{i % 5}")
+                stop.wait(0.05)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield reached
+        finally:
+            stop.set()
+            thread.join(120)
+
+
+def test_brokers_restart_one_by_one_and_leaders_move_under_traffic(lab: Cluster, watched: Watched, topic: str) -> None:
+    busy, idle = f"event-{topic}-busy", f"event-{topic}-idle"
+    lab.create_topics([busy, idle], replicas=[1, 2, 3], config=COMPACTED)
+    watched.write(idle, "here long before")
+    with watched.traffic(busy) as reached:
+        for broker in (2, 3, 1):
+            admin.elect_leaders(lab, busy, broker=broker)
+        for broker in (1, 2, 3):
+            lab.stop_broker(broker)
+            lab.wait_isr(busy, {1, 2, 3} - {broker})
+            lab.start_broker(broker)
+            lab.wait_isr([busy, idle], {1, 2, 3})
+    watched.compared(busy, reached[0])
+    watched.compared(idle, 1)
+    for name in (busy, idle):
+        watched.without_finding(name)
+        until(lambda name=name: watched.unknown(name) == 0.0, f"{name} to have no unknown offsets", timeout=60)  # type: ignore[misc]
+
+
+def test_an_open_transaction_large_records_and_null_keys_are_no_divergence(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    held, large, keyless = (f"event-{topic}-{suffix}" for suffix in ("held", "large", "keyless"))
+    lab.create_topic(held, replicas=[1, 2, 3], config=COMPACTED)
+    lab.create_topic(large, replicas=[1, 2, 3], config={"max.message.bytes": str(8 << 20)})
+    lab.create_topic(keyless, replicas=[1, 2, 3])
+    producer = LegacyTransactionalProducer(lab.bootstrap_servers, held)
+    producer.begin()
+    first = producer.send(held, "in", "a transaction")
+    watched.write(held, "behind it")
+    large_end = watched.write(large, "x" * (3 << 20), "y" * (2 << 20))
+    keyless_end = watched.write(keyless, "a", None, "c", key=None)
+    watched.compared(large, large_end)
+    watched.compared(keyless, keyless_end)
+    watched.job.await_observed(held, first, 1)
+    uncommitted = {"topic": held, "isolation_level": "read_uncommitted"}
+    until(
+        lambda: watched.job.metric("parallax_compared_up_to_offset", **uncommitted) == 2.0,
+        "the open transaction to be compared as read_uncommitted",
+        timeout=120,
+    )
+    frozen = watched.job.metric("parallax_replica_frozen_seconds", topic=held) or 0.0
+    assert frozen == 0.0, "open on every replica: no replica is behind another"
+    producer.commit()
+    watched.compared(held, 3)
+    for name in (held, large, keyless):
+        watched.without_finding(name)
+
+
+def test_a_log_cut_off_by_an_unclean_election_is_found_although_it_has_grown_again(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    name = f"event-{topic}"
+    lab.create_topic(name, replicas=[1, 2], config=COMPACTED | {"unclean.leader.election.enable": "false"})
+    kept = watched.write(name, "kept")
+    watched.compared(name, kept)
+    lab.stop_broker(2)
+    lab.wait_isr(name, {1})
+    lost = watched.write(name, "lost", "lost as well", key="l")
+    watched.job.await_observed(name, lost - 1, 1)
+    lab.stop_broker(1)
+    lab.start_broker(2)
+    lab.wait_ready()
+    assert admin.elect_leaders(lab, name, unclean=True) == 2
+    grown = watched.write(name, *"abcdef", key="g")
+    assert grown > lost
+    lab.start_broker(1)
+    lab.wait_isr(name, {1, 2})
+    finding = watched.finding(name, FindingKind.LOG_TRUNCATED, 1)
+    assert finding.offset == kept
+    assert "cut off" in finding.summary
+    evidence = json.loads(finding.evidence)
+    assert evidence["replicas"]["1"]["epoch_ends"], "the log's own leader epochs prove it"
+    watched.compared(name, grown)
+    assert {f.broker for f in watched.job.findings() if f.topic == name} == {1}
+
+
+class _OnItsTopic(Conductor):
+    """A scenario on a topic that has a history already."""
+
+    def _create_topics(self) -> None:
+        pass
+
+
+def test_a_replica_that_was_wiped_or_moved_counts_anew_and_a_later_divergence_is_found(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    name = f"event-{topic}"
+    lab.create_topic(name, replicas=[1, 2, 3], config=COMPACTED | QUICK)
+    end = watched.write(name, *map(str, range(30)), key="early")
+    watched.compared(name, end)
+    lab.kill_broker(2)
+    admin.wipe_replica(lab, 2, name)
+    lab.wait_isr(name, {1, 3})
+    end = watched.write(name, "while it was away")
+    lab.start_broker(2)
+    lab.wait_isr(name, {1, 2, 3})
+    watched.compared(name, end)
+    admin.reassign(lab, name, replicas=[1, 3])
+    end = watched.write(name, "without broker 2")
+    watched.compared(name, end)
+    admin.reassign(lab, name, replicas=[1, 3, 2])
+    end = watched.write(name, "with broker 2 again")
+    watched.compared(name, end)
+    assert [f for f in watched.job.findings() if f.topic == name] == []
+    conductor = _OnItsTopic(
+        "resurrected",
+        {name: scripts.deleted_record_resurrected},
+        lab,
+        diverges=True,
+        producer="legacy",
+        topic_prefix="",
+        say=lambda _: None,
+        await_observed=watched.job.await_observed,
+        hold_s=0.0,
+        outage="kill",
+    )
+    result = conductor.play()
+
+    def told() -> list[tuple[str, str, int, int]]:
+        return places([f for f in watched.job.findings() if f.topic == name])
+
+    until(lambda: told() == expected_places(result.expected), "the tombstone's loss, and nothing else", timeout=180)
+
+
+def test_topics_made_anew_partitions_added_brokers_that_come_and_go(lab: Cluster, watched: Watched, topic: str) -> None:
+    name = f"event-{topic}"
+    lab.create_topic(name, replicas=[1, 2, 3], config=COMPACTED)
+    watched.compared(name, watched.write(name, *"abcde"))
+    admin.recreate_topic(lab, name, replicas=[1, 2, 3], config=COMPACTED)
+    watched.write(name, "another a", "another b")
+    until(
+        lambda: watched.job.metric("parallax_compared_up_to_offset", topic=name, isolation_level="read_committed") == 2,
+        "the new topic to be compared",
+        timeout=180,
+    )
+    admin.add_partitions(lab, name, 2, replicas=[3, 1, 2])
+    watched.compared(name, watched.write(name, "in the new partition", partition=1), partition=1)
+    fourth = lab.add_broker()
+    try:
+        admin.reassign(lab, name, replicas=[1, 2, fourth])
+        watched.compared(name, watched.write(name, "on the new broker"))
+    finally:
+        admin.reassign(lab, name, replicas=[1, 2, 3])
+        lab.remove_broker(fourth)
+    watched.compared(name, watched.write(name, "without it"))
+    watched.without_finding(name)
+
+
+def test_deleted_records_retention_and_a_changed_policy_are_no_divergence(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    asked, aged, both, changed = (f"event-{topic}-{suffix}" for suffix in ("asked", "aged", "both", "changed"))
+    old = {"segment.ms": "500", "retention.ms": "1000", "file.delete.delay.ms": "100"}
+    lab.create_topic(asked, replicas=[1, 2, 3], config=COMPACTED)
+    lab.create_topic(aged, replicas=[1, 2, 3], config=old)
+    lab.create_topic(both, replicas=[1, 2, 3], config=QUICK | old | {"cleanup.policy": "compact,delete"})
+    lab.create_topic(changed, replicas=[1, 2, 3], config=QUICK)
+    ends = {name: watched.write(name, *"abcdef") for name in (asked, aged, both, changed)}
+    admin.delete_records(lab, asked, before=4)
+    admin.set_topic_config(lab, changed, {"cleanup.policy": "compact"})
+
+    def rolled() -> bool:
+        """Append until old segments are gone everywhere: a segment is closed by the next record."""
+        for name in (aged, both, changed):
+            ends[name] = watched.write(name, "newer")
+        starts = [watched.marks(b, name) for name in (aged, both) for b in (1, 2, 3)]
+        return all(marks is not None and marks.log_start_offset >= 6 for marks in starts)
+
+    until(rolled, "retention to delete on every replica", timeout=90, interval=0.6)
+    admin.set_topic_config(lab, changed, {"cleanup.policy": "delete"})
+    ends[changed] = watched.write(changed, "again", "and again", key=None)
+    for name, end in ends.items():
+        watched.compared(name, end)
+        watched.without_finding(name)
+
+
+def test_the_offset_of_a_deleted_consumer_group_that_is_alive_again_is_found(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    result = SCENARIOS["group-offset"].run(lab, topic_prefix=f"{topic}-", await_observed=watched.job.await_observed)
+    (expected,) = result.expected
+    finding = watched.finding(OFFSETS_TOPIC, FindingKind.DELETED_RECORD_RESURRECTED, 2)
+    assert f"the offset of consumer group {expected.key} for {topic}-consumed-0" in finding.summary

@@ -1,0 +1,110 @@
+"""What the lab does to a cluster as an operator, seen on the brokers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from parallax.lab import admin
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.traffic import PlainProducer
+from parallax.lab.waiting import until
+from parallax.replica.client import ReplicaClient, Watermarks
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Cluster]:
+    """Brokers that the tests hurt; each leaves all of them running."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(lab: Cluster) -> Iterator[ReplicaClient]:
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    yield client
+    client.close()
+
+
+def marks(client: ReplicaClient, broker: int, topic: str) -> tuple[int, int] | None:
+    """Log start and log end."""
+    found = client.watermarks(broker, [(topic, 0)])[topic, 0]
+    return (found.log_start_offset, found.log_end_offset) if isinstance(found, Watermarks) else None
+
+
+def test_leaders_move_to_the_broker_that_is_named(lab: Cluster, topic: str) -> None:
+    lab.create_topic(topic, replicas=[1, 2, 3])
+    for broker in (2, 3, 1):
+        assert admin.elect_leaders(lab, topic, broker=broker) == broker
+    with pytest.raises(LabError, match="broker 9 is no replica of it"):
+        admin.elect_leaders(lab, topic, broker=9)
+
+
+def test_an_unclean_election_gives_the_log_to_a_replica_that_lacks_its_end(
+    lab: Cluster, client: ReplicaClient, topic: str
+) -> None:
+    lab.create_topic(topic, replicas=[1, 2])
+    producer = PlainProducer(lab.bootstrap_servers)
+    producer.send(topic, "k", "v")
+    lab.stop_broker(2)
+    lab.wait_isr(topic, {1})
+    producer.send(topic, "k", "w")
+    lab.stop_broker(1)
+    lab.start_broker(2)
+    lab.wait_ready()
+    assert admin.elect_leaders(lab, topic, unclean=True) == 2
+    lab.start_broker(1)
+    lab.wait_isr(topic, {1, 2})
+    assert marks(client, 1, topic) == marks(client, 2, topic) == (0, 1)
+
+
+def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, topic: str) -> None:
+    lab.create_topic(topic, replicas=[1, 2, 3])
+    producer = PlainProducer(lab.bootstrap_servers)
+    for i in range(4):
+        producer.send(topic, "k", str(i))
+    admin.set_topic_config(lab, topic, {"cleanup.policy": "compact,delete", "retention.ms": "3600000"})
+    assert admin.topic_config(lab, topic)["cleanup.policy"] == "compact,delete"
+    admin.set_topic_config(lab, topic, {"cleanup.policy": None})
+    until(lambda: admin.topic_config(lab, topic)["cleanup.policy"] == "delete", "the default to be back")
+    assert admin.delete_records(lab, topic, before=3) == 3
+    until(lambda: all(marks(client, b, topic) == (3, 4) for b in (1, 2, 3)), "the log starts to advance")
+    assert client.local_log_starts(2, [(topic, 0)]) == {(topic, 0): 3}, "without tiered storage it is the log start"
+    assert client.topic_configs([topic], ["cleanup.policy"]) == {topic: {"cleanup.policy": "delete"}}
+    admin.add_partitions(lab, topic, 2, replicas=[2, 3, 1])
+    added = lab.partition(topic, 1)
+    assert added is not None
+    assert added.leader == 2
+    admin.recreate_topic(lab, topic)
+    until(lambda: marks(client, 1, topic) == (0, 0), "the new topic's log")
+
+
+def test_a_broker_joins_takes_a_replica_and_goes(lab: Cluster, client: ReplicaClient, topic: str) -> None:
+    lab.create_topic(topic, replicas=[1, 2])
+    PlainProducer(lab.bootstrap_servers).send(topic, "k", "v")
+    fourth = lab.add_broker()
+    admin.reassign(lab, topic, replicas=[1, fourth])
+    assert marks(client, fourth, topic) == (0, 1)
+    admin.reassign(lab, topic, replicas=[1, 2])
+    lab.remove_broker(fourth)
+    assert set(lab.brokers) == {1, 2, 3}
+    with pytest.raises(LabError, match="broker 1 is a controller"):
+        lab.remove_broker(1)
+
+
+def test_a_wiped_replica_is_copied_anew(lab: Cluster, client: ReplicaClient, topic: str) -> None:
+    lab.create_topic(topic, replicas=[1, 2])
+    PlainProducer(lab.bootstrap_servers).send(topic, "k", "v")
+    with pytest.raises(LabError, match="broker 2 runs"):
+        admin.wipe_replica(lab, 2, topic)
+    lab.kill_broker(2)
+    admin.wipe_replica(lab, 2, topic)
+    with pytest.raises(LabError, match="holds no"):
+        admin.wipe_replica(lab, 2, topic)
+    lab.start_broker(2)
+    lab.wait_isr(topic, {1, 2})
+    assert marks(client, 2, topic) == (0, 1)
