@@ -45,7 +45,7 @@ class Chaos(threading.Thread):
         self._random = plan.random("chaos")
         self._say = say
         self._stopping = threading.Event()
-        self._started = time.monotonic()
+        self._began = time.monotonic()
         self.blows: list[Blow] = []
         self.failure: BaseException | None = None
 
@@ -84,7 +84,7 @@ class Chaos(threading.Thread):
         until(self._is_whole, f"all replicas to be in sync after {kind} of broker {broker}", timeout=_BACK_S)
         after = self._leaders()
         moved = sum(before[partition] != leader for partition, leader in after.items())
-        self.blows.append(Blow(kind, began - self._started, broker, time.monotonic() - began, moved))
+        self.blows.append(Blow(kind, began - self._began, broker, time.monotonic() - began, moved))
 
     def _is_whole(self) -> bool:
         """Whether every broker answers, and then whether all are in sync.

@@ -54,7 +54,7 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self._job = job
         self._stopping = threading.Event()
-        self._started = time.monotonic()
+        self._began = time.monotonic()
         self._batches: dict[str, dict[float, float]] = defaultdict(dict)
         self._restarts: dict[tuple[int, str], float] = {}
         self.memory: list[Memory] = []
@@ -85,7 +85,7 @@ class Watch(threading.Thread):
             self._restarts[self.life, query] = count
 
     def _weigh(self) -> None:
-        at, life = time.monotonic() - self._started, self.life
+        at, life = time.monotonic() - self._began, self.life
         driver, jvm, workers, count = 0.0, 0.0, 0.0, 0
         root = self._job.process
         try:
