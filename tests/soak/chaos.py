@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
+from parallax.lab.admin import elect_leaders
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.waiting import until
@@ -19,6 +19,7 @@ from tests.soak.plan import Plan
 
 _BACK_S = 90.0
 _KINDS = ("restart", "kill", "pause", "leaders")
+_MOVED = 4
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Chaos(threading.Thread):
         broker = None if kind == "leaders" else self._random.choice(list(self._cluster.brokers))
         lasts = self._random.uniform(1, self._plan.most_away_s)
         if broker is None:
-            self._elect_preferred()
+            self._move_leaders()
         else:
             self._say(f"{kind} of broker {broker}, for {lasts:.0f} s")
             self._hurt(kind, broker, lasts)
@@ -120,16 +121,20 @@ class Chaos(threading.Thread):
 
         return until(known, "the leaders to be known", timeout=_BACK_S)
 
-    def _elect_preferred(self) -> None:
-        """Give some partitions, or all of them, back to the broker that comes first in their assignment."""
-        some = self._random.sample(PARTITIONS, self._random.choice((6, len(PARTITIONS))))
-        self._say(f"leader elections of {len(some)} partitions")
-        places = [TopicPartition(topic, partition) for topic, partition in some]
-        until(lambda: self._elected(places), "the leaders to be elected", timeout=_BACK_S, interval=0.5)
+    def _move_leaders(self) -> None:
+        """Have drawn brokers lead some partitions, or give all of them back to their preferred leaders."""
+        if self._random.random() < 0.5:
+            self._say("election of all preferred leaders")
+            until(self._elected, "the leaders to be elected", timeout=_BACK_S, interval=0.5)
+            return
+        self._say(f"leader moves of {_MOVED} partitions")
+        for topic, partition in self._random.sample(PARTITIONS, _MOVED):
+            elect_leaders(self._cluster, topic, partition, broker=self._random.choice(list(self._cluster.brokers)))
 
-    def _elected(self, places: list[Any]) -> bool:
+    def _elected(self) -> bool:
+        places = [TopicPartition(topic, partition) for topic, partition in PARTITIONS]
         try:
-            self._cluster.admin.elect_leaders(ElectionType.PREFERRED, places, request_timeout=20).result(25)
+            self._cluster.admin.elect_leaders(ElectionType.PREFERRED, places).result(60)
         except KafkaException:
             return False
         return True

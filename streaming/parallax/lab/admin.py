@@ -1,0 +1,278 @@
+"""What an operator does to a cluster: moves leaders and replicas, changes topics, loses a disk.
+
+By confluent_kafka's AdminClient; elections and reassignments, which it cannot do, by kafka-python's. Each function
+returns when the brokers' metadata show what was asked for.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from kafka import TopicPartition as KafkaPythonPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import (
+    ElectionNotNeededError,
+    EligibleLeadersNotAvailableError,
+    KafkaError,
+    NoError,
+    PreferredLeaderNotAvailableError,
+    for_code,
+)
+
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.waiting import until
+
+_SECONDS = 30.0
+_CHECKPOINTS = (
+    "cleaner-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+)
+"""Files in a log folder: a version, a count, then ``topic partition offset`` a line (OffsetCheckpointFile)."""
+
+
+# --- leaders and replicas -------------------------------------------------------------------------------------------
+
+
+def elect_leaders(
+    cluster: Cluster, topic: str, partition: int = 0, *, broker: int | None = None, unclean: bool = False
+) -> int:
+    """Have a partition's leader elected, and give its id.
+
+    Args:
+        cluster: the cluster.
+        topic: name of the topic.
+        partition: the partition.
+        broker: who is to lead. It becomes the preferred leader where it is not; an unclean election cannot choose.
+        unclean: elect a live replica whether or not it is in sync, where none in sync is left.
+
+    Raises:
+        LabError: the brokers refuse, or another leads after half a minute.
+    """
+    if broker is not None and not unclean:
+        _prefer(cluster, topic, partition, broker)
+    what = f"{topic}-{partition}: election of {'a leader' if broker is None else f'broker {broker}'}"
+
+    def elected(admin: KafkaAdminClient) -> int | None:
+        answer = admin.elect_leaders(int(unclean), {topic: [partition]}, timeout_ms=10_000, raise_errors=False)
+        for result in (r for t in answer.replica_election_results for r in t.partition_result):
+            if for_code(result.error_code) not in _NO_REFUSAL:
+                raise LabError(f"{what} was refused ({for_code(result.error_code).__name__})")
+        state = cluster.partition(topic, partition)
+        return state.leader if state is not None and state.leader >= 0 and broker in (None, state.leader) else None
+
+    with _kafka_python(cluster, what) as admin:
+        return until(lambda: elected(admin), what, interval=0.2)
+
+
+_NO_REFUSAL = (NoError, ElectionNotNeededError, PreferredLeaderNotAvailableError, EligibleLeadersNotAvailableError)
+"""A broker that has just come back is not eligible yet: the controller is asked again until it is."""
+
+
+def _prefer(cluster: Cluster, topic: str, partition: int, broker: int) -> None:
+    state = _known(cluster, topic, partition)
+    if broker not in state:
+        raise LabError(f"{topic}-{partition}: broker {broker} is no replica of it ({', '.join(map(str, state))} are)")
+    reassign(cluster, topic, partition, replicas=[broker, *(other for other in state if other != broker)])
+
+
+def _known(cluster: Cluster, topic: str, partition: int) -> list[int]:
+    state = until(lambda: cluster.partition(topic, partition), f"{topic}-{partition} to be known")
+    return sorted(state.replicas)
+
+
+def reassign(
+    cluster: Cluster, topic: str, partition: int = 0, *, replicas: Sequence[int], timeout: float = 60.0
+) -> None:
+    """Move a partition to other brokers, the preferred leader first, and wait until all of them are in sync.
+
+    A replica that is taken away is deleted from its broker's disk; one that is given back begins with an empty log.
+
+    Raises:
+        LabError: the brokers refuse, or the move takes longer than ``timeout`` seconds.
+    """
+    what = f"{topic}-{partition}: reassignment to brokers {', '.join(map(str, replicas))}"
+    place = KafkaPythonPartition(topic, partition)
+    with _kafka_python(cluster, what) as admin:
+        refused = admin.alter_partition_reassignments({place: list(replicas)})[place]
+        if refused is not None:
+            raise LabError(f"{what} was refused ({refused.__name__})")
+        until(lambda: not admin.list_partition_reassignments([place]), what, timeout=timeout, interval=0.2)
+    wanted = frozenset(replicas)
+
+    def moved() -> bool:
+        state = cluster.partition(topic, partition)
+        return state is not None and state.replicas == wanted and state.isr == wanted and state.leader in wanted
+
+    until(moved, f"{what} to show in the metadata", timeout=timeout, interval=0.2)
+
+
+def wipe_replica(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> None:
+    """Delete a partition from the disk of a broker that is down, as when a disk is replaced.
+
+    Raises:
+        LabError: the broker runs, or holds no such partition.
+    """
+    if cluster.brokers[broker].running:
+        raise LabError(f"broker {broker} runs; stop it before its disk is wiped")
+    data = cluster.brokers[broker].folder / "data"
+    folder = data / f"{topic}-{partition}"
+    if not folder.is_dir():
+        raise LabError(f"broker {broker} holds no {topic}-{partition} ({folder} is not there)")
+    shutil.rmtree(folder)
+    for name in _CHECKPOINTS:
+        file = data / name
+        if file.exists():
+            version, _, *entries = file.read_text(encoding="ascii").splitlines()
+            kept = [entry for entry in entries if entry.split()[:2] != [topic, str(partition)]]
+            file.write_text("\n".join([version, str(len(kept)), *kept, ""]), encoding="ascii")
+
+
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+def set_topic_config(cluster: Cluster, topic: str, config: Mapping[str, str | None]) -> None:
+    """Change settings of a topic; None goes back to the brokers' default.
+
+    Returns when every broker that runs knows of it.
+
+    Raises:
+        LabError: the brokers refuse.
+    """
+    changes = [
+        ConfigEntry(
+            name,
+            value or "",
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for name, value in config.items()
+    ]
+    wanted = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+    _each(cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS), f"{topic}: settings {config}")
+    named = {name: value for name, value in config.items() if value is not None}
+    until(lambda: named.items() <= topic_config(cluster, topic).items(), f"{topic} to have settings {named}")
+
+
+def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
+    """All settings of a topic, as the brokers apply them.
+
+    Raises:
+        LabError: the brokers refuse.
+    """
+    futures = cluster.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=_SECONDS)
+    (entries,) = _each(futures, f"{topic}: its settings")
+    return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+
+def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:
+    """Delete what lies below an offset (DeleteRecords) and give the new log start of the leader.
+
+    The followers learn of it with their next fetches.
+
+    Raises:
+        LabError: the brokers refuse.
+    """
+    place = TopicPartition(topic, partition, before)
+    futures = cluster.admin.delete_records([place], request_timeout=_SECONDS)
+    (deleted,) = _each(futures, f"{topic}-{partition}: deleting records below offset {before}")
+    return int(deleted.low_watermark)
+
+
+def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequence[int] | None = None) -> None:
+    """Give a topic ``count`` partitions in all; the new ones are led by the first of ``replicas`` (all brokers).
+
+    Kafka wants as many replicas of the new partitions as the old ones have.
+
+    Raises:
+        LabError: the brokers refuse, or do not bring them up within half a minute.
+    """
+    assignment = list(replicas or cluster.brokers)
+    known = until(lambda: cluster.admin.list_topics(topic, timeout=2).topics[topic].partitions, f"{topic} to be known")
+    wanted = NewPartitions(topic, count, [assignment] * (count - len(known)))
+    _each(cluster.admin.create_partitions([wanted], request_timeout=_SECONDS), f"{topic}: {count} partitions")
+    for number in range(len(known), count):
+
+        def settled(number: int = number) -> bool:
+            state = cluster.partition(topic, number)
+            return state is not None and state.isr == set(assignment) and state.leader in assignment
+
+        until(settled, f"{topic}-{number} to come up")
+
+
+def delete_topics(cluster: Cluster, topics: Collection[str]) -> None:
+    """Delete topics and wait until no broker's metadata name them.
+
+    Raises:
+        LabError: the brokers refuse, or still know them after half a minute.
+    """
+    _each(cluster.admin.delete_topics(list(topics), request_timeout=_SECONDS), f"deleting {', '.join(topics)}")
+
+    def gone() -> bool:
+        try:
+            return not set(topics) & set(cluster.admin.list_topics(timeout=2).topics)
+        except KafkaException:
+            return False
+
+    until(gone, f"{', '.join(topics)} to be gone")
+
+
+def recreate_topic(
+    cluster: Cluster,
+    topic: str,
+    *,
+    partitions: int = 1,
+    replicas: Sequence[int] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Delete a topic and create one of the same name; see ``Cluster.create_topic``.
+
+    Raises:
+        LabError: the brokers refuse.
+    """
+    delete_topics(cluster, [topic])
+    cluster.create_topic(topic, partitions=partitions, replicas=replicas, config=config)
+
+
+@contextmanager
+def _kafka_python(cluster: Cluster, what: str) -> Iterator[KafkaAdminClient]:
+    running = [broker.address for broker in cluster.brokers.values() if broker.running]
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=running)
+        try:
+            yield admin
+        finally:
+            admin.close()
+    except KafkaError as error:
+        raise LabError(f"{what} failed ({error})") from error
+
+
+def _each(futures: Mapping[Any, Future[Any]], what: str) -> list[Any]:
+    return [_result(future, what) for future in futures.values()]
+
+
+def _result(future: Future[Any], what: str) -> Any:
+    try:
+        return future.result(_SECONDS)
+    except KafkaException as error:
+        raise LabError(f"{what} failed ({error.args[0].str()})") from error
+
+
+__all__ = [
+    "add_partitions",
+    "delete_records",
+    "delete_topics",
+    "elect_leaders",
+    "reassign",
+    "recreate_topic",
+    "set_topic_config",
+    "topic_config",
+    "wipe_replica",
+]
