@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -21,6 +22,8 @@ from tests.soak.run import soak
 def main() -> int:
     """The command."""
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that brokers and job are stopped in any case
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     started = time.monotonic()
 
     def say(text: str) -> None:

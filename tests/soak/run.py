@@ -26,7 +26,7 @@ from tests.soak.traffic import Traffic
 
 Say = Callable[[str], None]
 
-_FIRST_COMPARISON_S = 180.0
+_FIRST_COMPARISON_S = 400.0
 _AT_REST_S = 120.0
 _ALL_COMPARED_S = 300.0
 _FOUND_S = 180.0
