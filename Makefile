@@ -2,11 +2,13 @@
 PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(not (3,11) <= sys.version_info[:2] <= (3,13))' 2>/dev/null && { echo $$p; break; }; done)
 KAFKA_VERSION ?= 4.2.1
 PRODUCER ?= legacy
+MINUTES ?= 10
+SEED ?=
 BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit lint bench lock map format clean
+.PHONY: help setup demo test unit soak lint bench lock map format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +25,9 @@ test: setup  ## All tests: unit, simulation, end to end on real brokers
 
 unit: setup  ## The tests that need no broker
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+soak: setup  ## A cluster under traffic and blows, watched for MINUTES (10); SEED repeats a plan
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --kafka-version $(KAFKA_VERSION) $(ARGS)
 
 lint:  ## ruff, mypy --strict, import-linter
 	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import psutil
 import pyarrow.compute as pc
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from parallax.findings.table import Finding, FindingsTableError, current, read_events
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
@@ -90,20 +92,25 @@ class JobProcess:
 
     # --- what it says -----------------------------------------------------------------------------------------------
 
-    def metric(self, name: str, **labels: str) -> float | None:
-        """The value of a sample whose labels include the given ones; the sum where there are several."""
+    def samples(self) -> list[Sample]:
+        """All samples of ``/metrics``; none while it is not served."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=5) as answer:
                 text = answer.read().decode()
-        except (OSError, urllib.error.URLError):
-            return None
-        values = [
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        ]
+        except (OSError, urllib.error.URLError, http.client.HTTPException):
+            return []
+        return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """The value of a sample whose labels include the given ones; the sum where there are several."""
+        values = [s.value for s in self.samples() if s.name == name and labels.items() <= s.labels.items()]
         return sum(values) if values else None
+
+    @property
+    def process(self) -> psutil.Popen:
+        """The process; the JVM and the Python workers are its descendants."""
+        assert self._process is not None
+        return self._process
 
     def findings(self) -> list[Finding]:
         """What stands, confirmed or resolved."""

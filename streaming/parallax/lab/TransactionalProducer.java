@@ -14,7 +14,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * Transactional producers of Kafka's Java client, driven over standard input, one command a line, fields split by tabs:
  *
  * <pre>
- * open    ID                            a producer with transactional.id ID; answers once initTransactions is done
+ * open    ID  TIMEOUT_MS                a producer with transactional.id ID; answers once initTransactions is done.
+ *                                       One that is open under the same ID is fenced by it, as by another process
  * begin   ID
  * send    ID  TOPIC  KEY  VALUE         key and value in Base64, "-" for null; answers with the record's offset
  * flush   ID
@@ -46,7 +47,8 @@ public final class TransactionalProducer {
     private static String run(String bootstrapServers, String[] words) throws Exception {
         String id = words[1];
         if (words[0].equals("open")) {
-            PRODUCERS.put(id, open(bootstrapServers, id));
+            KafkaProducer<byte[], byte[]> fenced = PRODUCERS.put(id, open(bootstrapServers, id, words[2]));
+            if (fenced != null) fenced.close(java.time.Duration.ZERO);
             return "";
         }
         KafkaProducer<byte[], byte[]> producer = PRODUCERS.get(id);
@@ -65,11 +67,11 @@ public final class TransactionalProducer {
         return "";
     }
 
-    private static KafkaProducer<byte[], byte[]> open(String bootstrapServers, String id) {
+    private static KafkaProducer<byte[], byte[]> open(String bootstrapServers, String id, String timeoutMs) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrapServers);
         settings.put("transactional.id", id);
-        settings.put("transaction.timeout.ms", "600000");
+        settings.put("transaction.timeout.ms", timeoutMs);
         settings.put("max.block.ms", "30000");
         settings.put("request.timeout.ms", "10000");
         settings.put("delivery.timeout.ms", "30000");

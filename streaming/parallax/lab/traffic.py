@@ -181,12 +181,12 @@ class JavaProducers:
 
 
 class JavaTransactionalProducer:
-    """One producer in the JVM of ``JavaProducers``."""
+    """One producer in the JVM of ``JavaProducers``; it fences one that is open there under the same id."""
 
-    def __init__(self, jvm: JavaProducers, transactional_id: str) -> None:
+    def __init__(self, jvm: JavaProducers, transactional_id: str, timeout_ms: int = _TRANSACTION_TIMEOUT_MS) -> None:
         self._jvm = jvm
         self._id = transactional_id
-        jvm.command("open", transactional_id)
+        jvm.command("open", transactional_id, str(timeout_ms))
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -230,4 +230,11 @@ def transactional_producers(
         jvm.close()
 
 
-__all__ = ["PlainProducer", "ProducerKind", "TransactionalProducer", "transactional_producers"]
+__all__ = [
+    "JavaProducers",
+    "JavaTransactionalProducer",
+    "PlainProducer",
+    "ProducerKind",
+    "TransactionalProducer",
+    "transactional_producers",
+]

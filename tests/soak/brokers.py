@@ -1,0 +1,154 @@
+"""What the brokers of a soak are asked: are all replicas in sync, how far do they go, what has been cleaned."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+
+from parallax.lab.cluster import Cluster
+from parallax.lab.waiting import until
+from parallax.model import IsolationLevel, RowKind
+from parallax.replica.client import ReplicaClient, Watermarks
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import ReplicaError
+from parallax.replica.reader import read_range
+from tests.soak.plan import TOPICS, Topic
+
+Partition = tuple[str, int]
+
+PARTITIONS: tuple[Partition, ...] = tuple((t.name, p) for t in TOPICS for p in range(t.partitions))
+
+_CLEANED = re.compile(
+    r"cleaned log (?P<log>\S+)-\d+ \(dirty section.*?"
+    r"Start size: [^(]*\((?P<before>[\d,]+) messages\).*?End size: [^(]*\((?P<after>[\d,]+) messages\)",
+    re.DOTALL,
+)
+"""What the cleaner says of a pass (org.apache.kafka.storage.internals.log.LogCleaner)."""
+_DELETED = re.compile(r"Deleting segment LogSegment\(baseOffset=\d+.*? due to (?:local )?log retention", re.DOTALL)
+
+
+def create_topics(cluster: Cluster, topics: Iterable[Topic], delete_retention_s: float) -> None:
+    """Create topics whose partitions are led by the brokers in turn, and wait until all replicas are in sync."""
+    brokers = list(cluster.brokers)
+    wanted = []
+    for topic in topics:
+        turns = [brokers[p % len(brokers) :] + brokers[: p % len(brokers)] for p in range(topic.partitions)]
+        config = topic.config(delete_retention_s)
+        wanted.append(NewTopic(topic.name, num_partitions=topic.partitions, replica_assignment=turns, config=config))
+    for future in cluster.admin.create_topics(wanted, operation_timeout=20, request_timeout=30).values():
+        future.result(30)
+    until(lambda: all_in_sync(cluster), "the new topics to be in sync", timeout=60, interval=0.2)
+
+
+def all_in_sync(cluster: Cluster) -> bool:
+    """Whether every partition, Kafka's own included, has a leader and all of its replicas in sync."""
+    try:
+        topics = cluster.admin.list_topics(timeout=2).topics.values()
+    except KafkaException:
+        return False
+    partitions = [p for topic in topics for p in topic.partitions.values()]
+    return all(len(p.isrs) == len(p.replicas) and p.leader in p.isrs for p in partitions) and len(partitions) > 0
+
+
+def ends(client: ReplicaClient, brokers: Iterable[int]) -> dict[Partition, dict[int, Watermarks]] | None:
+    """The watermarks of every replica under traffic; None while one of them cannot be had."""
+    found: dict[Partition, dict[int, Watermarks]] = {partition: {} for partition in PARTITIONS}
+    for broker in brokers:
+        try:
+            answers = client.watermarks(broker, PARTITIONS)
+        except ReplicaError:
+            return None
+        for partition, answer in answers.items():
+            if isinstance(answer, ReplicaError):
+                return None
+            found[partition][broker] = answer
+    return found
+
+
+def at_rest(found: dict[Partition, dict[int, Watermarks]]) -> bool:
+    """Whether all replicas go equally far and hold no transaction open."""
+    return all(
+        len({w.high_watermark for w in replicas.values()}) == 1
+        and all(w.last_stable_offset == w.high_watermark for w in replicas.values())
+        for replicas in found.values()
+    )
+
+
+# --- cleaning -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What the brokers say that their cleaners did to the topics under traffic."""
+
+    passes: int
+    removed: int
+    """Records and markers, over all replicas."""
+    segments_expired: int
+    """Segments deleted because retention was over."""
+
+
+def cleaning(logs: Iterable[Path]) -> Cleaning:
+    """Read the brokers' logs."""
+    counts: Counter[str] = Counter()
+    for log in logs:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        for before, after in _passes(text):
+            counts["passes"] += 1
+            counts["removed"] += before - after
+        counts["expired"] += len(_DELETED.findall(text))
+    return Cleaning(counts["passes"], counts["removed"], counts["expired"])
+
+
+def _passes(text: str) -> Iterator[tuple[int, int]]:
+    names = {topic.name for topic in TOPICS}
+    for match in _CLEANED.finditer(text):
+        if match["log"] in names:
+            yield int(match["before"].replace(",", "")), int(match["after"].replace(",", ""))
+
+
+@dataclass
+class Held:
+    """What one replica set holds, summed over its partitions: broker to number."""
+
+    records: Counter[int]
+    tombstones: Counter[int]
+    markers: Counter[int]
+
+
+def held(client: ReplicaClient, brokers: Iterable[int], topics: Iterable[Topic]) -> Held:
+    """Read whole logs, and count what is left in them.
+
+    Raises:
+        ReplicaError: a broker does not answer.
+    """
+    found = Held(Counter(), Counter(), Counter())
+    hasher = ContentHasher.random()
+    wanted = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
+    for broker in brokers:
+        for (topic, partition), told in client.watermarks(broker, wanted).items():
+            if isinstance(told, ReplicaError):
+                raise told
+            chunks = read_range(
+                client,
+                broker,
+                topic,
+                partition,
+                told.log_start_offset,
+                told.high_watermark,
+                isolation=IsolationLevel.READ_UNCOMMITTED,
+                hasher=hasher,
+                deadline_ms=10_000,
+            )
+            for chunk in chunks:
+                is_record = chunk.columns.kind == int(RowKind.RECORD)
+                found.records[broker] += int(is_record.sum())
+                found.tombstones[broker] += int((is_record & (chunk.columns.value_size < 0)).sum())
+                found.markers[broker] += int((~is_record).sum())
+    return found

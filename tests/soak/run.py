@@ -1,0 +1,236 @@
+"""One soak from its first record to its report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from parallax.demo import judge
+from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
+from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
+from parallax.lab.scenarios.conductor import OutageKind
+from parallax.lab.traffic import ProducerKind
+from parallax.lab.waiting import until
+from parallax.replica.client import ReplicaClient, Watermarks
+from tests.e2e.job_process import JobProcess
+from tests.soak import brokers, tables, watch
+from tests.soak.chaos import Chaos
+from tests.soak.plan import BROKERS, PATTERN, TOPICS, Plan
+from tests.soak.report import Report
+from tests.soak.traffic import Traffic
+
+Say = Callable[[str], None]
+
+_FIRST_COMPARISON_S = 400.0
+_AT_REST_S = 120.0
+_ALL_COMPARED_S = 300.0
+_FOUND_S = 180.0
+_QUIET_S = 10.0
+_OUTAGES: tuple[OutageKind, ...] = ("kill", "stop", "pause")
+_PRODUCERS: tuple[ProducerKind, ...] = ("legacy", "java")
+
+
+class Soak:
+    """A cluster, a job and the report that fills up."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, job: JobProcess, say: Say) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._job = job
+        self._say = say
+        self._client = ReplicaClient({"bootstrap.servers": cluster.bootstrap_servers}, timeout_ms=5000)
+        self._traffic = Traffic(cluster, plan)
+        self._watch = watch.Watch(job)
+        self.report = Report(plan)
+
+    def play(self) -> Report:
+        """The healthy part, then the faults; a false finding ends the run at once, with everything left as it is."""
+        brokers.create_topics(self._cluster, TOPICS, self._plan.delete_retention_s)
+        try:
+            self._timed("healthy", self._healthy)
+            self._timed("compared to the end", self._compare_to_the_end)
+            self._weigh_evidence()
+            if self.report.passed:
+                self._timed("faults", self._faults)
+        finally:
+            self._watch.stop()
+            self._close()
+        return self.report
+
+    def _timed(self, phase: str, work: Callable[[], None]) -> None:
+        started = time.monotonic()
+        try:
+            work()
+        finally:
+            self.report.seconds[phase] = time.monotonic() - started
+
+    def _close(self) -> None:
+        self.report.batches = self._watch.batch_seconds()
+        self.report.memory = self._watch.memory
+        self.report.query_restarts = self._watch.query_restarts()
+        self._client.close()
+
+    # --- the healthy part -------------------------------------------------------------------------------------------
+
+    def _healthy(self) -> None:
+        """Traffic and blows for as long as asked, with the job killed meanwhile."""
+        self._start_job()
+        self._watch.start()
+        self._traffic.start()
+        chaos = Chaos(self._cluster, self._plan, self._say)
+        chaos.start()
+        started, kills = time.monotonic(), list(self._plan.job_kills_s)
+        try:
+            while (at := time.monotonic() - started) < self._plan.healthy_s and not self._found_something():
+                chaos.check()
+                self._traffic.check()
+                if kills and at >= kills[0]:
+                    kills.pop(0)
+                    self._kill_job()
+                time.sleep(1)
+        finally:
+            chaos.stop()
+            self.report.blows = chaos.blows
+            self._say("stopping the writers")
+            self._traffic.stop()
+            self.report.written = self._traffic.tally.read()
+        kinds = {blow.kind for blow in chaos.blows}
+        self.report.check("every kind of blow was survived", kinds == {"restart", "kill", "pause", "leaders"})
+        self.report.check("the job was killed", not kills)
+
+    def _start_job(self) -> None:
+        started, since = time.monotonic(), time.time()
+        self._job.start()
+        until(
+            lambda: (self._job.metric("parallax_heartbeat_timestamp_seconds") or 0) > since,
+            f"the job to compare ({self._job.log})",
+            timeout=_FIRST_COMPARISON_S,
+            interval=0.5,
+        )
+        self.report.job_starts_s.append(time.monotonic() - started)
+
+    def _kill_job(self) -> None:
+        self._say("kill -9 of the job")
+        self._job.kill()
+        self._watch.life += 1
+        self._start_job()
+
+    def _found_something(self) -> bool:
+        return bool(self._job.findings())
+
+    def _compare_to_the_end(self) -> None:
+        """Wait until every offset has a verdict and every suspect is decided, so that silence has been said of all."""
+        if self._found_something():
+            self.report.findings = self._job.findings()
+            self.report.check("nothing was found in the healthy part", False)
+            return
+        ends = until(self._at_rest, "the replicas to agree on their ends", timeout=_AT_REST_S, interval=1.0)
+        high = {partition: max(w.high_watermark for w in replicas.values()) for partition, replicas in ends.items()}
+        self._say(f"{sum(high.values()):,} offsets in {len(high)} partitions; waiting for the comparison")
+        self.report.check("everything was compared up to the high watermark", self._all_compared(high))
+        samples = self._job.samples()
+        self.report.compared = watch.compared(samples, [topic.name for topic in TOPICS])
+        pending = int(watch.total(samples, "parallax_suspects_pending"))
+        self.report.check("no suspect is left undecided", pending == 0)
+        self.report.findings = self._job.findings()
+        self.report.check("nothing was found in the healthy part", not self.report.findings)
+
+    def _at_rest(self) -> dict[brokers.Partition, dict[int, Watermarks]] | None:
+        found = brokers.ends(self._client, self._cluster.brokers)
+        return found if found is not None and brokers.at_rest(found) else None
+
+    def _all_compared(self, high: dict[brokers.Partition, int]) -> bool:
+        def all_done() -> bool:
+            samples = self._job.samples()
+            left = watch.not_compared(samples, high)
+            return bool(samples) and not left and not watch.total(samples, "parallax_suspects_pending")
+
+        try:
+            until(all_done, "the comparison", timeout=_ALL_COMPARED_S, interval=1.0)
+        except LabError:
+            for line in watch.not_compared(self._job.samples(), high):
+                self._say(f"not compared: {line}")
+            return False
+        return True
+
+    def _weigh_evidence(self) -> None:
+        """Read from the brokers and the tables what really happened in the healthy part."""
+        report, names = self.report, [topic.name for topic in TOPICS]
+        report.cleaning = brokers.cleaning(broker.log for broker in self._cluster.brokers.values())
+        # Only the cleaner takes anything away from a topic that is compacted and nothing else.
+        compacted = [topic for topic in TOPICS if topic.policy == "compact"]
+        report.recorded = tables.recorded(self._job.storage, names, [topic.name for topic in compacted])
+        report.held = brokers.held(self._client, self._cluster.brokers, compacted)
+        raised = Counter(f"{suspect['rule']} {suspect['kind']}" for suspect in tables.suspects(self._job.storage))
+        report.suspects = dict(sorted(raised.items()))
+        report.check(
+            "no broker was away for longer than delete.retention.ms",
+            report.longest_away_s() < self._plan.delete_retention_s,
+        )
+        report.check("nothing was recorded twice", report.recorded.twice == 0)
+        removed = report.removed()
+        report.check(
+            "every broker has cleaned tombstones and markers away",
+            all(removed[kind].get(broker, 0) > 0 for kind in removed for broker in self._cluster.brokers),
+        )
+
+    # --- the faults -------------------------------------------------------------------------------------------------
+
+    def _faults(self) -> None:
+        """One divergence after the other, each in its own outage; then a while for what should not come."""
+        drawn = self._plan.random("faults")
+        expected: list[ExpectedFinding] = []
+        for name in self._plan.faults:
+            outage, producer = drawn.choice(_OUTAGES), drawn.choice(_PRODUCERS)
+            self._say(f"fault {name} ({outage}, {producer} transactions)")
+            result = SCENARIOS[name].run(
+                self._cluster,
+                producer=producer,
+                topic_prefix=f"fault.{name}.",
+                await_observed=self._job.await_observed,
+                outage=outage,
+            )
+            expected += result.expected
+            self._await_found(expected)
+        time.sleep(_QUIET_S)  # nothing announces that no further finding comes
+        self.report.faults = judge(expected, self._job.findings())
+        self.report.check("every fault was found", not self.report.faults.missing)
+        self.report.check("nothing but the faults was found", not self.report.faults.unexpected)
+
+    def _await_found(self, expected: list[ExpectedFinding]) -> None:
+        try:
+            until(lambda: not judge(expected, self._job.findings()).missing, "the fault to be found", timeout=_FOUND_S)
+        except LabError as error:
+            self._say(str(error))
+
+
+def soak(plan: Plan, folder: Path, say: Say, *, version: str | None = None) -> Report:
+    """Run a soak in a folder, which is kept by the caller's wish only; the brokers' folder goes when all was well.
+
+    Raises:
+        LabError: brokers, producers or the job failed in a way that says nothing about what Parallax finds.
+    """
+    arguments: dict[str, Any] = {} if version is None else {"version": version}
+    with Cluster(settings=BROKERS, progress=say, **arguments) as cluster:
+        storage = {"maintenance_interval_s": 120}
+        with JobProcess(folder, cluster.bootstrap_servers, PATTERN, storage=storage) as job:
+            report = Soak(plan, cluster, job, say).play()
+            if report.passed:
+                report.check("the job stopped in good order", job.stop() == 0)
+            else:
+                _keep(report, cluster, job, say)
+    return report
+
+
+def _keep(report: Report, cluster: Cluster, job: JobProcess, say: Say) -> None:
+    cluster.keep_logs = True
+    say(f"kept: the brokers in {cluster.folder}, the job's log and tables in {job.config.parent}")
+    accused = {finding.suspect_id for finding in report.findings}
+    for suspect in tables.suspects(job.storage):
+        if suspect["suspect_id"] in accused:
+            say(f"suspect: {json.dumps(suspect, default=str)}")

@@ -1,0 +1,105 @@
+"""The parts of a soak that need no broker: what is drawn, and what is read of logs, metrics and reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+from prometheus_client.samples import Sample
+
+from tests.soak import brokers, watch
+from tests.soak.chaos import Blow
+from tests.soak.plan import BUSY, DELETED, TOPICS, Plan
+from tests.soak.report import Report
+from tests.soak.traffic import Drafts
+from tests.soak.watch import Memory
+
+_CLEANER = """\
+10:31:00.877 [kafka-log-cleaner-thread-0] INFO org.apache.kafka.storage.internals.log.LogCleaner$CleanerThread - [x]:
+\tLog cleaner thread 0 cleaned log {log} (dirty section = [0, 1040])
+\t0.0 MB of log processed in 0.1 seconds (0.0 MB/sec).
+\tIndexed 0.0 MB in 0.0 seconds (0.0 Mb/sec, 28.3% of total time)
+\tBuffer utilization: 0.0%
+\tCleaned 0.0 MB in 0.1 seconds (0.0 Mb/sec, 71.7% of total time)
+\tStart size: 0.0 MB (1,040 messages)
+\tEnd size: 0.0 MB ({after} messages)
+\t63.7% size reduction (82.5% fewer messages)
+
+"""
+
+
+def test_the_same_seed_draws_the_same_plan_and_another_seed_another() -> None:
+    first, again, other = Plan(1, 600), Plan(1, 600), Plan(2, 600)
+    assert first.job_kills_s == again.job_kills_s != other.job_kills_s
+    assert first.random("chaos").random() == again.random("chaos").random() != first.random("java").random()
+
+
+def test_outages_leave_time_to_come_back_within_the_delete_retention() -> None:
+    for seconds in (75, 600, 3600):
+        plan = Plan(1, seconds)
+        assert plan.most_away_s + 20 <= plan.delete_retention_s
+        assert 0 < plan.job_kills_s[0] < plan.healthy_s
+
+
+def test_traffic_covers_two_dozen_partitions_of_every_cleanup_policy() -> None:
+    assert sum(topic.partitions for topic in TOPICS) >= 24
+    assert {topic.policy for topic in TOPICS} == {"compact", "compact,delete", "delete"}
+
+
+def test_drafts_hold_tombstones_headers_and_big_records_and_null_keys_only_where_allowed() -> None:
+    drafts = Drafts(Random(1))
+    drawn = [drafts.draw() for _ in range(5000)]
+    assert {kind for draft in drawn for kind in draft.kinds} == {
+        "null key",
+        "tombstone",
+        "big record",
+        "record with headers",
+    }
+    assert {draft.topic for draft in drawn if draft.key is None} == {DELETED.name}
+    assert {draft.topic for draft in drawn} == {topic.name for topic in BUSY}
+    assert all(draft.value is None or len(draft.value) < 1_000_000 for draft in drawn)
+
+
+def test_passes_of_the_cleaner_are_read_from_the_brokers_logs(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    mine, other = _CLEANER.format(log="soak.compacted-7", after="7"), _CLEANER.format(log="fault.x-0", after="1")
+    log.write_text(mine + other + mine)
+    assert brokers.cleaning([log]) == brokers.Cleaning(passes=2, removed=2 * 1033, segments_expired=0)
+
+
+def _sample(name: str, value: float, partition: int, isolation: str) -> Sample:
+    labels = {"topic": "soak.idle", "partition": str(partition), "isolation_level": isolation}
+    return Sample(name, labels, value)
+
+
+def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_that_is_not_told() -> None:
+    up_to = "parallax_compared_up_to_offset"
+    samples = [
+        _sample(up_to, 10, 0, "read_uncommitted"),
+        _sample(up_to, 9, 0, "read_committed"),
+        _sample(up_to, 4, 1, "read_uncommitted"),
+    ]
+    assert watch.not_compared(samples, {("soak.idle", 0): 10, ("soak.idle", 1): 4}) == [
+        "soak.idle-0 read_committed: 9 of 10",
+        "soak.idle-1 read_committed: None of 4",
+    ]
+    samples.append(_sample("parallax_unknown_offsets", 3, 1, "read_uncommitted"))
+    assert watch.compared(samples, ["soak.idle"]) == watch.Compared(20, {"soak.idle": 3})
+
+
+def test_a_report_passes_only_when_every_check_held_and_something_was_checked(tmp_path: Path) -> None:
+    report = Report(Plan(1, 600))
+    seen = [report.passed]
+    for holds in (True, False, True):
+        report.check("first", holds)
+        seen.append(report.passed)
+    assert seen == [False, True, False, False]
+    report.blows = [Blow("kill", 1.0, 2, 17.5, 9), Blow("leaders", 30.0, None, 99.0, 6)]
+    report.memory = [Memory(float(at), 1, 100, 900, 300, 5) for at in (5, 35, 300, 600)]
+    assert report.longest_away_s() == 17.5
+    assert [m.at_s for m in report.memory_at().values()] == [35, 300, 600]
+    assert "FAIL first" in report.as_text()
+    file = tmp_path / "report.json"
+    report.write(str(file))
+    assert json.loads(file.read_text())["passed"] is False
