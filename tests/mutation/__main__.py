@@ -1,0 +1,100 @@
+"""Mutation score of ``compare/``: ``python -m tests.mutation``; see docs/reliability.md.
+
+Every mutant is tried in a process forked from one that has everything imported: histories of the simulator with fixed
+seeds, the unit tests of ``compare/``, more histories; the first that notices ends the trial. Results are appended to a
+file, and mutants that are in it already are not tried again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import random
+import sys
+import time
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, is_another_program, mutants
+from tests.mutation.trial import trial
+
+ROOT = Path(__file__).parents[2] / "streaming"
+COMPARE = "parallax/compare"
+MODULES = (
+    *("rules/arrays", "rules/content", "rules/latest", "rules/markers", "rules/outcome", "rules/progress"),
+    *("step", "judge", "cap", "replicas", "state", "observations", "packing"),
+)
+
+
+def main() -> int:
+    """The command."""
+    arguments = _arguments()
+    known = _known(arguments.results)
+    chosen: list[Mutant] = []
+    for module in arguments.modules:
+        found = mutants(ROOT, f"{COMPARE}/{module}.py")
+        random.Random(arguments.seed).shuffle(found)
+        some = list(islice((m for m in found if is_another_program(m, ROOT)), arguments.sample))
+        chosen += sorted(some, key=lambda m: m.line)
+        print(f"{module}: {len(some)} mutants, of {len(found)} places", flush=True)
+    _import()
+    untouched = trial(None, ROOT)
+    if untouched != "survived":
+        print(f"the program as it is does not pass: {untouched}")
+        return 2
+    with arguments.results.open("a") as results:
+        for mutant in chosen:
+            if mutant.name not in known:
+                started = time.monotonic()
+                known[mutant.name] = trial(mutant, ROOT)
+                line = {"mutant": mutant.name, "result": known[mutant.name], "s": round(time.monotonic() - started, 1)}
+                print(json.dumps(line), file=results, flush=True)
+    _report(chosen, known)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--modules", nargs="+", choices=MODULES, default=MODULES, metavar="MODULE")
+    parser.add_argument(
+        "--sample", type=int, default=10**9, help="try this many mutants of each module, drawn at random"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--results", type=Path, default=Path("build/mutation.jsonl"))
+    arguments = parser.parse_args()
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    return arguments
+
+
+def _known(results: Path) -> dict[str, str]:
+    if not results.exists():
+        return {}
+    lines = (json.loads(line) for line in results.read_text().splitlines())
+    return {line["mutant"]: line["result"] for line in lines}
+
+
+def _import() -> None:
+    for module in MODULES:
+        importlib.import_module(f"parallax.compare.{module.replace('/', '.')}")
+    for path in sorted((Path(__file__).parents[1] / "unit" / "compare").glob("*.py")):
+        importlib.import_module(f"tests.unit.compare.{path.stem}")
+
+
+def _report(chosen: list[Mutant], known: dict[str, str]) -> None:
+    tried: Counter[str] = Counter()
+    alive: Counter[str] = Counter()
+    for mutant in chosen:
+        tried[mutant.path] += 1
+        if known[mutant.name] == "survived":
+            alive[mutant.path] += 1
+            print(f"survived: {mutant.name}")
+    print(f"{'module':<40} mutants killed score")
+    for path, count in [*tried.items(), ("all", tried.total())]:
+        killed = count - (alive.total() if path == "all" else alive[path])
+        print(f"{path.removeprefix(COMPARE + '/'):<40} {count:>7} {killed:>6} {killed / max(1, count):>5.1%}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

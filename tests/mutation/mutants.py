@@ -1,0 +1,122 @@
+"""The mutants of a module: Cosmic Ray's operators, one occurrence each, on the parsed source."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmic_ray.ast import Visitor, get_ast
+from cosmic_ray.mutating import MutationVisitor
+from cosmic_ray.plugins import get_operator
+
+PAIRS = (
+    *("Eq_NotEq", "NotEq_Eq", "Lt_LtE", "Lt_GtE", "LtE_Lt", "LtE_Gt", "Gt_GtE", "Gt_LtE", "GtE_Gt", "GtE_Lt"),
+    *("Is_IsNot", "IsNot_Is"),
+)
+"""Comparisons: each by its opposite, and by the one that differs from it at the boundary alone."""
+
+BINARY = (
+    *("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "FloorDiv_Mul", "Mod_Mul", "Pow_Mul"),
+    *("BitAnd_BitOr", "BitOr_BitAnd", "BitXor_BitAnd", "LShift_RShift", "RShift_LShift"),
+)
+"""Each by the one that is nearest: what would raise a TypeError at once tests nothing."""
+
+OPERATORS = (
+    *(f"core/ReplaceComparisonOperator_{pair}" for pair in PAIRS),
+    *(f"core/ReplaceBinaryOperator_{pair}" for pair in BINARY),
+    *("core/ReplaceUnaryOperator_Delete_Invert", "core/ReplaceUnaryOperator_Delete_Not"),
+    *("core/ReplaceUnaryOperator_USub_UAdd", "core/AddNot", "core/NumberReplacer"),
+    *("core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue", "core/ReplaceAndWithOr", "core/ReplaceOrWithAnd"),
+    *("core/ReplaceBreakWithContinue", "core/ReplaceContinueWithBreak", "core/ZeroIterationForLoop"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change of one module.
+
+    Attributes:
+        path: of the module, below ``streaming``.
+        operator: Cosmic Ray's name.
+        occurrence: which of the places where the operator applies, from 0.
+        line: in the source, from 1.
+    """
+
+    path: str
+    operator: str
+    occurrence: int
+    line: int
+
+    @property
+    def name(self) -> str:
+        """What the results name it by."""
+        return f"{self.path}:{self.line} {self.operator.removeprefix('core/')} #{self.occurrence}"
+
+    @property
+    def module(self) -> str:
+        """The dotted name of the module."""
+        return self.path.removesuffix(".py").replace("/", ".")
+
+    def source(self, root: Path) -> str:
+        """The module's text with the change."""
+        changed: str | None = MutationVisitor.mutate_code(
+            (root / self.path).read_text(), get_operator(self.operator)(), self.occurrence
+        )
+        if changed is None:
+            raise ValueError(f"{self.name}: there is no such place")
+        return changed
+
+
+class _Places(Visitor):
+    """Collects the lines where an operator applies."""
+
+    def __init__(self, operator: object) -> None:
+        self.operator = operator
+        self.lines: list[int] = []
+
+    def visit(self, node):  # type: ignore[no-untyped-def]
+        self.lines += [node.start_pos[0] for _ in self.operator.mutation_positions(node)]
+        return node
+
+
+def mutants(root: Path, path: str) -> list[Mutant]:
+    """Every place of a module where an operator applies; some make no other program (`is_another_program`)."""
+    tree = get_ast((root / path).read_text())
+    found = []
+    for name in OPERATORS:
+        places = _Places(get_operator(name)())
+        places.walk(tree)
+        found += [Mutant(path, name, occurrence, line) for occurrence, line in enumerate(places.lines)]
+    return found
+
+
+def is_another_program(mutant: Mutant, root: Path) -> bool:
+    """Whether a mutant changes more than annotations, which nothing reads."""
+    try:
+        changed = _program(mutant.source(root))
+    except SyntaxError:
+        return False
+    return changed != _program((root / mutant.path).read_text())
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes annotations away: none of the mutated modules reads them."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.returns = None
+        self.generic_visit(node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        node.annotation = ast.Constant(None)
+        self.generic_visit(node)
+        return node
+
+
+def _program(text: str) -> str:
+    return ast.dump(_Bare().visit(ast.parse(text)))

@@ -1,0 +1,120 @@
+"""What one mutant is put to, in a process forked for it: nothing has to be imported or compiled again."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numba
+import pytest
+
+from tests.mutation.mutants import Mutant
+from tests.simulation.history import generate, profile
+from tests.simulation.world import World
+
+CPU_SECONDS = 120
+"""A mutant that takes longer than this, several times what the trial takes, does not come to an end."""
+
+UNIT = ("tests/unit/compare",)
+IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+FIRST, ALL = 15, 260
+"""Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
+
+
+def trial(mutant: Mutant | None, root: Path) -> str:
+    """Run everything against a mutant, or against the program as it is: ``survived``, or who noticed."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        with open(write, "w") as answer:  # noqa: PTH123 - a descriptor
+            answer.write(_in_child(mutant, root))
+            answer.flush()
+        os._exit(0)
+    os.close(write)
+    with open(read) as answer:  # noqa: PTH123 - a descriptor
+        said = answer.read()
+    _, status = os.waitpid(child, 0)
+    return said or f"killed: ended by {signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else status}"
+
+
+def _in_child(mutant: Mutant | None, root: Path) -> str:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            if mutant is not None:
+                apply(mutant, root)
+            for stage, run in (("simulation", _first), ("unit tests", _unit), ("simulation", _rest)):
+                noticed = run()
+                if noticed:
+                    return f"killed: {stage}: {noticed}"
+        except BaseException as error:  # noqa: BLE001 - whatever a mutant does is what it does
+            return f"killed: {type(error).__name__}: {str(error)[:100]}"
+    return "survived"
+
+
+def _first() -> str:
+    return _histories(range(FIRST))
+
+
+def _rest() -> str:
+    return _histories(range(FIRST, ALL))
+
+
+def _histories(seeds: range) -> str:
+    for seed in seeds:
+        for healthy in (False, True) if seed % 3 == 0 else (False,):
+            world = World(profile(seed, healthy))
+            try:
+                world.run(generate(world.profile))
+            except Exception as error:  # noqa: BLE001 - any failure is a notice
+                return f"seed {seed}: {type(error).__name__}: {str(error)[:80]}"
+    return ""
+
+
+def _unit() -> str:
+    noticed = _FirstFailure()
+    options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *UNIT]
+    code = pytest.main(options, plugins=[noticed])
+    return noticed.name or (f"exit code {code}" if code else "")
+
+
+class _FirstFailure:
+    """A plugin that remembers the test that failed."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.name:
+            self.name = report.nodeid.rsplit("/", 1)[-1]
+
+
+def apply(mutant: Mutant, root: Path) -> None:
+    """Put the mutated module in the place of the module, wherever parts of it are known by now."""
+    module = sys.modules[mutant.module]
+    before = dict(vars(module))
+    numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="mutant-")
+    exec(compile(mutant.source(root), str(root / mutant.path), "exec"), vars(module))
+    after = {name: value for name, value in vars(module).items() if before.get(name) is not value}
+    for holder in _holders(module):
+        for name, value in list(vars(holder).items()):
+            if name in after and value is before[name]:
+                setattr(holder, name, after[name])
+            elif isinstance(value, FunctionType | type) and before.get(value.__name__) is value:
+                setattr(holder, name, after.get(value.__name__, value))
+
+
+def _holders(changed: ModuleType) -> Iterator[Any]:
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("parallax", "tests")) and module is not changed:
+            yield module
