@@ -3,12 +3,13 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do command 
 KAFKA_VERSION ?= 4.2.1
 PRODUCER ?= legacy
 MINUTES ?= 10
+HISTORIES ?= 200000
 SEED ?=
 BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit soak lint bench lock map format clean
+.PHONY: help setup demo test unit simulate mutation soak lint bench lock map format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +26,13 @@ test: setup  ## All tests: unit, simulation, end to end on real brokers
 
 unit: setup  ## The tests that need no broker
 	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+simulate: setup  ## Generated histories, HISTORIES (200000) of them from SEED (0) on; hours rather than minutes
+	@$(BIN)/python -m tests.simulation --histories $(HISTORIES) --jobs 2 $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+mutation: setup  ## Mutation score of compare/: how many changes of the rules the tests notice (docs/reliability.md)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --target build/mutation -r tests/mutation/requirements.txt
+	@PYTHONPATH=build/mutation $(BIN)/python -m tests.mutation $(ARGS)
 
 soak: setup  ## A cluster under traffic and blows, watched for MINUTES (10); SEED repeats a plan
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --kafka-version $(KAFKA_VERSION) $(ARGS)

@@ -8,6 +8,12 @@ from tests.simulation.world import Violation, World, run
 
 HISTORIES = 2_000
 CHUNK = 100
+FIRST = range(0, HISTORIES // 2, CHUNK)
+"""First seeds of the chunks; each seed is run as a healthy and as a faulty history. The test's name tells its seeds."""
+
+
+def name(first: int) -> str:
+    return f"seeds-{first}-to-{first + CHUNK - 1}"
 
 
 def hold(seeds: range, healthy: bool) -> list[World]:
@@ -20,14 +26,14 @@ def hold(seeds: range, healthy: bool) -> list[World]:
     return worlds
 
 
-@pytest.mark.parametrize("first", range(0, HISTORIES // 2, CHUNK))
+@pytest.mark.parametrize("first", FIRST, ids=name)
 def test_a_healthy_cluster_yields_no_finding_under_any_schedule(first: int) -> None:
     worlds = hold(range(first, first + CHUNK), healthy=True)
     assert sum(r.passes for w in worlds for r in w.cluster.replicas.values()) > CHUNK
     assert not any(w.monitor.confirmed for w in worlds)
 
 
-@pytest.mark.parametrize("first", range(0, HISTORIES // 2, CHUNK))
+@pytest.mark.parametrize("first", FIRST, ids=name)
 def test_what_was_lost_is_found_and_every_finding_is_true(first: int) -> None:
     worlds = hold(range(first, first + CHUNK), healthy=False)
     assert sum(len(w.expected) for w in worlds) > CHUNK // 10

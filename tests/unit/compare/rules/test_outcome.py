@@ -1,0 +1,151 @@
+"""I2 on arrays: what replicas showed of a record's outcome, and what end markers prove of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
+from parallax.compare.rules import outcome
+from parallax.compare.rules.arrays import table
+from parallax.compare.state import DISPUTED, INTERVAL, MARKER, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
+
+
+def pending(*rows: tuple[int, int, int], producer: int = 9) -> Array:
+    """Rows of (offset, mask of who shows it, mask of who hides it)."""
+    offsets, shows, hides = zip(*rows, strict=True)
+    return table(PENDING, len(rows), offset=offsets, producer_id=producer, visible=shows, aborted=hides, flags=DISPUTED)
+
+
+def ends(*rows: tuple[int, int, int], producer: int = 9) -> Array:
+    """Markers of (offset, type, mask of who showed it)."""
+    offsets, types, shown = zip(*rows, strict=True)
+    return table(MARKER, len(rows), offset=offsets, producer_id=producer, type=types, shown=shown)
+
+
+def verdicts(rows: Array, markers: Array) -> list[tuple[int, list[int], bool, bool, int]]:
+    judged = outcome.judge_disputes(rows, np.arange(len(rows)), markers)
+    return [(v.slot, v.rows.tolist(), v.proven, v.shown_aborted, v.marker) for v in judged]
+
+
+A, B, C = 1, 2, 4
+NO_MARKERS = np.zeros(0, MARKER)
+
+
+class TestProvenByMarkers:
+    def test_of_two_ends_the_higher_is_wrong_whichever_type_it_has(self) -> None:
+        committed_late = pending((2, B, A | C))
+        assert verdicts(committed_late, ends((3, ABORT, A), (5, COMMIT, A | B | C))) == [(1, [0], True, False, 3)]
+        aborted_late = pending((2, A | C, B))
+        assert verdicts(aborted_late, ends((3, COMMIT, A), (5, ABORT, A | B | C))) == [(1, [0], True, True, 3)]
+
+    def test_two_of_three_may_be_wrong(self) -> None:
+        rows = pending((2, B | C, A))
+        found = verdicts(rows, ends((3, ABORT, A), (5, COMMIT, A | B | C)))
+        assert found == [(1, [0], True, False, 3), (2, [0], True, False, 3)]
+
+    def test_a_replica_that_shows_the_others_end_and_another_outcome_ended_lower(self) -> None:
+        # Its own end is gone: it lies below the marker at 5, which would have made the record committed.
+        assert verdicts(pending((2, B, A)), ends((5, COMMIT, A | B))) == [(1, [0], True, False, UNKNOWN)]
+
+    def test_an_end_just_below_is_lower(self) -> None:
+        assert verdicts(pending((2, B, A)), ends((4, ABORT, A), (5, COMMIT, B))) == [(1, [0], True, False, 4)]
+
+    def test_a_marker_at_or_below_the_record_ends_an_earlier_transaction(self) -> None:
+        found = verdicts(pending((2, B, A)), ends((1, ABORT, A | B), (2, ABORT, A), (5, COMMIT, B)))
+        assert [proven for _, _, proven, _, _ in found] == [False]
+
+    def test_a_marker_of_another_producer_ends_nothing(self) -> None:
+        markers = np.concatenate([ends((3, ABORT, A), producer=8), ends((5, COMMIT, B))])
+        assert [proven for _, _, proven, _, _ in verdicts(pending((2, B, A)), markers)] == [False]
+
+    def test_each_record_is_judged_by_the_markers_after_it(self) -> None:
+        rows = pending((2, B, A), (6, A, B))
+        found = verdicts(rows, ends((3, ABORT, A), (5, COMMIT, B), (7, COMMIT, A), (9, ABORT, B)))
+        assert found == [(1, [0], True, False, 3), (1, [1], True, True, 7)]
+
+    def test_the_lowest_of_several_true_ends_is_told(self) -> None:
+        rows = pending((2, B, A | C))
+        found = verdicts(rows, ends((3, ABORT, A), (4, ABORT, C), (5, COMMIT, B)))
+        assert found == [(1, [0], True, False, 3)]
+
+
+class TestNotProven:
+    @pytest.mark.parametrize(
+        "markers",
+        [
+            NO_MARKERS,
+            ends((3, ABORT, A)),  # the end on the one that shows it as committed is not known
+            ends((5, COMMIT, B)),  # the end on the one that hides it is not known
+        ],
+    )
+    def test_without_both_ends_nobody_is_wrong(self, markers: Array) -> None:
+        assert verdicts(pending((2, B, A | C)), markers) == [(1, [0], False, False, UNKNOWN)]
+
+    def test_those_that_are_fewer_are_named_and_in_a_tie_those_that_hide_it(self) -> None:
+        assert verdicts(pending((2, B, A | C)), NO_MARKERS) == [(1, [0], False, False, UNKNOWN)]
+        assert verdicts(pending((2, A | C, B)), NO_MARKERS) == [(1, [0], False, True, UNKNOWN)]
+        assert verdicts(pending((2, B, A)), NO_MARKERS) == [(0, [0], False, True, UNKNOWN)]
+
+    def test_the_wrong_type_at_the_end_tells_nothing_of_its_own_replica(self) -> None:
+        # Both ends are gone: the markers shown bound them from above, and neither lies below a known end.
+        found = verdicts(pending((2, B, A)), ends((3, COMMIT, A), (5, ABORT, B)))
+        assert [proven for _, _, proven, _, _ in found] == [False]
+
+    def test_proven_and_unproven_rows_are_told_apart(self) -> None:
+        found = verdicts(pending((2, B, A), (8, B, A)), ends((3, ABORT, A), (5, COMMIT, B)))
+        assert found == [(1, [0], True, False, 3), (0, [1], False, True, UNKNOWN)]
+
+
+class TestTakeIn:
+    def shown(self, offset: int, slot: int, aborted: bool, **more: Any) -> Array:
+        one = [np.array([v]) for v in (more.get("null_key", False), more.get("tombstone", False), aborted, slot)]
+        return outcome.shown_records(
+            np.array([offset]), np.array([9]), (np.array([1]), np.array([2])), one[0], one[1], one[2], one[3]
+        )
+
+    def test_a_record_is_one_row_with_who_showed_it_how(self) -> None:
+        rows = outcome.take_in(self.shown(4, 0, False), self.shown(4, 2, False))
+        assert (len(rows), int(rows["visible"][0]), int(rows["aborted"][0]), int(rows["flags"][0])) == (1, A | C, 0, 0)
+        assert not outcome.open_disputes(rows).any()
+
+    def test_unlike_outcomes_are_an_open_dispute_until_it_is_told(self) -> None:
+        rows = outcome.take_in(self.shown(4, 0, False), self.shown(4, 1, True))
+        assert (int(rows["visible"][0]), int(rows["aborted"][0])) == (A, B)
+        assert outcome.open_disputes(rows).tolist() == [True]
+        rows["flags"] |= TOLD
+        assert outcome.open_disputes(rows).tolist() == [False]
+        again = outcome.take_in(rows, self.shown(4, 2, True))
+        assert outcome.open_disputes(again).tolist() == [False]
+
+    def test_rows_stay_in_offset_order_and_keep_what_they_are(self) -> None:
+        rows = outcome.take_in(self.shown(4, 0, True), self.shown(2, 0, False, null_key=True))
+        rows = outcome.take_in(rows, self.shown(3, 0, False, tombstone=True))
+        assert rows["offset"].tolist() == [2, 3, 4]
+        assert rows["flags"].tolist() == [NULL_KEY, TOMBSTONE, 0]
+        assert rows["aborted"].tolist() == [0, 0, A]
+
+
+class TestIntervals:
+    def interval(self, **fields: Any) -> Array:
+        row = {"slot": 1, "producer_id": 9, "start": 2, "end": 8, "end_type": COMMIT, "missed": 5, "missed_type": ABORT}
+        return table(INTERVAL, 1, **(row | fields))
+
+    def test_turned_is_ended_by_another_type_than_was_missed(self) -> None:
+        assert outcome.turned(self.interval()).tolist() == [True]
+        assert outcome.turned(self.interval(missed_type=COMMIT)).tolist() == [False]
+        assert outcome.turned(self.interval(end=NEVER)).tolist() == [False]
+        assert outcome.turned(self.interval(missed=NEVER)).tolist() == [False]
+
+    def test_it_covers_the_records_from_its_start_to_the_missed_marker(self) -> None:
+        offsets, producers = np.array([1, 2, 4, 5, 2]), np.array([9, 9, 9, 9, 8])
+        covered = outcome.covered(offsets, producers, self.interval()[0])
+        assert covered.tolist() == [False, True, True, False, False]
+
+    def test_wrongly_shown_is_what_its_replica_shows_as_the_wrong_marker_made_it(self) -> None:
+        rows = pending((2, B, A), (3, A, B), (4, A | B, 0))
+        assert outcome.wrongly_shown(rows, self.interval()[0])["offset"].tolist() == [2, 4]
+        turned = self.interval(end_type=ABORT, missed_type=COMMIT)[0]
+        assert outcome.wrongly_shown(rows, turned)["offset"].tolist() == [3]
