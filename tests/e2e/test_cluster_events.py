@@ -15,7 +15,7 @@ from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS, scripts
 from parallax.lab.scenarios.conductor import Conductor
-from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC, commit_offsets
+from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC
 from parallax.lab.traffic import LegacyTransactionalProducer
 from parallax.lab.waiting import until
 from parallax.model import FindingKind
@@ -42,7 +42,7 @@ def lab() -> Iterator[Cluster]:
 def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """The job; what a test calls healthy must have no finding in the end, however late."""
     lab.create_topic("consumed")
-    commit_offsets(lab, "first", "consumed", {0: 0})  # Kafka makes its topic of offsets at the first commit.
+    admin.commit_offsets(lab, "first", "consumed", {0: 0})  # Kafka makes its topic of offsets at the first commit.
     lab.wait_isr(OFFSETS_TOPIC, {1, 2, 3})
     folder = tmp_path_factory.mktemp("job")
     more = {"topics": {"include": [OFFSETS_TOPIC]}, "read": {"payload": "key"}}

@@ -7,7 +7,7 @@ returns when the brokers' metadata show what was asked for.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +24,7 @@ from kafka.errors import (
     PreferredLeaderNotAvailableError,
     for_code,
 )
+from kafka.structs import OffsetAndMetadata
 
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
@@ -241,6 +242,50 @@ def recreate_topic(
     cluster.create_topic(topic, partitions=partitions, replicas=replicas, config=config)
 
 
+# --- consumer groups ------------------------------------------------------------------------------------------------
+
+
+def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Commit a group's offsets by partition, as a consumer of it would. Kafka makes its topic of offsets at the first.
+
+    Raises:
+        LabError: the group's coordinator does not take them within half a minute.
+    """
+    wanted = {KafkaPythonPartition(topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+
+    def commit(admin: KafkaAdminClient) -> bool:
+        return all(error is NoError for error in admin.alter_group_offsets(group, wanted).values())
+
+    _until_done(cluster, commit, f"the offsets of group {group} to be committed")
+
+
+def delete_group(cluster: Cluster, group: str) -> None:
+    """Delete a consumer group, and with it its offsets.
+
+    Raises:
+        LabError: the group's coordinator does not do it within half a minute.
+    """
+
+    def delete(admin: KafkaAdminClient) -> bool:
+        found = admin.delete_groups([group])
+        return all(error in (NoError, "OK") for error in dict(found).values())
+
+    _until_done(cluster, delete, f"group {group} to be deleted")
+
+
+def _until_done(cluster: Cluster, work: Callable[[KafkaAdminClient], bool], what: str) -> None:
+    """Ask until it is done: a coordinator takes a moment to load its part of the offsets topic."""
+    with _kafka_python(cluster, what) as admin:
+
+        def done() -> bool:
+            try:
+                return work(admin)
+            except KafkaError:
+                return False
+
+        until(done, what, interval=0.2)
+
+
 @contextmanager
 def _kafka_python(cluster: Cluster, what: str) -> Iterator[KafkaAdminClient]:
     running = [broker.address for broker in cluster.brokers.values() if broker.running]
@@ -267,6 +312,8 @@ def _result(future: Future[Any], what: str) -> Any:
 
 __all__ = [
     "add_partitions",
+    "commit_offsets",
+    "delete_group",
     "delete_records",
     "delete_topics",
     "elect_leaders",

@@ -9,11 +9,8 @@ import struct
 from collections.abc import Callable, Collection
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
-from parallax.lab.errors import LabError
 from parallax.lab.scenarios.conductor import Conductor
 from parallax.lab.scenarios.stage import LEADER, Cleaning, Divergence, Outage, Return, Script, Stage
 from parallax.lab.view import ReplicaView, key_text
@@ -23,7 +20,6 @@ from parallax.model import FindingKind
 OFFSETS_TOPIC = "__consumer_offsets"
 _FILLED = 10
 """Partitions of the topic that the groups consume: so many records a commit of the other group makes."""
-_SECONDS = 30.0
 
 
 class GroupStage(Stage):
@@ -38,16 +34,12 @@ class GroupStage(Stage):
 
     def commit_offset(self) -> int:
         """Commit the group's offset and give the offset of the record that says so."""
-        commit_offsets(self._cluster, self.group, self._consumed, {0: 7})
+        admin.commit_offsets(self._cluster, self.group, self._consumed, {0: 7})
         return self._note(self._newest(lambda value: value is not None))
 
     def delete_group(self) -> int:
         """Delete the group and give the offset of its tombstone."""
-        try:
-            for future in self._cluster.admin.delete_consumer_groups([self.group], request_timeout=_SECONDS).values():
-                future.result(_SECONDS)
-        except KafkaException as error:
-            raise LabError(f"group {self.group}: could not be deleted ({error.args[0].str()})") from error
+        admin.delete_group(self._cluster, self.group)
         return self._note(self._newest(lambda value: value is None))
 
     def _newest(self, wanted: Callable[[str | None], bool]) -> int:
@@ -86,7 +78,7 @@ class GroupConductor(Conductor):
         """A topic to consume; then the offsets topic, which Kafka makes at the first commit, cleaned within seconds."""
         cluster = self._cluster
         cluster.create_topic(self._consumed, partitions=_FILLED)
-        commit_offsets(cluster, f"{self._consumed}-first", self._consumed, {0: 0})
+        admin.commit_offsets(cluster, f"{self._consumed}-first", self._consumed, {0: 0})
         cluster.wait_isr(OFFSETS_TOPIC, cluster.brokers)
         admin.set_topic_config(cluster, OFFSETS_TOPIC, self._config())
         admin.elect_leaders(cluster, OFFSETS_TOPIC, broker=LEADER)
@@ -97,29 +89,7 @@ class GroupConductor(Conductor):
 
     def _fill(self, topics: Collection[str]) -> None:
         del topics
-        commit_offsets(self._cluster, self._filler, self._consumed, dict.fromkeys(range(_FILLED), 1))
-
-
-def commit_offsets(cluster: Cluster, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """Commit a group's offsets by partition, as a consumer of it would.
-
-    Raises:
-        LabError: the group's coordinator does not take them within half a minute.
-    """
-    wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-
-    def committed() -> bool:
-        request = ConsumerGroupTopicPartitions(group, wanted)
-        try:
-            for future in cluster.admin.alter_consumer_group_offsets([request], request_timeout=5).values():
-                future.result(_SECONDS)
-        except KafkaException as error:
-            if error.args[0].retriable():
-                return False  # The offsets topic is being made, or its leader has just moved.
-            raise LabError(f"group {group}: offsets were not committed ({error.args[0].str()})") from error
-        return True
-
-    until(committed, f"the offsets of group {group} to be committed", timeout=_SECONDS, interval=0.2)
+        admin.commit_offsets(self._cluster, self._filler, self._consumed, dict.fromkeys(range(_FILLED), 1))
 
 
 def group_of_partition(cluster: Cluster, name: str, partition: int) -> str:
