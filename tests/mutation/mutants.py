@@ -92,7 +92,7 @@ def mutants(root: Path, path: str) -> list[Mutant]:
 
 
 def is_another_program(mutant: Mutant, root: Path) -> bool:
-    """Whether a mutant changes more than annotations, which nothing reads."""
+    """Whether a mutant changes more than annotations and the options of decorators."""
     try:
         changed = _program(mutant.source(root))
     except SyntaxError:
@@ -101,7 +101,7 @@ def is_another_program(mutant: Mutant, root: Path) -> bool:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes annotations away: none of the mutated modules reads them."""
+    """Takes annotations and decorators away: nothing reads the former, and the latter only make dataclasses."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
@@ -109,6 +109,12 @@ class _Bare(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         node.returns = None
+        node.decorator_list = []
+        self.generic_visit(node)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        node.decorator_list = []
         self.generic_visit(node)
         return node
 

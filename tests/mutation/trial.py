@@ -26,7 +26,7 @@ CPU_SECONDS = 120
 
 UNIT = ("tests/unit/compare",)
 IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-FIRST, ALL = 15, 260
+FIRST, ALL = 15, 200
 """Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
 
 

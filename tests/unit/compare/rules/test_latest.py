@@ -1,0 +1,182 @@
+"""I3 on arrays: which absences nothing explains, how long they wait, and who is accused of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare.observations import UNKNOWN, Array
+from parallax.compare.rules import latest
+from parallax.compare.rules.arrays import table
+from parallax.compare.state import CANDIDATE, DISPUTED, NEVER, NULL_KEY, PENDING, TOMBSTONE, new_broker
+from parallax.model import FindingKind
+
+A, B, C, D = 1, 2, 4, 8
+ALL = A | B | C
+
+
+def pending(**fields: Any) -> Array:
+    row = {"offset": 5, "producer_id": -1, "key_hash_hi": 1, "key_hash_lo": 2, "visible": A | C, "aborted": 0}
+    return table(PENDING, 1, **(row | fields))
+
+
+def absent(rows: Array, members: int = ALL, strict_from: int = NEVER) -> bool:
+    return len(latest.absences(rows, members, strict_from=strict_from, passed_at=70)) == 1
+
+
+def candidate(**fields: Any) -> Array:
+    row = {"offset": 5, "producer_id": -1, "key_hash_hi": 1, "key_hash_lo": 2, "visible": A | C, "horizon": UNKNOWN}
+    return table(CANDIDATE, 1, **(row | fields))
+
+
+class TestAbsences:
+    def test_a_record_that_one_holds_and_another_lacks_is_an_absence(self) -> None:
+        assert absent(pending())
+        assert absent(pending(visible=B))
+        made = latest.absences(pending(flags=TOMBSTONE), ALL, strict_from=NEVER, passed_at=70)[0]
+        assert (made["offset"], made["passed_at"], made["horizon"], made["flags"]) == (5, 70, UNKNOWN, TOMBSTONE)
+
+    def test_a_record_that_all_show_or_none_shows_is_none(self) -> None:
+        assert not absent(pending(visible=ALL))
+        assert not absent(pending(visible=0))
+        assert not absent(pending(visible=D))
+        assert not absent(pending(visible=ALL | D))
+
+    def test_only_the_replica_set_counts(self) -> None:
+        assert not absent(pending(visible=A | B), A | B)
+        assert absent(pending(visible=A | D), A | B)
+
+    def test_what_anyone_shows_as_aborted_is_a_matter_of_outcome(self) -> None:
+        assert not absent(pending(aborted=B))
+        assert not absent(pending(visible=A, aborted=B))
+        assert not absent(pending(visible=A, aborted=D))
+        assert not absent(pending(flags=DISPUTED))
+
+    def test_a_record_without_a_key_counts_only_where_nothing_is_compacted(self) -> None:
+        assert not absent(pending(flags=NULL_KEY))
+        assert not absent(pending(flags=NULL_KEY), strict_from=6)
+        assert absent(pending(flags=NULL_KEY), strict_from=5)
+
+
+class TestUnexplained:
+    def explained(self, **fields: Any) -> bool:
+        return len(latest.unexplained(candidate(), [pending(**({"visible": A} | fields))])) == 0
+
+    def test_a_later_committed_record_of_the_key_explains(self) -> None:
+        assert self.explained(offset=6)
+        assert self.explained(offset=6, visible=D)
+        assert not self.explained(offset=5)
+        assert not self.explained(offset=4)
+
+    def test_another_key_an_aborted_record_and_one_without_key_do_not(self) -> None:
+        assert not self.explained(offset=6, key_hash_hi=9)
+        assert not self.explained(offset=6, key_hash_lo=9)
+        assert not self.explained(offset=6, visible=0, aborted=A)
+        assert not self.explained(offset=6, visible=A, aborted=B)
+        assert not self.explained(offset=6, flags=NULL_KEY)
+
+    def test_candidates_explain_one_another(self) -> None:
+        both = np.concatenate([candidate(), candidate(offset=8), candidate(offset=3, key_hash_lo=7)])
+        assert latest.unexplained(both, [])["offset"].tolist() == [8, 3]
+
+    def test_one_without_a_key_is_never_explained(self) -> None:
+        rows = candidate(flags=NULL_KEY, key_hash_hi=0, key_hash_lo=0)
+        assert len(latest.unexplained(rows, [pending(offset=9, key_hash_hi=0, key_hash_lo=0)])) == 1
+
+    def test_nothing_stays_nothing(self) -> None:
+        assert len(latest.unexplained(candidate()[:0], [pending(offset=9)])) == 0
+
+
+class TestHorizon:
+    def brokers(self, *rows: dict[str, Any]) -> Array:
+        made = np.concatenate([new_broker(i) for i in range(len(rows))])
+        for broker, fields in zip(made, rows, strict=True):
+            broker["member"] = True
+            for name, value in fields.items():
+                broker[name] = value
+        return made
+
+    def told(self, *at: int) -> Array:
+        return self.brokers(*({"reported_at": t, "stable_told": 10 * i} for i, t in enumerate(at, 1)))
+
+    def horizon(self, brokers: Array, **fields: Any) -> int:
+        return int(latest.set_horizons(candidate(**({"passed_at": 100} | fields)), brokers)["horizon"][0])
+
+    def test_it_is_the_highest_stable_offset_told_after_all_had_passed(self) -> None:
+        assert self.horizon(self.told(101, 102, 103)) == 30
+        assert self.horizon(self.told(102, 103, 101)) == 30
+
+    def test_until_all_that_are_reachable_have_told_it_is_not_known(self) -> None:
+        assert self.horizon(self.told(101, 100, 103)) == UNKNOWN
+        brokers = self.told(101, 100, 103)
+        brokers["reachable"][1] = False
+        assert self.horizon(brokers) == 30
+        brokers["reachable"] = False
+        assert self.horizon(brokers) == UNKNOWN
+
+    def test_one_that_has_left_the_set_does_not_matter(self) -> None:
+        brokers = self.told(101, 102, 50)
+        brokers["member"][2] = False
+        assert self.horizon(brokers) == 20
+
+    def test_a_horizon_once_set_stays(self) -> None:
+        assert self.horizon(self.told(101, 102, 103), horizon=7) == 7
+
+    def test_the_input_is_left_alone(self) -> None:
+        rows = candidate(passed_at=100)
+        latest.set_horizons(rows, self.told(101, 102, 103))
+        assert rows["horizon"][0] == UNKNOWN
+
+    def test_ripe_when_all_that_lack_it_have_been_read_up_to_it(self) -> None:
+        def ripe(horizon: int, *at: int, **fields: Any) -> bool:
+            positions = np.full(32, -1)
+            positions[: len(at)] = at
+            return bool(latest.ripe(candidate(horizon=horizon, **fields), positions, ALL)[0])
+
+        assert ripe(9, 0, 9, 0)
+        assert not ripe(9, 9, 8, 9)
+        assert not ripe(UNKNOWN, 9, 9, 9)
+        assert not ripe(9, 9, 9, 8, visible=A)
+        assert ripe(9, 0, 9, 0, visible=A, aborted=C)
+
+
+class TestVerdicts:
+    MISSING, MISMATCH = FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH
+    RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
+
+    def judged(self, visible: int, members: int = ALL, strict_from: int = NEVER, **fields: Any) -> list[tuple]:
+        rows = candidate(visible=visible, **fields)
+        return [(v.row, v.slot, v.kind) for v in latest.judge(rows, members, strict_from=strict_from)]
+
+    def test_a_tombstone_accuses_each_that_lacks_it(self) -> None:
+        assert self.judged(A | C, flags=TOMBSTONE) == [(0, 1, self.RESURRECTED)]
+        assert self.judged(A, flags=TOMBSTONE) == [(0, 1, self.RESURRECTED), (0, 2, self.RESURRECTED)]
+
+    def test_a_transactional_tombstone_that_more_lack_may_be_one_that_should_be_aborted(self) -> None:
+        mismatch = [(0, 1, self.MISMATCH), (0, 2, self.MISMATCH)]
+        assert self.judged(A, flags=TOMBSTONE, producer_id=9) == mismatch
+        assert self.judged(A, flags=TOMBSTONE, producer_id=0) == mismatch
+        assert self.judged(A | C, flags=TOMBSTONE, producer_id=9) == [(0, 1, self.RESURRECTED)]
+        assert self.judged(A, members=A | B, flags=TOMBSTONE, producer_id=9) == [(0, 1, self.RESURRECTED)]
+
+    def test_a_value_that_one_of_three_lacks_is_missing(self) -> None:
+        assert self.judged(A | C) == [(0, 1, self.MISSING)]
+        assert self.judged(A | C | D) == [(0, 1, self.MISSING)]
+
+    def test_a_value_that_one_of_three_holds_is_a_mismatch_of_that_one(self) -> None:
+        assert self.judged(B) == [(0, 1, self.MISMATCH)]
+
+    def test_of_two_replicas_the_one_that_lacks_it_is_named_without_a_direction(self) -> None:
+        assert self.judged(A, members=A | B) == [(0, 1, self.MISMATCH)]
+        assert self.judged(A | B, members=ALL | D) == [(0, 2, self.MISMATCH), (0, 3, self.MISMATCH)]
+
+    def test_one_that_shows_it_as_aborted_neither_holds_nor_lacks_it(self) -> None:
+        assert self.judged(A, aborted=C) == [(0, 1, self.MISMATCH)]
+
+    @pytest.mark.parametrize("flags", [0, TOMBSTONE, NULL_KEY])
+    def test_where_nothing_is_compacted_every_absence_is_a_missing_record(self, flags: int) -> None:
+        missing = [(0, 1, self.MISSING), (0, 2, self.MISSING)]
+        assert self.judged(A, strict_from=5, flags=flags) == missing
+        assert self.judged(A, strict_from=6, flags=flags) != missing

@@ -1,0 +1,219 @@
+"""I2 on arrays: transactions as each replica shows them, and the end markers that one of them missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare.observations import ABORT, COMMIT, Array
+from parallax.compare.rules import markers
+from parallax.compare.rules.arrays import table
+from parallax.compare.rules.markers import DATA
+from parallax.compare.state import INTERVAL, MARKER, NEVER
+
+NONE = np.zeros(0, INTERVAL)
+Row = tuple[int, int, int, int]
+"""Offset, producer, type, slot."""
+
+
+def take_in(*rows: Row, intervals: Array = NONE) -> Array:
+    offsets, producers, types, slots = (np.array(c) for c in zip(*rows, strict=True))
+    return markers.take_in_intervals(intervals, offsets, producers, types, slots)
+
+
+def spans(intervals: Array) -> list[tuple[int, int, int, int, int]]:
+    """Slot, producer, start, end and type of the end; -1 for an end that is still to come."""
+    rows = [
+        (int(i["slot"]), int(i["producer_id"]), int(i["start"]), int(i["end"]), int(i["end_type"])) for i in intervals
+    ]
+    return sorted((slot, pid, start, -1 if end == NEVER else end, kind) for slot, pid, start, end, kind in rows)
+
+
+def interval(**fields: Any) -> Array:
+    row = {
+        "slot": 1,
+        "producer_id": 9,
+        "start": 2,
+        "end": NEVER,
+        "missed": NEVER,
+        "over_by": NEVER,
+        "next_start": NEVER,
+    }
+    return table(INTERVAL, 1, **(row | fields))
+
+
+def shown(*rows: tuple[int, int, int], producer: int = 9) -> Array:
+    """Markers of (offset, type, mask of who showed them)."""
+    made = np.zeros(0, MARKER)
+    for offset, kind, mask in rows:
+        slots = np.array([slot for slot in range(4) if mask >> slot & 1])
+        same = np.full(len(slots), 1)
+        made = markers.take_in_markers(made, same * offset, same * producer, same * kind, slots)
+    return made
+
+
+class TestMarkers:
+    def test_one_row_for_each_marker_with_who_showed_it(self) -> None:
+        made = shown((7, COMMIT, 0b001), (4, ABORT, 0b110), (7, COMMIT, 0b010))
+        assert [tuple(m) for m in made.tolist()] == [(4, 9, ABORT, 0b110), (7, 9, COMMIT, 0b011)]
+        empty = np.empty(0, int)
+        assert markers.take_in_markers(made, empty, empty, empty, empty) is made
+
+
+class TestIntervals:
+    def test_from_the_first_data_to_the_next_marker_of_the_producer(self) -> None:
+        made = take_in((2, 9, DATA, 1), (3, 9, DATA, 1), (5, 9, COMMIT, 1), (6, 9, DATA, 1), (8, 9, ABORT, 1))
+        assert spans(made) == [(1, 9, 2, 5, COMMIT), (1, 9, 6, 8, ABORT)]
+
+    def test_replicas_and_producers_are_told_apart(self) -> None:
+        made = take_in((2, 9, DATA, 1), (3, 8, DATA, 1), (4, 8, ABORT, 1), (4, 9, COMMIT, 0), (5, 9, DATA, 0))
+        assert spans(made) == [(0, 9, 5, -1, 0), (1, 8, 3, 4, ABORT), (1, 9, 2, -1, 0)]
+
+    def test_a_marker_without_data_before_it_ends_nothing(self) -> None:
+        assert spans(take_in((2, 9, COMMIT, 1))) == []
+        assert spans(take_in((2, 9, COMMIT, 1), (3, 9, COMMIT, 1), (4, 9, DATA, 1))) == [(1, 9, 4, -1, 0)]
+
+    def test_an_open_one_goes_on_with_what_is_shown_next(self) -> None:
+        made = take_in((2, 9, DATA, 1), (2, 9, DATA, 0))
+        made = take_in((4, 9, DATA, 1), intervals=made)
+        assert spans(made) == [(0, 9, 2, -1, 0), (1, 9, 2, -1, 0)]
+        made = take_in((6, 9, ABORT, 1), (7, 9, DATA, 1), intervals=made)
+        assert spans(made) == [(0, 9, 2, -1, 0), (1, 9, 2, 6, ABORT), (1, 9, 7, -1, 0)]
+
+    def test_what_is_known_of_an_open_one_stays_known(self) -> None:
+        known = {"missed": 3, "missed_type": ABORT, "missed_shown": 5, "told": 1, "over_by": 44, "next_start": 33}
+        made = take_in((6, 9, COMMIT, 1), (7, 9, DATA, 1), intervals=interval(**known))
+        first, second = made[np.argsort(made["start"])]
+        assert {name: int(first[name]) for name in known} == known
+        fresh = {"missed": NEVER, "missed_type": 0, "missed_shown": 0, "told": 0, "over_by": NEVER, "next_start": NEVER}
+        assert {name: int(second[name]) for name in fresh} == fresh
+
+    def test_ended_ones_are_left_alone(self) -> None:
+        before = interval(end=4, end_type=ABORT, told=2)
+        made = take_in((6, 9, DATA, 1), intervals=before)
+        assert made[0] == before[0]
+        empty = np.empty(0, int)
+        assert markers.take_in_intervals(before, empty, empty, empty, empty) is before
+
+
+class TestMissed:
+    def missed(self, intervals: Array, known: Array, *at: int, members: int = 0b111) -> list[tuple[int, int, int]]:
+        positions = np.full(32, -1)
+        positions[: len(at)] = at
+        found = markers.find_missed(intervals, known, positions, members)
+        return [(int(i["missed"]), int(i["missed_type"]), int(i["missed_shown"])) for i in found]
+
+    NOT = (NEVER, 0, 0)
+
+    def test_a_marker_inside_that_was_passed_without_being_shown(self) -> None:
+        assert self.missed(interval(), shown((5, ABORT, 0b101)), 9, 6, 9) == [(5, ABORT, 0b101)]
+        assert self.missed(interval(end=6), shown((5, ABORT, 0b101)), 9, 9, 9) == [(5, ABORT, 0b101)]
+
+    def test_none_before_it_is_passed_or_where_it_was_shown(self) -> None:
+        assert self.missed(interval(), shown((5, ABORT, 0b101)), 9, 5, 9) == [self.NOT]
+        assert self.missed(interval(), shown((5, ABORT, 0b111)), 9, 6, 9) == [self.NOT]
+        assert self.missed(interval(), shown((5, ABORT, 0b101)), 9, 6, 9, members=0b101) == [self.NOT]
+
+    def test_none_outside_the_interval_or_of_another_producer(self) -> None:
+        assert self.missed(interval(), shown((1, ABORT, 0b101)), 9, 9, 9) == [self.NOT]
+        assert self.missed(interval(end=5), shown((5, ABORT, 0b101)), 9, 9, 9) == [self.NOT]
+        assert self.missed(interval(end=5), shown((6, ABORT, 0b101)), 9, 9, 9) == [self.NOT]
+        assert self.missed(interval(), shown((5, ABORT, 0b101), producer=8), 9, 9, 9) == [self.NOT]
+
+    def test_the_lowest_is_the_true_end(self) -> None:
+        both = shown((5, ABORT, 0b001), (4, COMMIT, 0b100), (7, ABORT, 0b100))
+        assert self.missed(interval(), both, 9, 9, 9) == [(4, COMMIT, 0b100)]
+        assert self.missed(interval(missed=3, missed_type=ABORT, missed_shown=4), both, 9, 9, 9) == [(3, ABORT, 4)]
+        assert self.missed(interval(missed=5, missed_type=ABORT, missed_shown=1), both, 9, 9, 9) == [(4, COMMIT, 4)]
+
+    def test_who_shows_it_later_is_noted_as_well(self) -> None:
+        known = interval(missed=5, missed_type=ABORT, missed_shown=1)
+        assert self.missed(known, shown((5, ABORT, 0b101)), 9, 9, 9) == [(5, ABORT, 0b101)]
+
+    def test_each_marker_belongs_to_the_last_transaction_that_begins_before_it(self) -> None:
+        two = np.concatenate([interval(end=6), interval(start=8, end=12), interval(producer_id=8, start=7)])
+        found = self.missed(two, shown((5, ABORT, 1), (7, ABORT, 1), (9, COMMIT, 1)), 20, 20, 20)
+        assert found == [(5, ABORT, 1), (9, COMMIT, 1), self.NOT]
+
+    def test_two_replicas_may_miss_the_same_marker(self) -> None:
+        two = np.concatenate([interval(), interval(slot=2)])
+        assert self.missed(two, shown((5, ABORT, 1)), 9, 9, 9) == [(5, ABORT, 1)] * 2
+
+    def test_the_input_is_left_alone(self) -> None:
+        before = interval()
+        self.missed(before, shown((5, ABORT, 1)), 9, 9, 9)
+        assert before["missed"][0] == NEVER
+
+
+class TestReconcile:
+    def reconcile(self, intervals: Array, *listed: tuple[int, int], ends: tuple[int, int] = (10, 20)) -> Array:
+        producers, starts = (np.array([pair[i] for pair in listed], np.int64) for i in (0, 1))
+        return markers.reconcile(intervals, 1, producers, starts, ends)
+
+    def state(self, intervals: Array) -> tuple[int, int, int]:
+        row = intervals[0]
+        return tuple(-1 if row[n] == NEVER else int(row[n]) for n in ("start", "over_by", "next_start"))  # type: ignore[return-value]
+
+    def test_one_that_is_not_listed_is_over_below_the_log_end(self) -> None:
+        assert self.state(self.reconcile(interval())) == (2, 20, -1)
+        assert self.state(self.reconcile(interval(), (8, 2))) == (2, 20, -1)
+
+    def test_only_if_it_was_in_the_log_at_the_tick_before_and_is_now(self) -> None:
+        assert self.state(self.reconcile(interval(), ends=(2, 20))) == (2, -1, -1)
+        assert self.state(self.reconcile(interval(), ends=(3, 20))) == (2, 20, -1)
+        assert self.state(self.reconcile(interval(), ends=(20, 2))) == (2, -1, -1)
+        assert self.state(self.reconcile(interval(), ends=(20, 3))) == (2, 3, -1)
+
+    def test_the_first_tick_that_says_so_counts(self) -> None:
+        assert self.state(self.reconcile(interval(over_by=12))) == (2, 12, -1)
+
+    def test_one_that_is_listed_from_later_on_was_followed(self) -> None:
+        assert self.state(self.reconcile(interval(), (9, 7))) == (2, 7, 7)
+
+    def test_one_that_is_listed_is_open_whatever_an_earlier_tick_said(self) -> None:
+        assert self.state(self.reconcile(interval(), (9, 2))) == (2, -1, -1)
+        assert self.state(self.reconcile(interval(over_by=12, next_start=11), (9, 2))) == (2, -1, -1)
+
+    def test_the_listed_start_is_that_of_the_batch(self) -> None:
+        assert self.state(self.reconcile(interval(), (9, 1))) == (1, -1, -1)
+
+    def test_a_start_that_was_told_or_lies_in_an_earlier_transaction_stays(self) -> None:
+        assert self.state(self.reconcile(interval(told=1), (9, 1))) == (2, -1, -1)
+        earlier = np.concatenate([interval(), interval(start=0, end=2)])
+        assert self.state(self.reconcile(earlier, (9, 1))) == (2, -1, -1)
+        ended_before = np.concatenate([interval(), interval(start=0, end=1)])
+        assert self.state(self.reconcile(ended_before, (9, 1))) == (1, -1, -1)
+        of_another = np.concatenate([interval(), interval(start=0, end=2, producer_id=8)])
+        assert self.state(self.reconcile(of_another, (9, 1))) == (1, -1, -1)
+        elsewhere = np.concatenate([interval(), interval(start=0, end=2, slot=0)])
+        assert self.state(self.reconcile(elsewhere, (9, 1))) == (1, -1, -1)
+
+    @pytest.mark.parametrize("other", [interval(slot=0), interval(end=5)])
+    def test_other_replicas_and_ended_transactions_are_left_alone(self, other: Array) -> None:
+        assert self.reconcile(other) is other
+
+
+class TestDropEnded:
+    def drop(self, intervals: Array, position: int) -> list[tuple[int, int, int, int, int]]:
+        positions = np.full(32, -1)
+        positions[1] = position
+        return spans(markers.drop_ended(intervals, positions))
+
+    def test_one_that_is_over_goes_when_the_reader_has_passed_the_place(self) -> None:
+        over = interval(over_by=20)
+        assert self.drop(over, 19) == spans(over)
+        assert self.drop(over, 20) == []
+        assert self.drop(interval(), 99) == spans(interval())
+
+    def test_one_that_has_ended_stays(self) -> None:
+        ended = interval(end=9, end_type=COMMIT, over_by=20)
+        assert self.drop(ended, 30) == spans(ended)
+
+    def test_the_transaction_that_followed_takes_its_place_with_nothing_known(self) -> None:
+        followed = interval(over_by=7, next_start=7, missed=5, missed_type=ABORT, missed_shown=1, told=3)
+        positions = np.full(32, 30)
+        (made,) = markers.drop_ended(np.concatenate([followed, interval(over_by=9)]), positions)
+        values = [int(made[n]) for n in ("start", "missed", "missed_shown", "told", "over_by", "next_start", "end")]
+        assert values == [7, NEVER, 0, 0, NEVER, NEVER, NEVER]
