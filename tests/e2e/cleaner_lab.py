@@ -38,6 +38,8 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "100",
     "file.delete.delay.ms": "0",
     "num.io.threads": "4",
+    # Hundreds of segments: their preallocated indexes cost more time than their records.
+    "log.index.size.max.bytes": "65536",
 }
 _SECONDS = 60.0
 _BYTES = 4 << 20

@@ -105,7 +105,7 @@ def one_pass(broker: CleaningBroker, script: Script, number: int) -> Pass:
 # -- what the model says -----------------------------------------------------------------------------------------------
 
 
-class Difference(AssertionError):
+class Difference(AssertionError):  # noqa: N818 - a finding, not a failure of the program
     """The model says something else than the broker."""
 
 

@@ -132,6 +132,11 @@ def empty(dtype: np.dtype[Any]) -> Array:
     return np.empty(0, dtype)
 
 
+def kept(table: Array, mask: Array) -> Array:
+    """The rows of a table that a mask selects; the table itself where that is all, for copying it is what costs."""
+    return table if mask.all() else table[mask]
+
+
 def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
     row["members_at"] = row["passed_at"] = row["policy_at"] = UNKNOWN
@@ -171,7 +176,7 @@ class PartitionState:
         """Pack the state: a version, the number of rows of each table, then the tables as they lie in memory."""
         tables = [getattr(self, f.name) for f in fields(self)]
         header = _MAGIC + struct.pack(f"<B{len(tables)}Q", _VERSION, *(len(t) for t in tables))
-        return b"".join([header, *(t.tobytes() for t in tables)])
+        return b"".join([header, *(np.ascontiguousarray(t).view(np.uint8).data for t in tables)])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PartitionState:

@@ -26,6 +26,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.rules import content, latest, markers, outcome, progress
+from parallax.compare.rules.arrays import have_key_among
 from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, PartitionState, empty
 from parallax.compare.suspect import (
     Accusation,
@@ -202,8 +203,11 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
 def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Array:
     """Drop plain records whose key has a later record among those that the cap keeps out: their key is not judged."""
     plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0) & (pending["offset"] < strict_from)
-    kept = latest.unexplained(pending[plain], [shown])
-    both = np.concatenate([pending[~plain], kept])
+    again = have_key_among(pending["key_hash_hi"], pending["key_hash_lo"], shown["key_hash_hi"], shown["key_hash_lo"])
+    concerned = plain & again
+    if not concerned.any():
+        return pending
+    both = np.concatenate([pending[~concerned], latest.unexplained(pending[concerned], [shown])])
     return both[np.argsort(both["offset"], kind="stable")]
 
 
