@@ -33,6 +33,9 @@ def judge(state: PartitionState, left_out: Array) -> list[Accusation]:
         state: written to: what is settled leaves it.
         left_out: `PENDING` rows that were shown and not stored.
     """
+    if state.is_settled:
+        _raise_floors(state)
+        return []
     accusations = _judge_content(state)
     accusations += _judge_markers(state)
     accusations += _judge_disputes(state)
@@ -380,12 +383,17 @@ def _floor(state: PartitionState, view: int) -> int:
     return int(state.partition["floor"][0, view])
 
 
+def _raise_floors(state: PartitionState) -> None:
+    retained = replicas.retained_from(state)
+    for view in (READ_UNCOMMITTED, READ_COMMITTED):
+        common = replicas.common_position(state, view)
+        state.partition["floor"][0, view] = max(_floor(state, view), common, retained)
+
+
 def _let_go(state: PartitionState) -> None:
     """Drop what every replica has passed, or what retention has deleted somewhere."""
+    _raise_floors(state)
     retained = replicas.retained_from(state)
-    common = [replicas.common_position(state, view) for view in (READ_UNCOMMITTED, READ_COMMITTED)]
-    for view in (READ_UNCOMMITTED, READ_COMMITTED):
-        state.partition["floor"][0, view] = max(_floor(state, view), common[view], retained)
     floor = _floor(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
     state.content = kept(state.content, (state.content["offset"] >= floor) | unjudged)

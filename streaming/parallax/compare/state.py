@@ -168,6 +168,12 @@ class PartitionState:
         """Bytes of the tables, without the header."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is unmatched: there is nothing to judge."""
+        unmatched = (self.content, self.pending, self.candidates, self.intervals, self.markers, self.disputes)
+        return not any(map(len, unmatched))
+
     def copy(self) -> PartitionState:
         """A state whose two small tables may be written to; the large ones are replaced, never written to."""
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
