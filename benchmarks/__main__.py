@@ -1,4 +1,4 @@
-"""Run the benchmarks one after the other: ``python -m benchmarks [read] [source] [compare] [state] [latency] [--quick]``."""
+"""Run the benchmarks one after the other: ``python -m benchmarks [NAME ...] [--quick]``."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import psutil
 import pyarrow as pa
 
 from benchmarks.bench_compare import BROKERS, observations
-from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ReplicaSets, ViewRows
+from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ViewRows
 from parallax.compare.packing import PROGRESS_COLUMNS, pack_progress, unpack
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
@@ -102,10 +102,11 @@ def outage(
         steps.append(stepped - started)
         fed += len(shown.rows)
         if (i + 1) % (batches // REPORTS) == 0:
-            recent = steps[-(batches // REPORTS) :]
+            recent, size = steps[-(batches // REPORTS) :], len(state) / 2**20
+            packed, used = np.median(packing[-len(recent) :]), process.memory_info().rss / 2**20
             print(
-                f"{fed:14,} {len(state) / 2**20:9.1f} {len(result.coverage.deferred):9} {np.median(recent):8.3f} "
-                f"{max(recent):8.3f} {np.median(packing[-len(recent) :]):8.3f} {process.memory_info().rss / 2**20:7.0f}",
+                f"{fed:14,} {size:9.1f} {len(result.coverage.deferred):9} {np.median(recent):8.3f} {max(recent):8.3f} "
+                f"{packed:8.3f} {used:7.0f}",
                 flush=True,
             )
     return state
