@@ -90,13 +90,18 @@ def test_the_state_stays_under_its_cap_and_the_comparison_goes_on_behind_the_out
     readers = everyone() - missing
     (before,) = steps(range(1), everyone(), b"", number_of_keys, transactional=transactional)
     state, sizes = before.state, []
+    last, unchanged = state, False
     during = steps(range(1, BATCHES), readers, before.state.to_bytes(), number_of_keys, transactional=transactional)
     for result in during:
         state = result.state
         small = sum(t.nbytes for t in (state.partition, state.brokers, state.told, state.deferred))
         sizes.append(state.nbytes - small)
+        unchanged = state.has_unmatched_of(last)
+        last = state
     assert max(sizes) <= CAP
     assert max(sizes[: BATCHES // 2]) == pytest.approx(max(sizes), rel=0.05), "it has stopped growing"
+    if keys == "new keys" and not transactional:
+        assert unchanged, "at the cap, what is unmatched need not be written again"
     left_out = {r.view for r in result.coverage.deferred}
     assert all(r.start > 0 and r.end == -1 for r in result.coverage.deferred)
     assert result.coverage.unknown_offsets[READ_COMMITTED] == (BATCHES - 1) * RECORDS
