@@ -179,6 +179,8 @@ def tick_rows(partitions: int, tick: int) -> Iterator[pa.RecordBatch]:
             "leader": np.ones(n, np.int32),
             "replicas": pa.array([list(BROKERS)] * n, pa.list_(pa.int32())),
             "open_transactions": pa.array([[]] * n, pa.list_(OPEN)),
+            "cleanup_policy": pa.array(["compact"] * n),
+            "policy_at": np.full(n, tick * 1000),
         }
         yield pa.RecordBatch.from_pydict({name: columns[name] for name in PROGRESS_COLUMNS})
 

@@ -214,7 +214,7 @@ def test_the_models_cleaner_leaves_what_a_brokers_cleaner_leaves(passes: list[Pa
     print(", ".join(f"{count} {name}" for name, count in seen.items()))
     if VERSION.startswith("3."):  # no version 2 transactions, so no control batch that is its producer's last
         seen = Counter({name: count for name, count in seen.items() if "control batches" not in name})
-    assert all(count >= LOGS // 20 for count in seen.values()), f"rules that were hardly at work: {seen}"
+    assert all(count >= 5 for count in seen.values()), f"rules that were hardly at work: {seen}"
 
 
 def without_batch_at_bound(original: Callable[..., Batch | None]) -> Callable[..., Batch | None]:

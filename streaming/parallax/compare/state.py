@@ -128,7 +128,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 2
+_VERSION = 3
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
