@@ -1,4 +1,4 @@
-"""Run the benchmarks one after the other: ``python -m benchmarks [read] [source] [compare] [latency] [--quick]``."""
+"""Run the benchmarks one after the other: ``python -m benchmarks [NAME ...] [--quick]``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-NAMES = ("read", "source", "compare", "latency")
+NAMES = ("read", "source", "compare", "state", "latency")
 
 
 def main() -> int:

@@ -47,7 +47,7 @@ def enforce(state: PartitionState, cap_bytes: int) -> None:
     """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
     _cap_content(state, int(cap_bytes * _CONTENT_SHARE) // state.content.itemsize)
     _cap_committed(state, int(cap_bytes * _COMMITTED_SHARE) // state.candidates.itemsize)
-    _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + INTERVAL.itemsize))
+    _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + 2 * INTERVAL.itemsize))
 
 
 def _cap_content(state: PartitionState, limit: int) -> None:

@@ -10,7 +10,7 @@ from parallax.compare import replicas
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
 from parallax.compare.rules import content, latest, markers, outcome
 from parallax.compare.rules.arrays import bit_counts, slots_of
-from parallax.compare.state import DISPUTE, NEVER, TOLD, PartitionState
+from parallax.compare.state import DISPUTE, NEVER, TOLD, PartitionState, kept
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, Rule
 
@@ -33,6 +33,9 @@ def judge(state: PartitionState, left_out: Array) -> list[Accusation]:
         state: written to: what is settled leaves it.
         left_out: `PENDING` rows that were shown and not stored.
     """
+    if state.is_settled:
+        _raise_floors(state)
+        return []
     accusations = _judge_content(state)
     accusations += _judge_markers(state)
     accusations += _judge_disputes(state)
@@ -380,20 +383,25 @@ def _floor(state: PartitionState, view: int) -> int:
     return int(state.partition["floor"][0, view])
 
 
+def _raise_floors(state: PartitionState) -> None:
+    retained = replicas.retained_from(state)
+    for view in (READ_UNCOMMITTED, READ_COMMITTED):
+        common = replicas.common_position(state, view)
+        state.partition["floor"][0, view] = max(_floor(state, view), common, retained)
+
+
 def _let_go(state: PartitionState) -> None:
     """Drop what every replica has passed, or what retention has deleted somewhere."""
+    _raise_floors(state)
     retained = replicas.retained_from(state)
-    common = [replicas.common_position(state, view) for view in (READ_UNCOMMITTED, READ_COMMITTED)]
-    for view in (READ_UNCOMMITTED, READ_COMMITTED):
-        state.partition["floor"][0, view] = max(_floor(state, view), common[view], retained)
     floor = _floor(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
-    state.content = state.content[(state.content["offset"] >= floor) | unjudged]
+    state.content = kept(state.content, (state.content["offset"] >= floor) | unjudged)
     disputed = outcome.open_disputes(state.pending)
-    state.pending = state.pending[(state.pending["offset"] >= _floor(state, READ_COMMITTED)) | disputed]
+    state.pending = kept(state.pending, (state.pending["offset"] >= _floor(state, READ_COMMITTED)) | disputed)
     needed = min(floor, int(state.pending["offset"].min(initial=_floor(state, READ_COMMITTED))))
-    state.markers = state.markers[state.markers["offset"] >= needed]
-    state.candidates = state.candidates[state.candidates["offset"] >= retained]
+    state.markers = kept(state.markers, state.markers["offset"] >= needed)
+    state.candidates = kept(state.candidates, state.candidates["offset"] >= retained)
     _let_go_intervals(state, floor)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -48,12 +50,19 @@ class Columns:
     """Arrays of equal length; the base of the column sets below."""
 
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))
+        return len(getattr(self, next(iter(self.dtypes()))))
 
     @classmethod
-    def dtypes(cls) -> dict[str, np.dtype[Any]]:
+    @cache
+    def dtypes(cls) -> Mapping[str, np.dtype[Any]]:
         """The type of each column, in order."""
-        return {f.name: f.metadata["dtype"] for f in fields(cls)}
+        return MappingProxyType({f.name: f.metadata["dtype"] for f in fields(cls)})
+
+    @classmethod
+    @cache
+    def none(cls) -> Self:
+        """The set without rows."""
+        return cls()
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], length: int | None = None) -> Self:
@@ -78,18 +87,18 @@ class Columns:
         """Join sets, one after another."""
         kept = [part for part in parts if len(part)]
         if not kept:
-            return cls()
+            return cls.none()
         if len(kept) == 1:
             return kept[0]
-        return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in kept]) for f in fields(cls)})
+        return cls(**{name: np.concatenate([getattr(part, name) for part in kept]) for name in cls.dtypes()})
 
-    def take(self, index: Array) -> Self:
-        """The rows that a mask or an index array selects."""
-        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+    def take(self, index: Array | slice) -> Self:
+        """The rows that a mask, an index array or a slice selects."""
+        return type(self)(**{name: getattr(self, name)[index] for name in self.dtypes()})
 
     def to_bytes(self) -> bytes:
         """The columns one after another, without a header; ``from_bytes`` needs the number of rows."""
-        return b"".join(getattr(self, f.name).tobytes() for f in fields(self))
+        return b"".join(getattr(self, name).tobytes() for name in self.dtypes())
 
     @classmethod
     def from_bytes(cls, data: bytes, length: int) -> Self:
@@ -99,9 +108,8 @@ class Columns:
             ValueError: the bytes do not hold ``length`` rows.
         """
         made, start = {}, 0
-        for f in fields(cls):
-            dtype = f.metadata["dtype"]
-            made[f.name] = np.frombuffer(data, dtype, length, start)
+        for name, dtype in cls.dtypes().items():
+            made[name] = np.frombuffer(data, dtype, length, start)
             start += dtype.itemsize * length
         if start != len(data):
             raise ValueError(f"{cls.__name__}: {len(data)} bytes do not hold {length} rows of {start} bytes in all")

@@ -91,7 +91,9 @@ def pack(observations: Observations) -> bytes:
         observations.open_transactions,
         observations.replica_sets,
     )
-    return b"".join([_COUNTS.pack(*(len(part) for part in parts)), *(part.to_bytes() for part in parts)])
+    return b"".join(
+        [_COUNTS.pack(*(len(part) for part in parts)), *(part.to_bytes() if len(part) else b"" for part in parts)]
+    )
 
 
 def unpack(topic: str, partition: int, packed: bytes) -> Observations:
@@ -106,7 +108,7 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
     columns: type[Columns]
     for columns, count in zip((ViewRows, ProgressRows, OpenTransactions, ReplicaSets), counts, strict=True):
         size = count * sum(dtype.itemsize for dtype in columns.dtypes().values())
-        made.append(columns.from_bytes(packed[start : start + size], count))
+        made.append(columns.from_bytes(packed[start : start + size], count) if count else columns.none())
         start += size
     if start != len(packed):
         raise ValueError(f"packed observations: {len(packed)} bytes where {start} were announced")
@@ -129,8 +131,7 @@ def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         if batch.num_rows:
             yield _packed(
-                (topic, partition, pack(_progress(topic, partition, batch.take(pa.array(_indices(batch, index))))))
-                for topic, partition, index in _partitions(batch)
+                (observed.topic, observed.partition, pack(observed)) for observed in _progress_by_partition(batch)
             )
 
 
@@ -153,10 +154,6 @@ def _partitions(batch: Any) -> Iterator[tuple[str, int, Any]]:
         yield topics.dictionary[int(topic[index[0]])].as_py(), int(partition[index[0]]), index
 
 
-def _indices(batch: Any, index: Any) -> Array:
-    return np.arange(batch.num_rows)[index]
-
-
 def _view_column(batch: Any, name: str) -> Array:
     column = batch.column(name)
     if name == "event":
@@ -175,7 +172,26 @@ def _numbers(column: Any, default: int) -> Array:
     return filled.to_numpy(zero_copy_only=False)
 
 
-def _progress(topic: str, partition: int, batch: Any) -> Observations:
+def _progress_by_partition(batch: Any) -> Iterator[Observations]:
+    """A tick has few rows of each of many partitions: the batch is sorted once, then each is a slice of it."""
+    partitions = list(_partitions(batch))
+    indexes = [np.arange(batch.num_rows)[index] for _, _, index in partitions]
+    progress, (opened, of), (sets, at) = _progress(batch.take(pa.array(np.concatenate(indexes))))
+    ends = np.cumsum([len(index) for index in indexes])
+    starts = ends - [len(index) for index in indexes]
+    open_bounds, set_bounds = (np.searchsorted(parents, (starts, ends)).T for parents in (of, at))
+    for i, (topic, partition, _) in enumerate(partitions):
+        yield Observations(
+            topic,
+            partition,
+            progress=progress.take(slice(starts[i], ends[i])),
+            open_transactions=opened.take(slice(*open_bounds[i])),
+            replica_sets=sets.take(slice(*set_bounds[i])),
+        )
+
+
+def _progress(batch: Any) -> tuple[ProgressRows, tuple[OpenTransactions, Array], tuple[ReplicaSets, Array]]:
+    """The rows of progress, and their lists flattened, each with the index of the row that it was in."""
     broker, observed = _numbers(batch.column("broker"), UNKNOWN), _numbers(batch.column("observed_at"), 0)
     columns = {
         name: _numbers(batch.column(name), UNKNOWN)
@@ -191,29 +207,24 @@ def _progress(topic: str, partition: int, batch: Any) -> Observations:
     opened = batch.column("open_transactions")
     of = pc.list_parent_indices(opened).to_numpy()
     listed: Any = pc.list_flatten(opened)
-    return Observations(
-        topic,
-        partition,
-        progress=ProgressRows.of(
-            {
-                "broker": broker,
-                "observed_at": observed,
-                "reachable": reachable,
-                "described": described,
-                "compacted": compacted,
-                "policy_at": policy_at,
-                **columns,
-            }
-        ),
-        open_transactions=OpenTransactions.of(
-            {
-                "broker": broker[of],
-                "observed_at": observed[of],
-                "producer_id": _numbers(listed.field("producer_id"), -1),
-                "start_offset": _numbers(listed.field("start_offset"), UNKNOWN),
-            }
-        ),
-        replica_sets=ReplicaSets.of(
-            {"observed_at": observed[at], "broker": _numbers(pc.list_flatten(replicas), UNKNOWN)}
-        ),
+    progress = ProgressRows.of(
+        {
+            "broker": broker,
+            "observed_at": observed,
+            "reachable": reachable,
+            "described": described,
+            "compacted": compacted,
+            "policy_at": policy_at,
+            **columns,
+        }
     )
+    transactions = OpenTransactions.of(
+        {
+            "broker": broker[of],
+            "observed_at": observed[of],
+            "producer_id": _numbers(listed.field("producer_id"), -1),
+            "start_offset": _numbers(listed.field("start_offset"), UNKNOWN),
+        }
+    )
+    sets = ReplicaSets.of({"observed_at": observed[at], "broker": _numbers(pc.list_flatten(replicas), UNKNOWN)})
+    return progress, (transactions, of), (sets, at)

@@ -1,4 +1,8 @@
-"""The comparison as a stateful processor of Spark: one state read and one state write for each key and micro-batch."""
+"""The comparison as a stateful processor of Spark: one small state read and written for each key and micro-batch.
+
+What is unmatched is a state of its own, read where there is any and written where it has changed: while a replica is
+away or frozen it may be tens of megabytes, and the same for days.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +35,13 @@ class CompareProcessor(StatefulProcessor):
     def __init__(self, settings: CompareSettings, *, from_log_start: bool = True) -> None:
         self._settings = settings
         self._from_log_start = from_log_start
-        self._state: Any = None
+        self._head: Any = None
+        self._unmatched: Any = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the one value that a partition keeps."""
-        self._state = handle.getValueState("partition", "state binary")
+        """Declare the two values that a partition keeps."""
+        self._head = handle.getValueState("partition", "state binary")
+        self._unmatched = handle.getValueState("unmatched", "state binary")
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -48,20 +54,34 @@ class CompareProcessor(StatefulProcessor):
         observed = [unpack(topic, partition, bytes(blob)) for frame in rows for blob in frame["packed"]]
         if not observed:
             return
-        stored = self._state.get()
+        before = PartitionState.from_bytes(_stored(self._head), lambda: _stored(self._unmatched))
         result = step(
-            PartitionState.from_bytes(bytes(stored[0]) if stored else b""),
+            before,
             Observations.concat(observed),
             self._settings,
             timerValues.getCurrentProcessingTimeInMs(),
             from_log_start=self._from_log_start,
         )
-        self._state.update((result.state.to_bytes(),))
+        self._store(before, result.state)
         text = to_json(result.suspects, result.coverage)
         yield pd.DataFrame({"topic": [topic], "partition": [partition], "result": [text]})
 
+    def _store(self, before: PartitionState, after: PartitionState) -> None:
+        self._head.update((after.head_bytes(),))
+        if not after.has_unmatched_of(before):
+            unmatched = after.unmatched_bytes()
+            if unmatched:
+                self._unmatched.update((unmatched,))
+            else:
+                self._unmatched.clear()
+
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def _stored(value: Any) -> bytes:
+    stored = value.get()
+    return bytes(stored[0]) if stored else b""
 
 
 __all__ = ["RESULT_DDL", "CompareProcessor"]

@@ -31,10 +31,11 @@ def register(state: PartitionState, observations: Observations) -> None:
 
     A broker beyond `MAX_BROKERS` takes the slot of one that has left the replica set.
     """
-    named = np.unique(
-        np.concatenate([observations.rows.broker, observations.progress.broker, observations.replica_sets.broker])
-    )
-    for broker in np.setdiff1d(named[named >= 0], state.brokers["broker"]):
+    known = set(state.brokers["broker"].tolist())
+    # Rows may be many; progress has a few, for which a set costs less than numpy.
+    named = set(np.unique(observations.rows.broker).tolist()) if len(observations.rows) else set()
+    named.update(observations.progress.broker.tolist(), observations.replica_sets.broker.tolist())
+    for broker in sorted(b for b in named - known if b >= 0):
         if len(state.brokers) < MAX_BROKERS:
             state.brokers = np.concatenate([state.brokers, new_broker(int(broker))])
         elif (left := np.flatnonzero(~state.brokers["member"])).size:
@@ -66,7 +67,8 @@ def _take_in_members(state: PartitionState, sets: ReplicaSets) -> None:
     if newest <= state.partition["members_at"][0]:
         return
     before = state.brokers["member"].copy()
-    now = np.isin(state.brokers["broker"], sets.broker[sets.observed_at == newest])
+    assigned = set(sets.broker[sets.observed_at == newest].tolist())
+    now = np.array([broker in assigned for broker in state.brokers["broker"].tolist()], np.bool_)
     state.brokers["member"] = now
     if state.partition["members_known"][0]:
         for slot in np.flatnonzero(before & ~now):
@@ -113,7 +115,7 @@ def members(state: PartitionState) -> int:
     """Mask of the replica set; empty while it is not known."""
     if not state.partition["members_known"][0]:
         return 0
-    return sum(1 << int(slot) for slot in np.flatnonzero(state.brokers["member"]))
+    return sum(1 << slot for slot, member in enumerate(state.brokers["member"].tolist()) if member)
 
 
 def positions(state: PartitionState, view: int) -> Array:

@@ -1,4 +1,4 @@
-"""The unmatched rest of one topic partition between two micro-batches: packed arrays, one blob.
+"""The unmatched rest of one topic partition between two micro-batches: packed arrays, two blobs.
 
 Whatever every replica has shown, or has passed with a good reason not to show, is not in here.
 """
@@ -7,6 +7,7 @@ Whatever every replica has shown, or has passed with a good reason not to show, 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -123,13 +124,21 @@ TOLD_IDS = np.dtype("<u8")
 
 MAX_TOLD = 4096
 
+UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
+"""The tables of a state that may be large; the last ones of `PartitionState`."""
+
 _MAGIC = b"PXC"
-_VERSION = 2
+_VERSION = 3
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
     """A table without rows."""
     return np.empty(0, dtype)
+
+
+def kept(table: Array, mask: Array) -> Array:
+    """The rows of a table that a mask selects; the table itself where that is all, for copying it is what costs."""
+    return table if mask.all() else table[mask]
 
 
 def _fresh_partition() -> Array:
@@ -145,62 +154,110 @@ def _table(dtype: np.dtype[Any]) -> Any:
 
 @dataclass(slots=True)
 class PartitionState:
-    """The state of one topic partition. A step replaces its arrays; it never writes into those of its input."""
+    """The state of one topic partition. A step replaces its arrays; it never writes into those of its input.
+
+    The first tables are its *head*: small, and another one after each step. The rest, `UNMATCHED`, may be large, and
+    stays the same for as long as nothing is matched and the cap lets nothing in. So each has bytes of its own.
+    """
 
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
     brokers: Array = _table(BROKER)
+    disputes: Array = _table(DISPUTE)
+    deferred: Array = _table(DEFERRED)
+    told: Array = _table(TOLD_IDS)
     content: Array = _table(CONTENT)
     pending: Array = _table(PENDING)
     candidates: Array = _table(CANDIDATE)
     intervals: Array = _table(INTERVAL)
     markers: Array = _table(MARKER)
-    disputes: Array = _table(DISPUTE)
-    deferred: Array = _table(DEFERRED)
-    told: Array = _table(TOLD_IDS)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the tables, without the header."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is unmatched: there is nothing to judge."""
+        return not (len(self.disputes) or any(len(getattr(self, name)) for name in UNMATCHED))
+
+    def has_unmatched_of(self, other: PartitionState) -> bool:
+        """Whether the unmatched tables are those of another state."""
+        return all(_same(getattr(self, name), getattr(other, name)) for name in UNMATCHED)
+
     def copy(self) -> PartitionState:
         """A state whose two small tables may be written to; the large ones are replaced, never written to."""
         return replace(self, partition=self.partition.copy(), brokers=self.brokers.copy())
 
     def to_bytes(self) -> bytes:
-        """Pack the state: a version, the number of rows of each table, then the tables as they lie in memory."""
-        tables = [getattr(self, f.name) for f in fields(self)]
-        header = _MAGIC + struct.pack(f"<B{len(tables)}Q", _VERSION, *(len(t) for t in tables))
-        return b"".join([header, *(t.tobytes() for t in tables)])
+        """Pack the whole state: its head, then what is unmatched."""
+        return self.head_bytes() + self.unmatched_bytes()
+
+    def head_bytes(self) -> bytes:
+        """Pack the head: a version, the number of rows of every table, then its tables as they lie in memory."""
+        names = [f.name for f in fields(self)]
+        counts = struct.pack(f"<B{len(names)}Q", _VERSION, *(len(getattr(self, name)) for name in names))
+        return b"".join([_MAGIC, counts, *(_raw(getattr(self, name)) for name in names if name not in UNMATCHED)])
+
+    def unmatched_bytes(self) -> bytes:
+        """Pack the unmatched tables as they lie in memory; empty where there is nothing unmatched."""
+        return b"".join(_raw(getattr(self, name)) for name in UNMATCHED)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> PartitionState:
-        """Unpack what ``to_bytes`` wrote; empty bytes are a fresh state.
+    def from_bytes(cls, data: bytes, unmatched: Callable[[], bytes] | None = None) -> PartitionState:
+        """Unpack a state; empty bytes are a fresh one.
+
+        Args:
+            data: of ``to_bytes``; with ``unmatched``, of ``head_bytes``.
+            unmatched: gives the bytes of ``unmatched_bytes``; is asked only where the head announces rows there.
 
         Raises:
-            ValueError: the bytes are no state, or of another version.
+            ValueError: the bytes are no state, or of another version, or the two parts do not fit together.
         """
         if not data:
             return cls()
-        tables = fields(cls)
-        layout = struct.Struct(f"<B{len(tables)}Q")
-        start = len(_MAGIC) + layout.size
-        if data[: len(_MAGIC)] != _MAGIC or len(data) < start:
-            raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
-        version, *counts = layout.unpack_from(data, len(_MAGIC))
-        if version != _VERSION:
-            raise ValueError(
-                f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
-                "delete the comparison's checkpoint, the tables are compared again"
-            )
+        counts = _counts(data)
+        sizes = {f.name: f.metadata["dtype"].itemsize * n for f, n in zip(fields(cls), counts, strict=True)}
+        start = len(_MAGIC) + _LAYOUT.size
+        rest = sum(sizes[name] for name in UNMATCHED)
+        end = start + sum(sizes.values()) - (0 if unmatched is None else rest)
+        if end != len(data):
+            raise ValueError(f"comparison state: {len(data)} bytes where {end} were announced")
+        tail = unmatched() if unmatched is not None and rest else b""
+        if unmatched is not None and len(tail) != rest:
+            raise ValueError(f"comparison state: {len(tail)} bytes of what is unmatched where {rest} were announced")
         made = {}
-        for f, count in zip(tables, counts, strict=True):
-            dtype = f.metadata["dtype"]
-            made[f.name] = np.frombuffer(data, dtype, count, start)
-            start += count * dtype.itemsize
-        if start != len(data):
-            raise ValueError(f"comparison state: {len(data)} bytes where {start} were announced")
+        for f, count in zip(fields(cls), counts, strict=True):
+            if f.name == UNMATCHED[0] and unmatched is not None:
+                data, start = tail, 0
+            made[f.name] = np.frombuffer(data, f.metadata["dtype"], count, start)
+            start += sizes[f.name]
         return cls(**made)
+
+
+_LAYOUT = struct.Struct(f"<B{len(fields(PartitionState))}Q")
+
+
+def _counts(data: bytes) -> tuple[int, ...]:
+    """The number of rows of every table, as the head says."""
+    if data[: len(_MAGIC)] != _MAGIC or len(data) < len(_MAGIC) + _LAYOUT.size:
+        raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
+    version, *counts = _LAYOUT.unpack_from(data, len(_MAGIC))
+    if version != _VERSION:
+        raise ValueError(
+            f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
+            "delete the comparison's checkpoint, the tables are compared again"
+        )
+    return tuple(counts)
+
+
+def _raw(table: Array) -> Any:
+    """The bytes of a table, without copying them where they lie together."""
+    return np.ascontiguousarray(table).view(np.uint8).data
+
+
+def _same(left: Array, right: Array) -> bool:
+    return left is right or (len(left) == len(right) and bool(_raw(left) == _raw(right)))
 
 
 def new_broker(broker: int) -> Array:

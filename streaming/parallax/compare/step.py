@@ -26,6 +26,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.rules import content, latest, markers, outcome, progress
+from parallax.compare.rules.arrays import have_key_among
 from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, PartitionState, empty
 from parallax.compare.suspect import (
     Accusation,
@@ -127,6 +128,8 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
 
 def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int, tuple[ViewRows, Array]]:
     """The rows of each view that no step has taken in before, by replica and in offset order, with their slots."""
+    if not len(rows):
+        return dict.fromkeys(VIEWS, (rows, row_slots))
     shown = state.brokers["shown"]
     usable = (rows.kind != POSITION) & (row_slots >= 0)
     made = {}
@@ -174,6 +177,8 @@ def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> Non
 
 def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> Array:
     """Returns the records that were shown and not stored; they still explain absences."""
+    if not len(rows):
+        return empty(PENDING)
     _take_in_markers(state, rows, slots)
     strict_from = int(state.partition["strict_from"][0])
     transactional = rows.outcome != NOT_TRANSACTIONAL
@@ -202,8 +207,11 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
 def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Array:
     """Drop plain records whose key has a later record among those that the cap keeps out: their key is not judged."""
     plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0) & (pending["offset"] < strict_from)
-    kept = latest.unexplained(pending[plain], [shown])
-    both = np.concatenate([pending[~plain], kept])
+    again = have_key_among(pending["key_hash_hi"], pending["key_hash_lo"], shown["key_hash_hi"], shown["key_hash_lo"])
+    concerned = plain & again
+    if not concerned.any():
+        return pending
+    both = np.concatenate([pending[~concerned], latest.unexplained(pending[concerned], [shown])])
     return both[np.argsort(both["offset"], kind="stable")]
 
 
@@ -218,6 +226,8 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
 
 def _reconcile(state: PartitionState, observations: Observations) -> None:
     """Correct the open transactions by what the replicas list, tick by tick."""
+    if not len(state.intervals):
+        return
     rows, listed = observations.progress, observations.open_transactions
     slots = replicas.slots(state, rows.broker)
     log_end = state.brokers["log_end_offset"].copy()
@@ -266,10 +276,11 @@ def _new_suspects(
 
 def _coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
     common = [replicas.common_position(state, view) for view in VIEWS]
+    retained = replicas.retained_from(state)
     unknown = []
     for view in VIEWS:
         skipped = int(state.partition["skipped"][0, view])
-        begun = max(common[view], int(state.partition["floor"][0, view]), replicas.retained_from(state), 0)
+        begun = max(common[view], int(state.partition["floor"][0, view]), retained, 0)
         unknown.append(skipped + max(0, replicas.furthest_position(state, view) - begun))
     return Coverage(
         observations.topic,

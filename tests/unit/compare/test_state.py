@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parallax.compare.state import PartitionState, new_broker
+from parallax.compare.state import CONTENT, PartitionState, new_broker
 
 
 @given(st.lists(st.integers(0, 50), min_size=10, max_size=10), st.integers(0, 2**32 - 1))
@@ -19,9 +19,35 @@ def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
     for f, length in zip(fields(PartitionState), lengths, strict=True):
         dtype = f.metadata["dtype"]
         setattr(state, f.name, np.frombuffer(random.bytes(length * dtype.itemsize), dtype))
-    back = PartitionState.from_bytes(state.to_bytes())
-    assert back.to_bytes() == state.to_bytes()
-    assert back.nbytes == state.nbytes
+    for back in (
+        PartitionState.from_bytes(state.to_bytes()),
+        PartitionState.from_bytes(state.head_bytes(), state.unmatched_bytes),
+    ):
+        assert back.to_bytes() == state.to_bytes()
+        assert back.nbytes == state.nbytes
+        assert back.has_unmatched_of(state)
+
+
+def test_what_is_unmatched_is_asked_for_only_where_there_is_any() -> None:
+    def unasked() -> bytes:
+        raise AssertionError
+
+    assert PartitionState.from_bytes(PartitionState().head_bytes(), unasked).is_settled
+
+
+def test_a_state_of_which_a_part_is_missing_is_refused() -> None:
+    state = PartitionState(content=np.zeros(3, CONTENT))
+    with pytest.raises(ValueError, match="0 bytes of what is unmatched where 60 were announced"):
+        PartitionState.from_bytes(state.head_bytes(), lambda: b"")
+    with pytest.raises(ValueError, match="comparison state"):
+        PartitionState.from_bytes(state.head_bytes())
+
+
+def test_a_row_more_or_another_one_is_not_the_same_unmatched_state() -> None:
+    state = PartitionState(content=np.zeros(3, CONTENT))
+    assert state.has_unmatched_of(PartitionState(content=np.zeros(3, CONTENT)))
+    assert not state.has_unmatched_of(PartitionState(content=np.zeros(4, CONTENT)))
+    assert not state.has_unmatched_of(PartitionState(content=np.ones(3, CONTENT)))
 
 
 def test_no_bytes_are_a_fresh_state() -> None:

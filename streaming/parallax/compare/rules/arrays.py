@@ -76,6 +76,17 @@ def _build(hi: Array, lo: Array, slots: Array, mask: int) -> None:  # pragma: no
 
 
 @njit(cache=True)
+def _find(
+    hi: Array, lo: Array, slots: Array, mask: int, other_hi: Array, other_lo: Array, found: Array
+) -> None:  # pragma: no cover - compiled
+    for i in range(len(other_hi)):
+        at = _mix(other_hi[i], other_lo[i]) & mask
+        while slots[at] >= 0 and not found[i]:
+            found[i] = hi[slots[at]] == other_hi[i] and lo[slots[at]] == other_lo[i]
+            at = (at + 1) & mask
+
+
+@njit(cache=True)
 def _raise_to(
     hi: Array, lo: Array, slots: Array, mask: int, latest: Array, other_hi: Array, other_lo: Array, offsets: Array
 ) -> None:  # pragma: no cover - compiled
@@ -99,6 +110,30 @@ def _spread(hi: Array, lo: Array, slots: Array, mask: int, latest: Array) -> Non
         latest[i] = latest[slots[at]]
 
 
+def _index(hi: Array, lo: Array) -> tuple[Array, Array, Array]:
+    """The keys as contiguous arrays, and an open-addressing table of the first row of each; a power of two long."""
+    hi, lo = np.ascontiguousarray(hi), np.ascontiguousarray(lo)
+    slots = np.full(max(1 << (2 * len(hi) - 1).bit_length(), 2), -1, np.int64)
+    _build(hi, lo, slots, len(slots) - 1)
+    return hi, lo, slots
+
+
+def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Array:
+    """Mask of the rows whose key is among the others; quick where the others are few.
+
+    Args:
+        hi: high halves of the rows' keys.
+        lo: low halves.
+        other_hi: high halves of the keys to look among.
+        other_lo: low halves.
+    """
+    found = np.zeros(len(hi), np.bool_)
+    if len(hi) and len(other_hi):
+        keys_hi, keys_lo, slots = _index(other_hi, other_lo)
+        _find(keys_hi, keys_lo, slots, len(slots) - 1, np.ascontiguousarray(hi), np.ascontiguousarray(lo), found)
+    return found
+
+
 def latest_of_keys(hi: Array, lo: Array, others: list[tuple[Array, Array, Array]]) -> Array:
     """The highest offset at which each key occurs among other rows.
 
@@ -113,11 +148,8 @@ def latest_of_keys(hi: Array, lo: Array, others: list[tuple[Array, Array, Array]
     latest = np.full(len(hi), -1, np.int64)
     if not len(hi):
         return latest
-    hi, lo = np.ascontiguousarray(hi), np.ascontiguousarray(lo)
-    size = 1 << (2 * len(hi) - 1).bit_length()
-    slots = np.full(max(size, 2), -1, np.int64)
+    hi, lo, slots = _index(hi, lo)
     mask = len(slots) - 1
-    _build(hi, lo, slots, mask)
     for other_hi, other_lo, offsets in others:
         if len(other_hi):
             _raise_to(

@@ -46,6 +46,12 @@ def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Arra
     if not len(offsets):
         return content
     shown = table(CONTENT, len(offsets), offset=offsets, fingerprint=prints, shown=bits(slots))
+    # What lies below all that is new stays as it is: while a replica is away, that is nearly everything.
+    settled = int(np.searchsorted(content["offset"], offsets.min()))
+    return np.concatenate([content[:settled], _merged(content[settled:], shown)])
+
+
+def _merged(content: Array, shown: Array) -> Array:
     both = np.concatenate([content, shown])
     offset, fingerprint = both["offset"], both["fingerprint"]
     order = np.argsort(offset, kind="stable")

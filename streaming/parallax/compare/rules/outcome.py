@@ -43,6 +43,12 @@ def take_in(pending: Array, shown: Array) -> Array:
     """
     if not len(shown):
         return pending
+    # What lies below all that is new stays as it is: while a replica is away, that is nearly everything.
+    settled = int(np.searchsorted(pending["offset"], shown["offset"].min()))
+    return np.concatenate([pending[:settled], _merged(pending[settled:], shown)])
+
+
+def _merged(pending: Array, shown: Array) -> Array:
     both = np.concatenate([pending, shown])
     offset = both["offset"]
     order = np.argsort(offset, kind="stable")
