@@ -111,7 +111,7 @@ class Job:
         from parallax.compare.query import comparison_query
         from parallax.views.queries import hosting_brokers, view_queries
 
-        settings, spark = self._settings, self._spark
+        settings = self._settings
         brokers: Sequence[int] = ()
         if settings.read.grouping in ("broker", "reader") and not settings.topics.brokers:
             brokers = hosting_brokers(settings)
@@ -124,14 +124,42 @@ class Job:
             ),
             comparison_query(settings, self._compared),
         ]
-        supervised = [Supervised(spec.name, lambda spec=spec: spec.start(spark)) for spec in specs]  # type: ignore[misc]
+        supervised = [
+            Supervised(spec.name, lambda spec=spec: spec.start(self._session()), spec.checkpoint.mend)  # type: ignore[misc]
+            for spec in specs
+        ]
         self._supervisor = Supervisor(supervised, settings.supervisor, self._query_reported)
         self._supervisor.start()
+
+    def _session(self) -> Any:
+        """The Spark session; a new one, with all that hangs on it, where its JVM has died."""
+        from parallax.views.session import forget_session, is_alive
+
+        if not is_alive(self._spark):
+            log.error("Spark's JVM has ended; another one is started")
+            if self._maintenance is not None:
+                self._maintenance.stop(timeout_s=0.0)
+                self._maintenance = None
+            forget_session(self._spark)
+            self._start_spark()
+        return self._spark
+
+    def _stop_spark(self) -> None:
+        from parallax.views.session import forget_session, is_alive
+
+        if is_alive(self._spark):
+            self._spark.stop()
+        else:
+            forget_session(self._spark)
+        self._spark = None
 
     def stop(self) -> None:
         """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
         if self._supervisor is not None:
+            from parallax.views.session import hush
+
             self._say("stopping the queries")
+            hush(self._spark)
             self._supervisor.stop()
             self._supervisor = None
         if self._maintenance is not None:
@@ -141,8 +169,7 @@ class Job:
             self._manager.stop()
             self._manager = None
         if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
+            self._stop_spark()
         if self._server is not None:
             self._server.close()
             self._server = None

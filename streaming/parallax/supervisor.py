@@ -34,10 +34,18 @@ class Query(Protocol):
 
 @dataclass(frozen=True)
 class Supervised:
-    """A query by name and how to start it."""
+    """A query by name, how to start it, and what to do before each start.
+
+    Attributes:
+        name: of the query.
+        start: starts it.
+        mend: is told how many starts in a row came to no micro-batch; gives in one line what it did to the query's
+            checkpoint, None if nothing.
+    """
 
     name: str
     start: Callable[[], Query]
+    mend: Callable[[int], str | None] = lambda _: None
 
 
 @dataclass
@@ -51,6 +59,7 @@ class QueryReport:
     batch_seconds: float = 0.0
     rows: int = 0
     error: str | None = None
+    checkpoints_set_aside: int = 0
 
 
 @dataclass
@@ -144,6 +153,10 @@ class Supervisor:
         if watch.stopping is not None and watch.stopping.is_alive():
             return  # Spark refuses a second query on a checkpoint whose first has not ended
         watch.stopping = None
+        mended = watch.spec.mend(watch.failures)
+        if mended is not None:
+            watch.report.checkpoints_set_aside += 1
+            log.error("checkpoint set aside", query=watch.spec.name, what=mended)
         watch.query = watch.spec.start()
         watch.alive_since, watch.batch_seen = now, None
         watch.report.up = True

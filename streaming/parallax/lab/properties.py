@@ -39,12 +39,17 @@ def server_properties(broker: Broker, brokers: Collection[Broker], settings: Map
         settings: come last, so they win.
     """
     replication = str(min(3, len(brokers)))
+    listeners, advertised = [f"PLAINTEXT://{broker.address}"], [f"PLAINTEXT://{broker.address}"]
+    if broker.proxied is not None:
+        listeners.append(f"PROXIED://127.0.0.1:{broker.proxied.port}")
+        advertised.append(f"PROXIED://127.0.0.1:{broker.proxied.advertised_port}")
     properties = {
         "process.roles": "broker,controller",
         "node.id": str(broker.id),
         "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in brokers),
-        "listeners": f"PLAINTEXT://{broker.address},CONTROLLER://127.0.0.1:{broker.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{broker.address}",
+        "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{broker.controller_port}"]),
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(broker.folder / "data"),
         "default.replication.factor": replication,

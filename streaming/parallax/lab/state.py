@@ -86,7 +86,7 @@ def _broker(document: dict[str, Any]) -> Broker:
         document["port"],
         document["controller_port"],
         Path(document["folder"]),
-        _process(document.get("pid"), document.get("started")),
+        process=_process(document.get("pid"), document.get("started")),
     )
 
 
