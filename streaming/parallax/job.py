@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO, cast
 
 import structlog
 
@@ -287,6 +288,22 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     say("stopped")
 
 
+class _Forgiving:
+    """A text stream of which no write fails: a log on a disk that is full must not end the thread that says so."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
 def configure_logging() -> None:
     """Log one JSON object a line to standard error; the libraries' chatter only from warnings on."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -298,7 +315,7 @@ def configure_logging() -> None:
             structlog.processors.JSONRenderer(default=str),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Forgiving(sys.stderr))),
         cache_logger_on_first_use=False,
     )
 

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +21,9 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from parallax.findings.table import Finding, FindingsTableError, current, read_events
+from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
+from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, RowKind
 from parallax.views.positions import open_table
@@ -29,7 +33,7 @@ class JobProcess:
     """``parallax run`` over a folder; may be started again after it was stopped or killed."""
 
     def __init__(self, folder: Path, bootstrap_servers: str, pattern: str, **sections: Mapping[str, Any]) -> None:
-        self.storage = str(folder / "data")
+        self.storage = str(sections.get("storage", {}).get("path", folder / "data"))
         self.log = folder / "job.log"
         self.config = folder / "parallax.yaml"
         document: dict[str, Any] = {
@@ -45,12 +49,17 @@ class JobProcess:
         self.config.write_text(yaml.safe_dump(document))
         self._process: psutil.Popen | None = None
 
-    def start(self) -> Self:
-        """Start it; returns once its metrics are served."""
+    def start(self, before: str = "") -> Self:
+        """Start it; returns once its metrics are served.
+
+        Args:
+            before: Python that runs first in its process, to arrange for its death at some point.
+        """
         with self.log.open("ab") as log:
             log.write(b"=== start\n")
             log.flush()
-            command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(self.config)]
+            program = f"{before}\nfrom parallax.cli import main\nmain()"
+            command = [sys.executable, "-c", program, "run", "-c", str(self.config)]
             self._process = psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         until(self._port, f"the job to serve metrics ({self.log})", timeout=60)
         return self
@@ -88,6 +97,12 @@ class JobProcess:
                 continue
         self._process.wait(30)
 
+    @property
+    def process(self) -> psutil.Popen:
+        """The driver: Python, parent of Spark's JVM."""
+        assert self._process is not None
+        return self._process
+
     # --- what it says -----------------------------------------------------------------------------------------------
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -113,6 +128,26 @@ class JobProcess:
             return []
         return [finding for finding in standing if finding.status != "dismissed"]
 
+    def recorded(self, topic: str) -> dict[str, Counter[tuple[int, int]]]:
+        """How often each (broker, offset) of a topic's records is in each view."""
+        return {isolation.option: self._recorded(isolation, topic) for isolation in IsolationLevel}
+
+    def _recorded(self, isolation: IsolationLevel, topic: str) -> Counter[tuple[int, int]]:
+        dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
+        wanted = (pc.field("kind") == int(RowKind.RECORD)) & (pc.field("topic") == topic)
+        rows = dataset.to_table(columns=["broker", "offset"], filter=wanted).to_pylist()
+        return Counter((row["broker"], row["offset"]) for row in rows)
+
+    def events(self, topic: str, broker: int) -> set[str]:
+        """What the position rows of a replica have told so far, in both views."""
+        told = set()
+        wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
+        for isolation in IsolationLevel:
+            dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
+            rows = dataset.to_table(columns=["broker", "position"], filter=wanted).to_pylist()
+            told |= {row["position"]["event"] for row in rows if row["broker"] == broker}
+        return told
+
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
         """Wait until both tables hold all that a replica shows up to an offset (the scenarios' hook)."""
         what = f"the job to record {topic} of broker {broker} up to offset {offset}"
@@ -135,6 +170,38 @@ class JobProcess:
         rows = dataset.to_table(columns=["offset", "position", "broker", "timestamp"], filter=wanted)
         mine = [row for row in rows.to_pylist() if row["broker"] == broker]
         return max(mine, key=lambda row: (row["timestamp"], row["offset"]), default=None)
+
+
+@dataclass
+class Stream:
+    """A topic that is written to, and what both views of each replica must hold of it, once."""
+
+    lab: Cluster
+    topic: str
+    offsets: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lab.create_topic(self.topic, replicas=[1, 2, 3])
+        self._plain = PlainProducer(self.lab.bootstrap_servers)
+        self._transactional = LegacyTransactionalProducer(self.lab.bootstrap_servers, self.topic)
+
+    def write(self, plain: int = 3) -> int:
+        """Write records outside of transactions, a committed and an aborted transaction; gives the last offset."""
+        self.offsets += [self._plain.send(self.topic, f"key-{n}", "value") for n in range(plain)]
+        for end in (self._transactional.commit, self._transactional.abort):
+            self._transactional.begin()
+            self.offsets.append(self._transactional.send(self.topic, "key", "value"))
+            end()
+        return self.offsets[-1]
+
+    def await_recorded_once(self, job: JobProcess) -> None:
+        """Wait until all that was written is recorded and compared; each row must be there once."""
+        for broker in self.lab.brokers:
+            job.await_observed(self.topic, self.offsets[-1], broker)
+        await_compared(job, (self.topic,))
+        wanted = Counter({(broker, offset): 1 for broker in self.lab.brokers for offset in self.offsets})
+        for view, counts in job.recorded(self.topic).items():
+            assert counts == wanted, f"{view}: {counts - wanted} too often or too much, {wanted - counts} missing"
 
 
 def places(found: list[Finding]) -> list[tuple[str, str, int, int]]:

@@ -1,0 +1,110 @@
+"""The processes that make up the job, killed one by one: each row once, each finding once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from parallax.lab.cluster import Cluster
+from parallax.lab.scenarios import SCENARIOS
+from parallax.lab.waiting import until
+from tests.e2e.job_process import JobProcess, Stream, await_exactly
+
+pytestmark = pytest.mark.timeout(600)
+
+BETWEEN_THE_COMMITS = """
+import os, psutil, signal
+from parallax.views import sink
+
+real = sink.append
+
+def append(rows, path, query, batch):
+    # The first table of a batch that holds records is in, the second is not.
+    if path.endswith("read_committed") and os.path.exists(path + "/../kill-now"):
+        os.unlink(path + "/../kill-now")
+        for process in [*psutil.Process().children(recursive=True), psutil.Process()]:
+            process.send_signal(signal.SIGKILL)
+    real(rows, path, query, batch)
+
+sink.append = append
+"""
+
+
+@pytest.fixture(scope="module")
+def job(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
+    """One job with both levels in one query, so that a batch is two commits; each test leaves it running."""
+    folder = tmp_path_factory.mktemp("job")
+    with JobProcess(folder, kafka.bootstrap_servers, "killed-.*", read={"grouping": "all"}) as process:
+        yield process.start(BETWEEN_THE_COMMITS)
+
+
+def jvm(job: JobProcess) -> psutil.Process:
+    (found,) = [child for child in job.process.children() if child.name() == "java"]
+    return found
+
+
+def python(job: JobProcess, *, planner: bool) -> list[psutil.Process]:
+    """Python workers that run tasks, or those that plan; their parents, which fork them, are left out."""
+    found = []
+    for daemon in jvm(job).children():
+        plans = "streaming" in " ".join(daemon.cmdline())
+        if plans == planner:
+            found += daemon.children()
+    return found
+
+
+def test_a_job_killed_between_the_two_commits_of_a_batch_records_each_row_once(
+    kafka: Cluster, job: JobProcess, topic: str
+) -> None:
+    stream = Stream(kafka, f"killed-{topic}")
+    stream.write()
+    stream.await_recorded_once(job)
+    (job.config.parent / "data" / "kill-now").touch()
+    stream.write()
+    assert job.process.wait(120) == -signal.SIGKILL
+    uncommitted, committed = (sum(counts.values()) for counts in job.recorded(stream.topic).values())
+    job.start(BETWEEN_THE_COMMITS)
+    stream.write()
+    stream.await_recorded_once(job)
+    assert uncommitted >= committed
+    assert [f for f in job.findings() if f.topic == stream.topic] == []
+
+
+@pytest.mark.parametrize("who", ["the workers", "the planners", "the JVM"])
+def test_the_job_goes_on_when_a_process_of_it_is_killed(kafka: Cluster, job: JobProcess, topic: str, who: str) -> None:
+    stream = Stream(kafka, f"killed-{topic}")
+    stream.write()
+    stream.await_recorded_once(job)
+    restarts = job.metric("parallax_query_restarts_total") or 0.0
+    victims = [jvm(job)] if who == "the JVM" else python(job, planner=who == "the planners")
+    assert victims, f"{who} are there"
+    for victim in victims:
+        victim.kill()
+    if who != "the workers":  # a worker that was idle is replaced without a word
+        until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart told", timeout=120)
+    stream.write()
+    stream.await_recorded_once(job)
+    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=60)
+    assert job.process.poll() is None
+    assert [f for f in job.findings() if f.topic == stream.topic] == []
+
+
+def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergence_once(
+    kafka: Cluster, job: JobProcess, topic: str
+) -> None:
+    stream = Stream(kafka, f"killed-{topic}")
+    stream.write()
+    stream.await_recorded_once(job)
+    orphan = jvm(job)
+    job.process.kill()
+    job.process.wait(30)
+    job.start()
+    stream.write()
+    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=60)
+    stream.await_recorded_once(job)
+    result = SCENARIOS["frozen"].run(kafka, topic_prefix=f"killed-{topic}-", await_observed=job.await_observed)
+    (finding,) = await_exactly(job, result)
+    assert finding.broker == 2
