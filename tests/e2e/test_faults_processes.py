@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
@@ -41,19 +41,19 @@ def job(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jo
         yield process.start(BETWEEN_THE_COMMITS)
 
 
-def jvm(job: JobProcess) -> psutil.Process:
-    (found,) = [child for child in job.process.children() if child.name() == "java"]
-    return found
+def jvm(job: JobProcess) -> list[psutil.Process]:
+    return [child for child in job.process.children() if child.name() == "java"]
 
 
-def python(job: JobProcess, *, planner: bool) -> list[psutil.Process]:
-    """Python workers that run tasks, or those that plan; their parents, which fork them, are left out."""
-    found = []
-    for daemon in jvm(job).children():
-        plans = "streaming" in " ".join(daemon.cmdline())
-        if plans == planner:
-            found += daemon.children()
-    return found
+def workers(job: JobProcess) -> list[psutil.Process]:
+    """The Python processes that run tasks; their parent, which forks them, is left out."""
+    daemons = [child for child in jvm(job)[0].children() if "parallax.source.daemon" in child.cmdline()]
+    return [worker for daemon in daemons for worker in daemon.children()]
+
+
+def planners(job: JobProcess) -> list[psutil.Process]:
+    """The Python processes that plan the micro-batches of the two sources."""
+    return [child for child in jvm(job)[0].children() if child.cmdline()[-1].endswith("python_streaming_source_runner")]
 
 
 def test_a_job_killed_between_the_two_commits_of_a_batch_records_each_row_once(
@@ -73,17 +73,19 @@ def test_a_job_killed_between_the_two_commits_of_a_batch_records_each_row_once(
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 
-@pytest.mark.parametrize("who", ["the workers", "the planners", "the JVM"])
-def test_the_job_goes_on_when_a_process_of_it_is_killed(kafka: Cluster, job: JobProcess, topic: str, who: str) -> None:
+@pytest.mark.parametrize("who", [workers, planners, jvm])
+def test_the_job_goes_on_when_processes_of_it_are_killed(
+    kafka: Cluster, job: JobProcess, topic: str, who: Callable[[JobProcess], list[psutil.Process]]
+) -> None:
     stream = Stream(kafka, f"killed-{topic}")
     stream.write()
     stream.await_recorded_once(job)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
-    victims = [jvm(job)] if who == "the JVM" else python(job, planner=who == "the planners")
-    assert victims, f"{who} are there"
+    victims = who(job)
+    assert victims
     for victim in victims:
         victim.kill()
-    if who != "the workers":  # a worker that was idle is replaced without a word
+    if who is not workers:  # a worker that was idle is replaced without a word
         until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart told", timeout=120)
     stream.write()
     stream.await_recorded_once(job)
@@ -98,7 +100,7 @@ def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergen
     stream = Stream(kafka, f"killed-{topic}")
     stream.write()
     stream.await_recorded_once(job)
-    orphan = jvm(job)
+    (orphan,) = jvm(job)
     job.process.kill()
     job.process.wait(30)
     job.start()

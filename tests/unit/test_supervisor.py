@@ -145,3 +145,22 @@ def test_stop_stops_every_query(bench: Bench) -> None:
     bench.supervisor.start(interval_s=0.01)
     bench.supervisor.stop()
     assert bench.started[0].stopped
+
+
+def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_counted() -> None:
+    asked: list[int] = []
+    clock = Clock()
+
+    def start() -> Commanded:
+        raise ValueError("cannot start")
+
+    def mend(failures: int) -> str | None:
+        asked.append(failures)
+        return "set aside" if failures == 2 else None
+
+    supervisor = Supervisor([Supervised("q", start, mend)], SETTINGS, clock=clock)
+    for now in (0.0, 1.0, 3.0, 7.0):
+        clock.now = now
+        supervisor.look()
+    assert asked == [0, 1, 2, 3]
+    assert supervisor.reports()[0].checkpoints_set_aside == 1
