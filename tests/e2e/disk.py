@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-_SIZE = 64 << 20
+_SIZE = 192 << 20
 
 
 class Disk:
@@ -43,13 +44,11 @@ class Disk:
                 yield
             return
         filler = self.folder / "filler"
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(bytes(4096))
-                    file.flush()
-            except OSError:
-                pass
+        with filler.open("wb", buffering=0) as file:
+            for piece in (bytes(1 << 20), bytes(4096)):
+                with contextlib.suppress(OSError):
+                    while True:
+                        os.write(file.fileno(), piece)
         yield
         filler.unlink()
 

@@ -67,7 +67,7 @@ def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
     restarts = job.metric("parallax_query_restarts_total") or 0.0
     with trouble(disk):
         stream.write()
-        told = f"every query to fail on a disk that is {trouble.__name__}"
+        told = f"queries to fail on a disk that is {trouble.__name__}"
         until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, told, timeout=120)
     stream.write()
     stream.await_recorded_once(job)
