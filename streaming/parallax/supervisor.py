@@ -180,7 +180,7 @@ class Supervisor:
         watch.query = None
         watch.failures += 1
         report = watch.report
-        report.up, report.error = False, str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        report.up, report.error = False, _one_line(error)
         report.restarts += 1
         wait_ms = min(
             self._settings.restart_backoff_ms * 2 ** min(watch.failures - 1, 20), self._settings.restart_backoff_max_ms
@@ -189,10 +189,18 @@ class Supervisor:
         log.warning("query restarts", query=watch.spec.name, in_ms=wait_ms, error=report.error)
 
 
+def _one_line(error: Any) -> str:
+    """The first line of an error; of a Python error that came back through Java, the line behind the traceback."""
+    first, *more = str(error).strip().splitlines() or [repr(error)]
+    if first.endswith("Traceback (most recent call last):"):
+        first = next((line for line in more if line[:1].strip()), first)
+    return first.strip()[:500]
+
+
 def _stop_quietly(query: Query | None) -> None:
     if query is None:
         return
     try:
         query.stop()
     except Exception as error:  # noqa: BLE001 - a query that cannot be stopped must not stop the rest
-        log.warning("query did not stop cleanly", error=str(error).splitlines()[0] if str(error) else repr(error))
+        log.warning("query did not stop cleanly", error=_one_line(error))

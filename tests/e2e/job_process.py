@@ -151,7 +151,7 @@ class JobProcess:
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
         """Wait until both tables hold all that a replica shows up to an offset (the scenarios' hook)."""
         what = f"the job to record {topic} of broker {broker} up to offset {offset}"
-        until(lambda: self._has_recorded(topic, broker, offset), what, timeout=120, interval=0.2)
+        until(lambda: self._has_recorded(topic, broker, offset), what, timeout=300, interval=0.2)
 
     def _has_recorded(self, topic: str, broker: int, offset: int) -> bool:
         uncommitted = self._last_position(IsolationLevel.READ_UNCOMMITTED, topic, broker)
@@ -235,4 +235,4 @@ def await_compared(job: JobProcess, topics: tuple[str, ...]) -> None:
             for topic in topics
         )
 
-    until(settled, f"{topics} to be compared to their end", timeout=180)
+    until(settled, f"{topics} to be compared to their end", timeout=300)

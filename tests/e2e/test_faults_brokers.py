@@ -62,8 +62,7 @@ def test_two_brokers_that_are_hurt_hold_up_no_third_and_catch_up(
     lab: Cluster, proxies: Proxies, job: JobProcess, topic: str, faults: Mapping[int, Fault]
 ) -> None:
     stream = Stream(lab, f"hurt-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+    job.await_observed(stream.topic, stream.write(), 1)
     with ExitStack() as stack:
         hurt = {broker: stack.enter_context(proxies.of[broker].hurting(fault)) for broker, fault in faults.items()}
         job.await_observed(stream.topic, stream.write(), 1)
@@ -93,8 +92,7 @@ def test_after_all_brokers_were_away_a_divergence_is_found_once(
     lab: Cluster, proxies: Proxies, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(lab, f"hurt-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+    job.await_observed(stream.topic, stream.write(), 1)
     with ExitStack() as stack:
         for proxy in proxies.of.values():
             stack.enter_context(proxy.hurting(Fault.REFUSE))

@@ -86,8 +86,7 @@ def test_the_job_goes_on_when_processes_of_it_are_killed(
     kafka: Cluster, job: JobProcess, topic: str, who: Callable[[JobProcess], list[psutil.Process]]
 ) -> None:
     stream = Stream(kafka, f"killed-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+    job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
     victims = who(job)
     assert victims
@@ -106,8 +105,7 @@ def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergen
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(kafka, f"killed-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+    job.await_observed(stream.topic, stream.write(), 1)
     (orphan,) = jvm(job)
     job.process.kill()
     job.process.wait(30)

@@ -62,8 +62,7 @@ def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
     trouble: Callable[[Disk], AbstractContextManager[None]],
 ) -> None:
     stream = Stream(kafka, f"stored-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+    job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
     with trouble(disk):
         stream.write()
@@ -122,8 +121,7 @@ def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_written_anew(
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(kafka, f"stored-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+    job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total", query="read_uncommitted") or 0.0
     file = Path(job.storage) / "feedback" / "read_uncommitted.json"
 

@@ -76,6 +76,15 @@ def test_a_query_that_dies_is_restarted_after_the_backoff(bench: Bench) -> None:
     assert bench.supervisor.reports()[0].restarts == 1
 
 
+def test_of_an_error_that_came_back_through_java_the_line_behind_the_traceback_is_told(bench: Bench) -> None:
+    bench.look_at(0)
+    text = "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+    text += '  File "sink.py", line 1, in save\n    save()\nparallax.views.sink.SinkError: disk full\n\n\tat py4j'
+    bench.started[0].die(RuntimeError(text))
+    bench.look_at(1)
+    assert bench.supervisor.reports()[0].error == "parallax.views.sink.SinkError: disk full"
+
+
 def test_the_backoff_doubles_up_to_its_cap_and_progress_resets_it(bench: Bench) -> None:
     bench.refuse = ValueError("cannot start")
     waits = []
