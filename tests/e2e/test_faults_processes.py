@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,13 +56,21 @@ def jvm(job: JobProcess) -> list[psutil.Process]:
 
 def workers(job: JobProcess) -> list[psutil.Process]:
     """The Python processes that run tasks; their parent, which forks them, is left out."""
-    daemons = [child for child in jvm(job)[0].children() if "parallax.source.daemon" in child.cmdline()]
-    return [worker for daemon in daemons for worker in daemon.children()]
+    return [worker for daemon in _running(job, "parallax.source.daemon") for worker in daemon.children()]
 
 
 def planners(job: JobProcess) -> list[psutil.Process]:
     """The Python processes that plan the micro-batches of the two sources."""
-    return [child for child in jvm(job)[0].children() if child.cmdline()[-1].endswith("python_streaming_source_runner")]
+    return _running(job, "pyspark.sql.streaming.python_streaming_source_runner")
+
+
+def _running(job: JobProcess, module: str) -> list[psutil.Process]:
+    found = []
+    for child in jvm(job)[0].children():
+        with contextlib.suppress(psutil.Error):  # it may be ending
+            if module in child.cmdline():
+                found.append(child)
+    return found
 
 
 def test_a_job_killed_between_the_two_commits_of_a_batch_records_each_row_once(
@@ -88,10 +97,9 @@ def test_the_job_goes_on_when_processes_of_it_are_killed(
     stream = Stream(kafka, f"killed-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
-    victims = who(job)
-    assert victims
-    for victim in victims:
-        victim.kill()
+    for victim in until(lambda: who(job), f"{who.__name__} to be there", timeout=60):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            victim.kill()
     if who is not workers:  # a worker that was idle is replaced without a word
         until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart told", timeout=120)
     stream.write()
