@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO, cast
 
 import structlog
 
@@ -112,7 +112,7 @@ class Job:
         from parallax.compare.query import comparison_query
         from parallax.views.queries import hosting_brokers, view_queries
 
-        settings, spark = self._settings, self._spark
+        settings = self._settings
         brokers: Sequence[int] = ()
         if settings.read.grouping in ("broker", "reader") and not settings.topics.brokers:
             brokers = hosting_brokers(settings)
@@ -125,18 +125,42 @@ class Job:
             ),
             comparison_query(settings, self._compared),
         ]
-        supervised = [Supervised(spec.name, lambda spec=spec: spec.start(spark)) for spec in specs]  # type: ignore[misc]
+        supervised = [
+            Supervised(spec.name, lambda spec=spec: spec.start(self._session()), spec.checkpoint.mend)  # type: ignore[misc]
+            for spec in specs
+        ]
         self._supervisor = Supervisor(supervised, settings.supervisor, self._query_reported)
         self._supervisor.start()
+
+    def _session(self) -> Any:
+        """The Spark session; a new one, with all that hangs on it, where its JVM has died."""
+        from parallax.views.session import forget_session, is_alive
+
+        if not is_alive(self._spark):
+            log.error("Spark's JVM has ended; another one is started")
+            if self._maintenance is not None:
+                self._maintenance.stop(timeout_s=0.0)
+                self._maintenance = None
+            forget_session(self._spark)
+            self._start_spark()
+        return self._spark
+
+    def _stop_spark(self) -> None:
+        from parallax.views.session import forget_session, is_alive
+
+        if is_alive(self._spark):
+            self._spark.stop()
+        else:
+            forget_session(self._spark)
+        self._spark = None
 
     def stop(self) -> None:
         """Stop everything in the order of the data's way; may be called again, and on a job that never started."""
         if self._supervisor is not None:
+            from parallax.views.session import hush
+
             self._say("stopping the queries")
-            if self._spark is not None:
-                # A query that is stopped in the middle of a commit is no error, and Spark prints a page about it.
-                with suppress(Exception):
-                    self._spark.sparkContext.setLogLevel("OFF")
+            hush(self._spark)
             self._supervisor.stop()
             self._supervisor = None
         if self._maintenance is not None:
@@ -146,8 +170,7 @@ class Job:
             self._manager.stop()
             self._manager = None
         if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
+            self._stop_spark()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -265,6 +288,22 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     say("stopped")
 
 
+class _Forgiving:
+    """A text stream of which no write fails: a log on a disk that is full must not end the thread that says so."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
 def configure_logging() -> None:
     """Log one JSON object a line to standard error; the libraries' chatter only from warnings on."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -276,7 +315,7 @@ def configure_logging() -> None:
             structlog.processors.JSONRenderer(default=str),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _Forgiving(sys.stderr))),
         cache_logger_on_first_use=False,
     )
 

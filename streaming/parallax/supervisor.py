@@ -34,10 +34,18 @@ class Query(Protocol):
 
 @dataclass(frozen=True)
 class Supervised:
-    """A query by name and how to start it."""
+    """A query by name, how to start it, and what to do before each start.
+
+    Attributes:
+        name: of the query.
+        start: starts it.
+        mend: is told how many starts in a row came to no micro-batch; gives in one line what it did to the query's
+            checkpoint, None if nothing.
+    """
 
     name: str
     start: Callable[[], Query]
+    mend: Callable[[int], str | None] = lambda _: None
 
 
 @dataclass
@@ -51,6 +59,7 @@ class QueryReport:
     batch_seconds: float = 0.0
     rows: int = 0
     error: str | None = None
+    checkpoints_set_aside: int = 0
 
 
 @dataclass
@@ -144,6 +153,10 @@ class Supervisor:
         if watch.stopping is not None and watch.stopping.is_alive():
             return  # Spark refuses a second query on a checkpoint whose first has not ended
         watch.stopping = None
+        mended = watch.spec.mend(watch.failures)
+        if mended is not None:
+            watch.report.checkpoints_set_aside += 1
+            log.error("checkpoint set aside", query=watch.spec.name, what=mended)
         watch.query = watch.spec.start()
         watch.alive_since, watch.batch_seen = now, None
         watch.report.up = True
@@ -167,7 +180,7 @@ class Supervisor:
         watch.query = None
         watch.failures += 1
         report = watch.report
-        report.up, report.error = False, str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        report.up, report.error = False, _one_line(error)
         report.restarts += 1
         wait_ms = min(
             self._settings.restart_backoff_ms * 2 ** min(watch.failures - 1, 20), self._settings.restart_backoff_max_ms
@@ -176,10 +189,18 @@ class Supervisor:
         log.warning("query restarts", query=watch.spec.name, in_ms=wait_ms, error=report.error)
 
 
+def _one_line(error: Any) -> str:
+    """The first line of an error; of a Python error that came back through Java, the line behind the traceback."""
+    first, *more = str(error).strip().splitlines() or [repr(error)]
+    if first.endswith("Traceback (most recent call last):"):
+        first = next((line for line in more if line[:1].strip()), first)
+    return first.strip()[:500]
+
+
 def _stop_quietly(query: Query | None) -> None:
     if query is None:
         return
     try:
         query.stop()
     except Exception as error:  # noqa: BLE001 - a query that cannot be stopped must not stop the rest
-        log.warning("query did not stop cleanly", error=str(error).splitlines()[0] if str(error) else repr(error))
+        log.warning("query did not stop cleanly", error=_one_line(error))

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +23,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from parallax.findings.table import Finding, FindingsTableError, current, read_events
+from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
+from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, RowKind
 from parallax.views.positions import open_table
@@ -31,7 +35,7 @@ class JobProcess:
     """``parallax run`` over a folder; may be started again after it was stopped or killed."""
 
     def __init__(self, folder: Path, bootstrap_servers: str, pattern: str, **sections: Mapping[str, Any]) -> None:
-        self.storage = str(folder / "data")
+        self.storage = str(sections.get("storage", {}).get("path", folder / "data"))
         self.log = folder / "job.log"
         self.config = folder / "parallax.yaml"
         document: dict[str, Any] = {
@@ -47,12 +51,17 @@ class JobProcess:
         self.config.write_text(yaml.safe_dump(document))
         self._process: psutil.Popen | None = None
 
-    def start(self) -> Self:
-        """Start it; returns once its metrics are served."""
+    def start(self, before: str = "") -> Self:
+        """Start it; returns once its metrics are served.
+
+        Args:
+            before: Python that runs first in its process, to arrange for its death at some point.
+        """
         with self.log.open("ab") as log:
             log.write(b"=== start\n")
             log.flush()
-            command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(self.config)]
+            program = f"{before}\nfrom parallax.cli import main\nmain()"
+            command = [sys.executable, "-c", program, "run", "-c", str(self.config)]
             self._process = psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         until(self._port, f"the job to serve metrics ({self.log})", timeout=60)
         return self
@@ -90,6 +99,12 @@ class JobProcess:
                 continue
         self._process.wait(30)
 
+    @property
+    def process(self) -> psutil.Popen:
+        """The driver: Python, parent of Spark's JVM."""
+        assert self._process is not None
+        return self._process
+
     # --- what it says -----------------------------------------------------------------------------------------------
 
     def samples(self) -> list[Sample]:
@@ -106,12 +121,6 @@ class JobProcess:
         values = [s.value for s in self.samples() if s.name == name and labels.items() <= s.labels.items()]
         return sum(values) if values else None
 
-    @property
-    def process(self) -> psutil.Popen:
-        """The process; the JVM and the Python workers are its descendants."""
-        assert self._process is not None
-        return self._process
-
     def findings(self) -> list[Finding]:
         """What stands, confirmed or resolved."""
         try:
@@ -120,10 +129,30 @@ class JobProcess:
             return []
         return [finding for finding in standing if finding.status != "dismissed"]
 
+    def recorded(self, topic: str) -> dict[str, Counter[tuple[int, int]]]:
+        """How often each (broker, offset) of a topic's records is in each view."""
+        return {isolation.option: self._recorded(isolation, topic) for isolation in IsolationLevel}
+
+    def _recorded(self, isolation: IsolationLevel, topic: str) -> Counter[tuple[int, int]]:
+        dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
+        wanted = (pc.field("kind") == int(RowKind.RECORD)) & (pc.field("topic") == topic)
+        rows = dataset.to_table(columns=["broker", "offset"], filter=wanted).to_pylist()
+        return Counter((row["broker"], row["offset"]) for row in rows)
+
+    def events(self, topic: str, broker: int) -> set[str]:
+        """What the position rows of a replica have told so far, in both views."""
+        told = set()
+        wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
+        for isolation in IsolationLevel:
+            dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
+            rows = dataset.to_table(columns=["broker", "position"], filter=wanted).to_pylist()
+            told |= {row["position"]["event"] for row in rows if row["broker"] == broker}
+        return told
+
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
         """Wait until both tables hold all that a replica shows up to an offset (the scenarios' hook)."""
         what = f"the job to record {topic} of broker {broker} up to offset {offset}"
-        until(lambda: self._has_recorded(topic, broker, offset), what, timeout=120, interval=0.2)
+        until(lambda: self._has_recorded(topic, broker, offset), what, timeout=300, interval=0.2)
 
     def _has_recorded(self, topic: str, broker: int, offset: int) -> bool:
         uncommitted = self._last_position(IsolationLevel.READ_UNCOMMITTED, topic, broker)
@@ -142,6 +171,45 @@ class JobProcess:
         rows = dataset.to_table(columns=["offset", "position", "broker", "timestamp"], filter=wanted)
         mine = [row for row in rows.to_pylist() if row["broker"] == broker]
         return max(mine, key=lambda row: (row["timestamp"], row["offset"]), default=None)
+
+
+@dataclass
+class Stream:
+    """A topic that is written to, and what both views of each replica must hold of it, once."""
+
+    lab: Cluster
+    topic: str
+    offsets: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lab.create_topic(self.topic, replicas=[1, 2, 3])
+        self._plain = PlainProducer(self.lab.bootstrap_servers)
+        self._transactional = LegacyTransactionalProducer(self.lab.bootstrap_servers, self.topic)
+
+    def write(self, plain: int = 3) -> int:
+        """Write records outside of transactions, a committed and an aborted transaction; gives the last offset."""
+        self.offsets += [self._plain.send(self.topic, f"key-{n}", "value") for n in range(plain)]
+        for end in (self._transactional.commit, self._transactional.abort):
+            self._transactional.begin()
+            self.offsets.append(self._transactional.send(self.topic, "key", "value"))
+            end()
+        return self.offsets[-1]
+
+    def await_recorded_once(self, job: JobProcess) -> None:
+        """Wait until all that was written is recorded and compared; each row must be there once."""
+        for broker in self.lab.brokers:
+            job.await_observed(self.topic, self.offsets[-1], broker)
+        until(lambda: self._compared(job), f"{self.topic} to be compared to its end", timeout=300)
+        wanted = Counter({(broker, offset): 1 for broker in self.lab.brokers for offset in self.offsets})
+        for view, counts in job.recorded(self.topic).items():
+            assert counts == wanted, f"{view}: {counts - wanted} too often or too much, {wanted - counts} missing"
+
+    def _compared(self, job: JobProcess) -> bool:
+        reached = [
+            job.metric("parallax_compared_up_to_offset", topic=self.topic, isolation_level=level.option) or 0.0
+            for level in IsolationLevel
+        ]
+        return min(reached) > self.offsets[-1] and job.metric("parallax_unknown_offsets", topic=self.topic) == 0.0
 
 
 def places(found: list[Finding]) -> list[tuple[str, str, int, int]]:
@@ -175,4 +243,4 @@ def await_compared(job: JobProcess, topics: tuple[str, ...]) -> None:
             for topic in topics
         )
 
-    until(settled, f"{topics} to be compared to their end", timeout=180)
+    until(settled, f"{topics} to be compared to their end", timeout=300)

@@ -1,5 +1,6 @@
 """The documents keep step with the code."""
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -21,3 +22,14 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_test_that_the_page_on_reliability_names_exists() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    named = re.findall(r"`(tests/\S+?\.py|test_\w+\.py)::(\w+)", page)
+    assert named
+    for file, test in named:
+        paths = [ROOT / file] if file.startswith("tests/") else list((ROOT / "tests").rglob(file))
+        assert len(paths) == 1, f"{file} is not one file"
+        functions = {f.name for f in ast.walk(ast.parse(paths[0].read_text())) if isinstance(f, ast.FunctionDef)}
+        assert test in functions, f"{file} has no {test}"

@@ -76,6 +76,15 @@ def test_a_query_that_dies_is_restarted_after_the_backoff(bench: Bench) -> None:
     assert bench.supervisor.reports()[0].restarts == 1
 
 
+def test_of_an_error_that_came_back_through_java_the_line_behind_the_traceback_is_told(bench: Bench) -> None:
+    bench.look_at(0)
+    text = "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+    text += '  File "sink.py", line 1, in save\n    save()\nparallax.views.sink.SinkError: disk full\n\n\tat py4j'
+    bench.started[0].die(RuntimeError(text))
+    bench.look_at(1)
+    assert bench.supervisor.reports()[0].error == "parallax.views.sink.SinkError: disk full"
+
+
 def test_the_backoff_doubles_up_to_its_cap_and_progress_resets_it(bench: Bench) -> None:
     bench.refuse = ValueError("cannot start")
     waits = []
@@ -145,3 +154,22 @@ def test_stop_stops_every_query(bench: Bench) -> None:
     bench.supervisor.start(interval_s=0.01)
     bench.supervisor.stop()
     assert bench.started[0].stopped
+
+
+def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_counted() -> None:
+    asked: list[int] = []
+    clock = Clock()
+
+    def start() -> Commanded:
+        raise ValueError("cannot start")
+
+    def mend(failures: int) -> str | None:
+        asked.append(failures)
+        return "set aside" if failures == 2 else None
+
+    supervisor = Supervisor([Supervised("q", start, mend)], SETTINGS, clock=clock)
+    for now in (0.0, 1.0, 3.0, 7.0):
+        clock.now = now
+        supervisor.look()
+    assert asked == [0, 1, 2, 3]
+    assert supervisor.reports()[0].checkpoints_set_aside == 1

@@ -226,6 +226,12 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
         "query_rows", "Rows that it has read since the job started.", label, [([n], q.rows) for n, q in queries]
     )
     yield _counter("query_restarts", "How often it was restarted.", label, [([n], q.restarts) for n, q in queries])
+    yield _counter(
+        "query_checkpoints_set_aside",
+        "How often its checkpoint could not be used and was built anew from the tables.",
+        label,
+        [([n], q.checkpoints_set_aside) for n, q in queries],
+    )
 
 
 def _job(snapshot: Snapshot) -> Iterator[Metric]:

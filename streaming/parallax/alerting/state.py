@@ -32,6 +32,7 @@ class QueryReport(Protocol):
     last_progress: float | None
     batch_seconds: float
     rows: int
+    checkpoints_set_aside: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class QueryState:
     last_progress: float | None
     batch_seconds: float
     rows: int
+    checkpoints_set_aside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,14 @@ class MonitorState:
 
     def update_query(self, report: QueryReport) -> None:
         """Take in what the supervisor saw of a query."""
-        state = QueryState(report.up, report.restarts, report.last_progress, report.batch_seconds, report.rows)
+        state = QueryState(
+            report.up,
+            report.restarts,
+            report.last_progress,
+            report.batch_seconds,
+            report.rows,
+            report.checkpoints_set_aside,
+        )
         with self._lock:
             self._queries[report.name] = state
 

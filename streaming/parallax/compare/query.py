@@ -11,10 +11,14 @@ from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.model import IsolationLevel
+from parallax.views.checkpoints import Checkpoint
 from parallax.views.queries import QuerySpec
 from parallax.views.tables import PROGRESS, checkpoint_path, create_tables, has_whole_log, table_path
 
 QUERY = "compare"
+
+_HOPELESS_AFTER = 3
+"""Failures in a row after which the state is held to be broken and is built anew from the tables."""
 
 OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
 
@@ -54,7 +58,8 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
             .start()
         )
 
-    return QuerySpec(QUERY, start)
+    checkpoint = Checkpoint(settings.storage.path, QUERY, hopeless_after=_HOPELESS_AFTER)
+    return QuerySpec(QUERY, start, checkpoint)
 
 
 def _inherited(spark: Any) -> list[tuple[str, str]]:

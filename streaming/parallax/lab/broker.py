@@ -31,6 +31,19 @@ _STARTED: list[psutil.Popen] = []
 that is collected while its process runs warns of a leak."""
 
 
+@dataclass(frozen=True)
+class ProxiedListener:
+    """A second listener, of which clients are told an address that something else must listen on and pass on.
+
+    Attributes:
+        port: where the broker listens.
+        advertised_port: what it tells the clients that reach it there.
+    """
+
+    port: int
+    advertised_port: int
+
+
 @dataclass
 class Broker:
     """A broker of the lab; ``folder`` holds its ``server.properties``, ``data`` and ``broker.log``."""
@@ -39,6 +52,7 @@ class Broker:
     port: int
     controller_port: int
     folder: Path
+    proxied: ProxiedListener | None = None
     process: psutil.Process | None = field(default=None, compare=False)
     controller: bool = True
     """Whether it votes in the controllers' quorum; a broker that joined a running cluster does not."""

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from parallax.jars import DEFAULT_KAFKA_VERSION, Progress, kafka_jars
 from parallax.java import KAFKA_NEEDS, Java, find_java
 from parallax.lab.archive import archive_options
-from parallax.lab.broker import Broker
+from parallax.lab.broker import Broker, ProxiedListener
 from parallax.lab.errors import LabError
 from parallax.lab.ports import free_ports
 from parallax.lab.properties import BROKER_SETTINGS, server_properties
@@ -52,6 +52,7 @@ class Cluster:
         folder: Path | None = None,
         settings: Mapping[str, str] | None = None,
         detached: bool = False,
+        proxied: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Choose ports and a folder; nothing is started yet.
@@ -62,6 +63,8 @@ class Cluster:
             folder: where everything is kept; a new temporary folder by default.
             settings: broker settings over BROKER_SETTINGS.
             detached: whether the brokers outlive this process (the lab of the command line).
+            proxied: whether each broker has a second listener (``Broker.proxied``), for clients that are to reach it
+                through a proxy of the caller's.
             progress: is told what is being resolved or started.
         """
         self.version = version
@@ -70,10 +73,13 @@ class Cluster:
         self.on_processes: Callable[[Cluster], None] | None = None
         """Is called whenever a broker was started or has ended."""
         self.folder = folder or Path(tempfile.mkdtemp(prefix="parallax-lab-"))
-        ports = free_ports(2 * brokers)
-        self.brokers = {
-            i: Broker(i, ports[2 * i - 2], ports[2 * i - 1], self.folder / f"broker-{i}") for i in range(1, brokers + 1)
-        }
+        each = 4 if proxied else 2
+        ports = free_ports(each * brokers)
+        self.brokers = {}
+        for i in range(1, brokers + 1):
+            port, controller_port, *more = ports[each * (i - 1) : each * i]
+            second = ProxiedListener(*more) if more else None
+            self.brokers[i] = Broker(i, port, controller_port, self.folder / f"broker-{i}", second)
         self._settings = {**BROKER_SETTINGS, **(settings or {})}
         self._detached = detached
         self._progress = progress or (lambda _: None)

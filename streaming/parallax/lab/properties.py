@@ -39,13 +39,18 @@ def server_properties(broker: Broker, brokers: Collection[Broker], settings: Map
         settings: come last, so they win.
     """
     replication = str(min(3, len(brokers)))
-    listener = f"PLAINTEXT://{broker.address}"
+    listeners, advertised = [f"PLAINTEXT://{broker.address}"], [f"PLAINTEXT://{broker.address}"]
+    if broker.proxied is not None:
+        listeners.append(f"PROXIED://127.0.0.1:{broker.proxied.port}")
+        advertised.append(f"PROXIED://127.0.0.1:{broker.proxied.advertised_port}")
+    controller = [f"CONTROLLER://127.0.0.1:{broker.controller_port}"] if broker.controller else []
     properties = {
         "process.roles": "broker,controller" if broker.controller else "broker",
         "node.id": str(broker.id),
         "controller.quorum.voters": ",".join(f"{b.id}@127.0.0.1:{b.controller_port}" for b in brokers if b.controller),
-        "listeners": f"{listener},CONTROLLER://127.0.0.1:{broker.controller_port}" if broker.controller else listener,
-        "advertised.listeners": f"PLAINTEXT://{broker.address}",
+        "listeners": ",".join([*listeners, *controller]),
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(broker.folder / "data"),
         "default.replication.factor": replication,

@@ -87,8 +87,8 @@ def _broker(document: dict[str, Any]) -> Broker:
         document["port"],
         document["controller_port"],
         Path(document["folder"]),
-        _process(document.get("pid"), document.get("started")),
-        document.get("controller", True),
+        process=_process(document.get("pid"), document.get("started")),
+        controller=document.get("controller", True),
     )
 
 

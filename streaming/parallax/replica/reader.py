@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from parallax.model import IsolationLevel
 from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, PendingFetch, ReplicaClient
 from parallax.replica.connection import ReceiveBuffer
-from parallax.replica.decode import Columns, ContentHasher, Inflater, Payload, batch_table, decode
+from parallax.replica.decode import Array, Columns, ContentHasher, Inflater, Payload, batch_table, decode
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unsupported
 from parallax.replica.outcomes import Int8, outcomes
 
@@ -234,6 +236,7 @@ def _decoded(
 ) -> Chunk | None:
     """Decode an answer, and send the next Fetch before that; None if the answer holds a part of a batch only."""
     table = batch_table(answer.records)
+    _check_offsets(table, answer, position, reader.end)
     epoch = int(table[-1, kernels.EPOCH]) if len(table) else -1
     if len(table):
         reached = min(int(table[-1, kernels.LAST]) + 1, reader.end)
@@ -258,6 +261,26 @@ def _decoded(
         log_start_offset=answer.log_start_offset,
         epoch=epoch,
     )
+
+
+def _check_offsets(table: Array, answer: FetchedPartition, position: int, end: int) -> None:
+    """Refuse a batch whose offsets the answer itself contradicts: the CRC covers neither base offset nor length.
+
+    A gap is nothing unusual, but a batch that lies beyond the answer's high watermark cannot stand for what was asked
+    for. A batch within the range ends below the high watermark, which is always at a batch's border.
+    """
+    base, last = table[:, kernels.BASE], table[:, kernels.LAST]
+    before = np.concatenate(([position], last[:-1] + 1))
+    beyond = np.where(base < end, last >= answer.high_watermark, base > answer.high_watermark)
+    wrong = np.flatnonzero(beyond & (before < end))
+    if len(wrong):
+        offset = int(base[wrong[0]])
+        raise CorruptBatch(
+            f"batch at offset {offset}: its offsets contradict the answer's high watermark {answer.high_watermark}; "
+            "it was garbled on the way, or look at this replica's log segment",
+            base_offset=offset,
+            intact=int(table[wrong[0], kernels.AT]),
+        )
 
 
 def read_all(chunks: Iterator[Chunk]) -> tuple[list[Chunk], int | None, ReplicaError | None]:

@@ -17,16 +17,24 @@ from typing import Any
 from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
+from parallax.views.checkpoints import Checkpoint
 from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
 from parallax.views.tables import checkpoint_path, create_tables, hash_key
 
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """A streaming query by name, and how to start it; starting again after a failure goes on where it stopped."""
+    """A streaming query by name, and how to start it; starting again after a failure goes on where it stopped.
+
+    Attributes:
+        name: of the query and of its checkpoint.
+        start: starts it in a Spark session.
+        checkpoint: is looked at before each start.
+    """
 
     name: str
     start: Callable[[Any], Any]
+    checkpoint: Checkpoint
 
 
 @dataclass(frozen=True)
@@ -144,7 +152,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         rows = spark.readStream.format("kafka-replica").options(**options).load()
         return _start(rows, sink, settings, group.name, read.trigger_ms)
 
-    return QuerySpec(group.name, start)
+    return QuerySpec(group.name, start, Checkpoint(storage, group.name))
 
 
 def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:
@@ -156,7 +164,7 @@ def _progress_query(settings: Settings, on_progress: OnProgress | None) -> Query
         rows = spark.readStream.format("kafka-progress").options(**source_options(settings)).load()
         return _start(rows, sink, settings, "progress", settings.read.progress_interval_ms)
 
-    return QuerySpec("progress", start)
+    return QuerySpec("progress", start, Checkpoint(storage, "progress"))
 
 
 def _start(rows: Any, sink: Callable[[Any, int], None], settings: Settings, name: str, trigger_ms: int) -> Any:

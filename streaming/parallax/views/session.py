@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
@@ -98,6 +102,29 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
     return f"{given} {archive_options(archive_file(jdk))}".strip()
 
 
+def is_alive(spark: Any) -> bool:
+    """Whether the JVM behind a session runs."""
+    # PySpark has no public way to tell. A JVM that was there before Python has no process here.
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    return spark.sparkContext._jsc is not None and (process is None or process.poll() is None)  # noqa: SLF001
+
+
+def forget_session(spark: Any) -> None:
+    """Let go of a session whose JVM has died, so that ``build_session`` starts another."""
+    with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
+        spark.sparkContext.stop()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+
+
+def hush(spark: Any) -> None:
+    """Keep Spark from logging the stack traces of queries that are stopped in the middle of a commit."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    if is_alive(spark):
+        spark.sparkContext.setLogLevel("OFF")
+
+
 def _spark_home() -> Path:
     """A SPARK_HOME that holds all of pyspark's but ``python/``.
 
@@ -123,4 +150,4 @@ def _spark_home() -> Path:
     return home
 
 
-__all__ = ["build_session"]
+__all__ = ["build_session", "forget_session", "hush", "is_alive"]

@@ -40,6 +40,7 @@ NAMES = {
     "query_batch_seconds",
     "query_last_progress_timestamp_seconds",
     "query_restarts_total",
+    "query_checkpoints_set_aside_total",
     "query_rows_total",
     "query_up",
     "replica_frozen_seconds",
@@ -75,6 +76,7 @@ class Report:
     last_progress: float | None = 990.0
     batch_seconds: float = 0.25
     rows: int = 77
+    checkpoints_set_aside: int = 1
 
 
 FINDING = Finding(

@@ -183,3 +183,22 @@ def test_an_offset_out_of_range_is_told_as_such_whatever_epoch_was_asked_with() 
     log = Log(b"", 0, failure=OffsetOutOfRange("out"), fail_after=0)
     with pytest.raises(OffsetOutOfRange):
         list(read(log, 3, 5, after_epoch=1))
+
+
+@pytest.mark.parametrize("end", [3, 5])
+def test_a_batch_whose_base_offset_was_garbled_moves_no_position_past_what_it_hides(end: int) -> None:
+    garbled = bytearray(batch(2, 3))
+    garbled[4] ^= 2  # the base offset, 2^25 further on: the CRC does not cover it
+    chunks, position, failure = read_all(read(Log(batch(0, 2) + bytes(garbled), 5), 0, end))
+    assert [c.columns.offset.tolist() for c in chunks] == [[0, 1]]
+    assert position == 2
+    assert isinstance(failure, CorruptBatch)
+    assert "contradict" in str(failure)
+
+
+def test_a_batch_that_was_written_while_the_answer_was_made_is_no_contradiction() -> None:
+    """A broker notes its high watermark before it reads, so an answer may hold younger batches than that."""
+    chunks, position, failure = read_all(read(Log(batch(0, 3) + batch(3, 2), 3), 0, 3))
+    assert failure is None
+    assert position == 3
+    assert [c.columns.offset.tolist() for c in chunks] == [[0, 1, 2]]

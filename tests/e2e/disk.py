@@ -1,0 +1,90 @@
+"""A folder whose disk fills up or turns read-only while a job writes to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+_SIZE = 192 << 20
+
+
+class Disk:
+    """A small disk of its own where this process may mount one, else limits on the processes that write.
+
+    A process whose ``RLIMIT_FSIZE`` is 0 cannot make any file longer, which is as good as a disk that takes nothing
+    more: what cannot be told apart then is full from read-only.
+
+    Args:
+        folder: where it is to be; must exist.
+        writers: the processes that write to it at present, for the limits.
+    """
+
+    def __init__(self, folder: Path, writers: Callable[[], Iterable[psutil.Process]]) -> None:
+        self.folder = folder
+        self._writers = writers
+        self.mounted = _run("mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(folder))
+
+    def close(self) -> None:
+        """Unmount it."""
+        if self.mounted:
+            assert _run("umount", "-l", str(self.folder))
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """Nothing more can be written while the block runs."""
+        if not self.mounted:
+            with self._limited():
+                yield
+            return
+        filler = self.folder / "filler"
+        with filler.open("wb", buffering=0) as file:
+            for piece in (bytes(1 << 20), bytes(4096)):
+                with contextlib.suppress(OSError):
+                    while True:
+                        os.write(file.fileno(), piece)
+        yield
+        filler.unlink()
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Nothing can be changed while the block runs."""
+        if not self.mounted:
+            with self._limited():
+                yield
+            return
+        # A mount with files open for writing cannot be made read-only; one on top of it has none.
+        path = str(self.folder)
+        assert _run("mount", "--bind", path, path)
+        assert _run("mount", "-o", "remount,bind,ro", path)
+        yield
+        assert _run("umount", "-l", path)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        self._limit(0)
+        yield
+        self._limit(resource.RLIM_INFINITY)
+
+    def _limit(self, size: int) -> None:
+        for process in self._writers():
+            try:
+                _, hard = process.rlimit(psutil.RLIMIT_FSIZE)
+                process.rlimit(psutil.RLIMIT_FSIZE, (size, hard))
+            except psutil.NoSuchProcess:
+                continue
+
+
+def _run(*command: str) -> bool:
+    if os.environ.get("PARALLAX_TESTS_MOUNT") == "no":
+        return False
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,161 @@
+"""Disks that fill up or turn read-only, checkpoints that are lost or broken, ports that are taken."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from parallax.lab.cluster import Cluster
+from parallax.lab.scenarios import SCENARIOS
+from parallax.lab.waiting import until
+from tests.e2e.disk import Disk
+from tests.e2e.job_process import JobProcess, Stream, await_exactly
+
+pytestmark = pytest.mark.timeout(900)
+
+_GARBAGE = b"\x00garbage\xff" * 20
+_QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
+    folder = tmp_path_factory.mktemp("disk")
+    writers: list[JobProcess] = []
+    disk = Disk(folder, lambda: [p for job in writers for p in (job.process, *job.process.children(recursive=True))])
+    disk.jobs = writers  # type: ignore[attr-defined]
+    yield disk
+    disk.close()
+
+
+@pytest.fixture(scope="module")
+def job(kafka: Cluster, disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
+    """One job whose tables and checkpoints are on that disk; each test leaves it running."""
+    process = JobProcess(
+        tmp_path_factory.mktemp("job"),
+        kafka.bootstrap_servers,
+        "stored-.*",
+        storage={"path": str(disk.folder / "data")},
+        supervisor={"restart_backoff_max_ms": 5000},
+    )
+    disk.jobs.append(process)  # type: ignore[attr-defined]
+    with process:
+        yield process.start()
+
+
+def set_aside(job: JobProcess, query: str) -> float:
+    return job.metric("parallax_query_checkpoints_set_aside_total", query=query) or 0.0
+
+
+@pytest.mark.parametrize("trouble", [Disk.full, Disk.read_only], ids=["full", "read-only"])
+def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
+    kafka: Cluster,
+    disk: Disk,
+    job: JobProcess,
+    topic: str,
+    trouble: Callable[[Disk], AbstractContextManager[None]],
+) -> None:
+    stream = Stream(kafka, f"stored-{topic}")
+    job.await_observed(stream.topic, stream.write(), 1)
+    restarts = job.metric("parallax_query_restarts_total") or 0.0
+    with trouble(disk):
+        stream.write()
+        told = f"queries to fail on a disk that is {trouble.__name__}"
+        until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, told, timeout=120)
+    stream.write()
+    stream.await_recorded_once(job)
+    until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again", timeout=60)
+    assert {query: set_aside(job, query) for query in _QUERIES} == dict.fromkeys(_QUERIES, 0.0), "the disk was to blame"
+    assert [f for f in job.findings() if f.topic == stream.topic] == []
+
+
+def test_broken_and_lost_checkpoints_are_built_anew_from_the_tables(
+    kafka: Cluster, job: JobProcess, topic: str
+) -> None:
+    stream = Stream(kafka, f"stored-{topic}")
+    stream.write()
+    result = SCENARIOS["frozen"].run(kafka, topic_prefix=f"stored-{topic}-", await_observed=job.await_observed)
+    (finding,) = await_exactly(job, result)
+    stream.await_recorded_once(job)
+    data = Path(job.storage)
+    checkpoints = data / "checkpoints"
+
+    def newest(query: str, log: str) -> Path:
+        return max((checkpoints / query / log).glob("[0-9]*"), key=lambda path: int(path.name))
+
+    job.kill()
+    offsets = newest("read_uncommitted", "offsets")
+    offsets.write_bytes(offsets.read_bytes()[:-20])
+    newest("read_committed", "commits").write_bytes(_GARBAGE)
+    (checkpoints / "progress" / "metadata").write_bytes(_GARBAGE)
+    for path in (checkpoints / "compare" / "state").rglob("[!.]*"):
+        if path.is_file():
+            path.write_bytes(_GARBAGE)
+    (data / "feedback" / "read_uncommitted.json").write_bytes(_GARBAGE)
+    (data / "feedback" / "read_committed.json").unlink()
+    job.start()
+    stream.write()
+    until(
+        lambda: {q: set_aside(job, q) for q in _QUERIES} == dict.fromkeys(_QUERIES, 1.0), "all set aside", timeout=180
+    )
+    stream.await_recorded_once(job)
+    assert [f.finding_id for f in await_exactly(job, result)] == [finding.finding_id]
+    assert sorted(path.name for path in checkpoints.glob("*.broken-*")) == sorted(f"{q}.broken-1" for q in _QUERIES)
+
+    job.kill()
+    shutil.rmtree(checkpoints)
+    shutil.rmtree(data / "feedback")
+    job.start()
+    stream.write()
+    stream.await_recorded_once(job)
+    assert [f.finding_id for f in await_exactly(job, result)] == [finding.finding_id]
+
+
+def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_written_anew(
+    kafka: Cluster, job: JobProcess, topic: str
+) -> None:
+    stream = Stream(kafka, f"stored-{topic}")
+    job.await_observed(stream.topic, stream.write(), 1)
+    restarts = job.metric("parallax_query_restarts_total", query="read_uncommitted") or 0.0
+    file = Path(job.storage) / "feedback" / "read_uncommitted.json"
+
+    def refused() -> bool:
+        file.write_bytes(_GARBAGE)
+        return (job.metric("parallax_query_restarts_total", query="read_uncommitted") or 0.0) > restarts
+
+    until(refused, "the garbage to be met", timeout=60)
+    stream.write()
+    stream.await_recorded_once(job)
+
+
+def test_a_metrics_port_that_is_taken_ends_a_start_or_restart_in_one_line(
+    kafka: Cluster, tmp_path: Path, topic: str
+) -> None:
+    kafka.create_topic(topic)
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        port = squatter.getsockname()[1]
+        alerting = {"metrics_port": port}
+        job = JobProcess(tmp_path, kafka.bootstrap_servers, topic, alerting=alerting)
+        assert_refused(job, port)
+    with job:
+        job.start()
+        with socket.create_connection(("127.0.0.1", port)):  # a scrape under way keeps the address half open
+            job.kill()
+        job.start()
+        job.kill()
+        with socket.create_server(("127.0.0.1", port)):
+            assert_refused(job, port)
+
+
+def assert_refused(job: JobProcess, port: int) -> None:
+    command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(job.config)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert f"alerting.metrics_port: cannot listen on 127.0.0.1:{port}" in ended.stderr
