@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from kafka.protocol.admin import (
+    DescribeConfigsRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
@@ -46,6 +47,8 @@ _CONSUMER, _DEBUGGING_REPLICA = -1, -2
 _LATEST = -1
 _TRANSACTION = 1
 """FindCoordinator's key type for a transactional id."""
+_TOPIC = 2
+"""DescribeConfigs' resource type for a topic."""
 _IDLE_CONNECTIONS = 4
 _NO_RECORDS = memoryview(b"")
 
@@ -243,6 +246,24 @@ class ReplicaClient:
         """
         response = self._connections.ask_metadata(topics, self._deadline(timeout_ms))
         return {topic.name: _topic(topic) for topic in response.topics if topic.name}
+
+    def topic_configs(
+        self, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
+    ) -> dict[str, dict[str, str] | ReplicaError]:
+        """Settings of topics as they are in force, defaults included; a name that the brokers do not know is left out.
+
+        Any broker answers. Needs DESCRIBE_CONFIGS on the topics.
+
+        Raises:
+            Unreachable: no broker answered; DeadlineExceeded if one was still silent.
+        """
+        response = self._connections.ask_configs(topics, names, self._deadline(timeout_ms))
+        return {
+            result.resource_name: from_code(result.error_code, topic=result.resource_name)
+            if result.error_code
+            else {config.name: config.value for config in result.configs if config.value is not None}
+            for result in response.results
+        }
 
     def fetch(
         self,
@@ -501,6 +522,18 @@ class _Connections:
                 self.addresses[broker.node_id] = (broker.host, broker.port)
                 self._stale.discard(broker.node_id)
         return response
+
+    def ask_configs(self, topics: Sequence[str], names: Sequence[str], deadline: Deadline) -> Any:
+        """DescribeConfigs of topics from the first address that answers."""
+        kind = DescribeConfigsRequest.DescribeConfigsResource
+
+        def request() -> Any:
+            resources = [
+                kind(resource_type=_TOPIC, resource_name=topic, configuration_keys=list(names)) for topic in topics
+            ]
+            return DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+
+        return self._ask_any(request, 1, 4, deadline)
 
     def coordinator(self, transactional_id: str, deadline: Deadline) -> int:
         """Id of the broker that coordinates a transactional id."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from parallax.model import IsolationLevel
 from parallax.replica import kernels
@@ -42,6 +43,16 @@ class Chunk:
     log_start_offset: int
 
 
+class Pacing(Protocol):
+    """Holds the Fetches of a reader back, so that it reads no more in a second than it may."""
+
+    def wait(self) -> None:
+        """Called before each Fetch: returns once it may be sent."""
+
+    def received(self, size: int) -> None:
+        """Called with the bytes of records in each answer."""
+
+
 @dataclass
 class Buffers:
     """Memory for one reader at a time; handing it from range to range spares asking the system for it anew."""
@@ -64,6 +75,7 @@ def read_range(
     max_bytes: int = 4 << 20,
     deadline_ms: float = 3000,
     buffers: Buffers | None = None,
+    pace: Pacing | None = None,
 ) -> Iterator[Chunk]:
     """Read what one replica shows in [start, end).
 
@@ -86,6 +98,7 @@ def read_range(
         max_bytes: of one Fetch; a batch that is larger comes whole.
         deadline_ms: for each Fetch, from when it is waited for.
         buffers: memory to use; its own by default.
+        pace: holds the Fetches back; as fast as it goes by default.
 
     Yields:
         Chunks, in offset order; also empty ones, where only the position has moved.
@@ -94,7 +107,7 @@ def read_range(
         ReplicaError: the broker failed or its data are corrupt. The chunks before it stand: the position of the last
             one (``start`` where there is none) is where to go on.
     """
-    reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms)
+    reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms, pace)
     buffers = buffers or Buffers()
     try:
         reader.ask(start)
@@ -135,8 +148,10 @@ class _Range:
         isolation: IsolationLevel,
         max_bytes: int,
         deadline_ms: float,
+        pace: Pacing | None,
     ) -> None:
         self._client = client
+        self._pace = pace
         self._broker = broker
         self._place = topic, partition
         self._max_bytes = max_bytes
@@ -151,6 +166,8 @@ class _Range:
         self.forget()
         if position >= self.end:
             return
+        if self._pace is not None:
+            self._pace.wait()
         wanted = [FetchPosition(*self._place, position, self._max_bytes)]
         try:
             self._pending = self._client.begin_fetch(
@@ -169,6 +186,8 @@ class _Range:
         (answer,) = pending.result(self._deadline_ms, into)
         if answer.error is not None:
             raise answer.error
+        if self._pace is not None:
+            self._pace.received(len(answer.records))
         return answer
 
     def fail(self, error: ReplicaError) -> None:

@@ -181,6 +181,19 @@ class Piece:
     last: bool = True
 
 
+def broker_tasks(ranges: Ranges) -> list[list[Piece]]:
+    """One task for each broker, with all that is read from it: so that one task holds the limit on its bytes.
+
+    Args:
+        ranges: what is to be read; empty ranges are left out.
+    """
+    by_broker: dict[int, list[Piece]] = {}
+    for reader in sorted(ranges, key=lambda reader: (reader.broker, reader.topic, reader.partition, reader.isolation)):
+        if not ranges[reader].empty:
+            by_broker.setdefault(reader.broker, []).append(Piece(reader, ranges[reader]))
+    return list(by_broker.values())
+
+
 def tasks(ranges: Ranges, *, parallelism: int, split: bool) -> list[list[Piece]]:
     """Spread ranges over Spark tasks, each of one isolation level and one broker.
 
