@@ -179,9 +179,7 @@ def audit(
     """Compare all replicas of partitions once, from their log starts on; exit 0 consistent, 1 diverged, 3 unknown."""
     from parallax.audit.command import Flags, run_audit
     from parallax.config import load
-    from parallax.job import configure_logging
 
-    configure_logging()
     flags = Flags(
         topics=tuple(topic or ()),
         partitions=tuple(partition or ()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,14 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import structlog
 from rich.console import Console
 
 from parallax.audit import dry, report
 from parallax.audit.cluster import select
 from parallax.audit.progress import Shown
+from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import ConfigError, Settings
+from parallax.errors import SetupError
 from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
 from parallax.views.tables import hash_key
+
+
+class AuditFailedError(Exception):
+    """An audit broke off: nothing is known, and above all not that the replicas diverge (exit code 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
         SetupError: no JDK, or jars that cannot be had.
     """
     _check(flags, settings)
+    _log_warnings_only()
     rate = settings.audit.max_bytes_per_second if flags.max_bytes_per_second is None else flags.max_bytes_per_second
     with ExitStack() as stack:
         to = stack.enter_context(_output(flags.file))
@@ -61,9 +71,21 @@ def run_audit(settings: Settings, flags: Flags) -> int:
             dry.write(dry.dry_run(settings, client, places, rate or None), flags.output, to)
             return 0
         shown = stack.enter_context(Shown(Console(stderr=True)))
-        made = _audit(settings, flags, client, places, rate or None, shown, stack)
+        try:
+            made = _audit(settings, flags, client, places, rate or None, shown, stack)
+        except AuditFailedError as error:
+            print(f"parallax: the audit failed: {error}", file=sys.stderr)  # noqa: T201 - the one line of an error
+            return EXIT_CODES[Result.UNKNOWN]
         report.write(made, flags.output, to)
         return made.exit_code
+
+
+def _log_warnings_only() -> None:
+    """Standard output is the report's."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
 
 
 def _check(flags: Flags, settings: Settings) -> None:
@@ -113,12 +135,21 @@ def _audit(
         raise ConfigError(f"storage.path: {error}") from error
     confirm = stack.enter_context(standalone(settings, client, key))
     shown.stage("starting Spark")
-    spark = build_session(settings.spark, name="parallax-audit")
-    stack.callback(spark.stop)
-    audit = Audit(
-        settings, client, spark, places, hash_key=key, confirm=confirm, max_bytes_per_second=rate, watcher=shown
-    )
-    return audit.of_tables() if flags.source == "tables" else audit.of_brokers()
+    try:
+        spark = build_session(settings.spark, name="parallax-audit")
+        stack.callback(spark.stop)
+        audit = Audit(
+            settings, client, spark, places, hash_key=key, confirm=confirm, max_bytes_per_second=rate, watcher=shown
+        )
+        return audit.of_tables() if flags.source == "tables" else audit.of_brokers()
+    except (ReplicaError, SetupError):
+        raise
+    except Exception as error:
+        raise AuditFailedError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
 
 
 __all__ = ["Flags", "run_audit"]

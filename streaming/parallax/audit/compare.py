@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from parallax.audit.plan import Place
-from parallax.audit.result import Compared, Stopped
+from parallax.audit.result import NO_MORE, Compared, Stopped
 from parallax.compare.judge import unexplained_disputes
 from parallax.compare.observations import (
     EVENTS,
@@ -252,7 +252,7 @@ class _Comparison:
             for view, read_to in zip(VIEWS, (broker.read_uncommitted, broker.read_committed), strict=True):
                 if read_to < self._input.ends[view]:
                     event = self._events.get((view, broker.broker), str(ReadEvent.OK))
-                    why = "it shows no more" if event == ReadEvent.OK else event
+                    why = NO_MORE if event == ReadEvent.OK else event
                     yield Stopped(broker.broker, view, read_to, self._input.ends[view], why)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from parallax.audit.plan import PartitionPlan, Place
 from parallax.compare.suspect import Suspect
 from parallax.findings.table import Finding
 from parallax.model import IsolationLevel
+
+NO_MORE = "it shows no more"
+"""Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
 
 _EXAMPLES = 3
 """Undecided suspects that a reason spells out; the others are counted."""
@@ -35,7 +38,7 @@ class Stopped:
         view: an `IsolationLevel`.
         read_to: next offset that it would have read; -1 where it read nothing.
         wanted: where it should have come to.
-        event: what ended it (`parallax.model.ReadEvent`).
+        event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
     """
 
     broker: int
@@ -95,6 +98,19 @@ class Compared:
                 "tells which replica is right"
             )
         return found
+
+
+def merged(before: Compared, after: Compared) -> Compared:
+    """What two rounds made of a partition: where the second has nothing new to say of a reader, the first has."""
+    known = {(s.broker, s.view): s for s in before.stopped}
+    stopped = []
+    for stop in after.stopped:
+        earlier = known.get((stop.broker, stop.view), stop)
+        no_news = stop.event == NO_MORE and stop.read_to == earlier.read_to
+        stopped.append(replace(stop, event=earlier.event) if no_news else stop)
+    return replace(
+        after, stopped=tuple(stopped), rows=before.rows + after.rows, overflow=before.overflow or after.overflow
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,4 +223,5 @@ __all__ = [
     "Result",
     "Stopped",
     "judge",
+    "merged",
 ]

@@ -17,7 +17,7 @@ from parallax.audit.compare import Comparer, parse
 from parallax.audit.confirm import Confirm
 from parallax.audit.plan import Look, PartitionPlan, Place, plan, ranges, updated
 from parallax.audit.recorded import recorded_plan
-from parallax.audit.result import AuditReport, Compared, judge
+from parallax.audit.result import AuditReport, Compared, judge, merged
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import Settings
 from parallax.replica.client import ReplicaClient
@@ -61,11 +61,7 @@ class _Gathered:
             place = row["topic"], row["partition"]
             compared, suspects, coverage = parse(row["result"])
             before = self.compared.get(place)
-            if before is not None:
-                compared = replace(
-                    compared, rows=compared.rows + before.rows, overflow=compared.overflow or before.overflow
-                )
-            self.compared[place] = compared
+            self.compared[place] = compared if before is None else merged(before, compared)
             self.coverage[place] = coverage
             self.suspects += suspects
 
