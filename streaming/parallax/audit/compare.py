@@ -82,7 +82,7 @@ class PartitionInput:
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """A function for ``mapInArrow``: rows sorted by (topic, partition, at) in, one row for each partition out.
+    """Its `compare` is for ``mapInArrow``: rows sorted by (topic, partition, at) in, one for each partition out.
 
     Attributes:
         inputs: by partition; all that may come.
@@ -100,8 +100,8 @@ class Comparer:
     from_log_start: bool = True
     one_order: bool = True
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Compare."""
+    def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Compare; each partition's row comes when its last chunk has gone by."""
         current: _Comparison | None = None
         for batch in batches:
             columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]

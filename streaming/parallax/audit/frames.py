@@ -126,7 +126,7 @@ def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
     return (
         rows.repartition("topic", "partition")
         .sortWithinPartitions("topic", "partition", "at")
-        .mapInArrow(comparer, RESULT_DDL)
+        .mapInArrow(comparer.compare, RESULT_DDL)
         .localCheckpoint(eager=True)
     )
 

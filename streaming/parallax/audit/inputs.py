@@ -80,7 +80,7 @@ def ticks(place: Place, rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _tick(row: Mapping[str, Any]) -> dict[str, Any]:
-    opened = row["open_transactions"]
+    opened = row.get("open_transactions")
     made = {
         "broker": row["broker"],
         "observed_at": int(row["observed_at"]) // 1000,
@@ -90,7 +90,7 @@ def _tick(row: Mapping[str, Any]) -> dict[str, Any]:
         if opened is None or not row["reachable"]
         else [(t["producer_id"], t["start_offset"]) for t in opened],
     }
-    return made | {name: int(row[name]) for name in _NUMBERS if row[name] is not None}
+    return made | {name: int(row[name]) for name in _NUMBERS if row.get(name) is not None}
 
 
 def _positions(place: Place, at: Mapping[int, tuple[int, int]], read_at: int) -> bytes:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from parallax.audit import frames, inputs
+from parallax.audit import frames, inputs, sift
 from parallax.audit.cluster import Looker, at_ms, topic_traits
 from parallax.audit.compare import Comparer, parse
 from parallax.audit.confirm import Confirm
@@ -21,8 +21,10 @@ from parallax.audit.result import AuditReport, Compared, judge, merged
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import Settings
 from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
-from parallax.source.pace import Metered, metered
+from parallax.source.pace import Metered, Pace, TokenBucket, metered
 
 _TELL_EVERY_S = 0.5
 
@@ -271,9 +273,31 @@ class Audit:
             for broker, read in told().items():
                 self._read_bytes[broker] = self._read_bytes.get(broker, 0) + read.read_bytes
 
+    def _sifted(self, suspects: list[Suspect]) -> list[Suspect]:
+        """The suspects that are worth a probe each; a replica that cannot be read now keeps all of its own."""
+        hasher = ContentHasher(bytes.fromhex(self._key))
+        gone: set[str] = set()
+        for replica, mine in sift.many(suspects).items():
+            self._watcher.stage(f"looking {len(mine)} suspects up on broker {replica[1]}")
+            keys = [(s.accusation.key_hash_hi, s.accusation.key_hash_lo) for s in mine]
+            pace = Pace(TokenBucket(self._rate) if self._rate is not None else None, None)
+            try:
+                live = sift.shown_live(
+                    self._client,
+                    replica,
+                    keys,
+                    hasher=hasher,
+                    deadline_ms=self._settings.read.request_timeout_ms,
+                    pace=pace,
+                )
+            except ReplicaError:
+                continue
+            gone |= sift.cleared(mine, live)
+        return [suspect for suspect in suspects if suspect.suspect_id not in gone]
+
     def _report(self, source: str, started: float, plans: Mapping[Place, PartitionPlan]) -> AuditReport:
         gathered = self._gathered
-        suspects = list({suspect.suspect_id: suspect for suspect in gathered.suspects}.values())
+        suspects = self._sifted(list({suspect.suspect_id: suspect for suspect in gathered.suspects}.values()))
         if suspects:
             self._watcher.stage(f"probing {len(suspects)} suspects")
         confirmed = self._confirm(suspects)

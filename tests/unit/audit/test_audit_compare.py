@@ -85,7 +85,7 @@ def audited(
         batch = pa.RecordBatch.from_pydict(
             {"topic": ["t"] * len(at), "partition": [0] * len(at), "at": list(at), "packed": list(blobs)}
         )
-        (row,) = [r for b in comparer([batch]) for r in b.to_pylist()]
+        (row,) = [r for b in comparer.compare([batch]) for r in b.to_pylist()]
         compared, raised, coverage = parse(row["result"])
         total = compared if total is None else merged(total, compared)
         suspects += raised

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from parallax.audit.inputs import ticks
 from parallax.audit.plan import PartitionPlan, TopicTraits, behind, plan, ranges, traits, updated
+from parallax.compare.packing import unpack
 from parallax.replica.errors import Unauthorized
 from parallax.source.offsets import Reader
 
@@ -60,6 +62,16 @@ def test_a_broker_that_does_not_answer_leaves_the_others_to_be_read() -> None:
     assert one.readable
     assert {reader.broker for reader in ranges([one])} == {1, 3}
     assert Reader(0, 1, "orders", 0) in ranges([one])
+
+
+def test_a_look_is_taken_in_with_those_that_did_not_answer() -> None:
+    silent = {name: value for name, value in away(2).items() if name not in ("high_watermark", "open_transactions")}
+    told = row(1, open_transactions=[{"producer_id": 9, "start_offset": 4}])
+    observed = unpack(*PLACE, ticks(PLACE, [told, silent]))
+    assert observed.progress.reachable.tolist() == [True, False]
+    assert observed.progress.observed_at.tolist() == [1000, 1000]
+    assert observed.open_transactions.start_offset.tolist() == [4]
+    assert sorted(observed.replica_sets.broker.tolist()) == [1, 1, 2, 2, 3, 3]
 
 
 def test_nobody_who_answers_is_not_read() -> None:
