@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from parallax.audit.plan import Place
 from parallax.audit.result import NO_MORE, Compared, Stopped
-from parallax.compare.judge import unexplained_disputes
 from parallax.compare.observations import (
     EVENTS,
     POSITION,
@@ -30,6 +29,7 @@ from parallax.compare.observations import (
 from parallax.compare.packing import unpack
 from parallax.compare.replicas import retained_from
 from parallax.compare.results import from_json, to_json
+from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Coverage, Suspect
@@ -214,7 +214,6 @@ class _Comparison:
             task.read_at,
             compacted=self._input.compacted,
             from_log_start=task.from_log_start,
-            in_order=False,
         )
         self._state = result.state
         self._suspects += result.suspects
@@ -232,7 +231,7 @@ class _Comparison:
 
     def _compared(self, coverage: Coverage) -> Compared:
         state, ends = self._state, self._input.ends
-        disputed = unexplained_disputes(state)
+        disputed = state.pending["offset"][open_disputes(state.pending)]
         begun = [*self._begun.values(), retained_from(state), 0] if not self._task.from_log_start else []
         ru, rc = coverage.compared_up_to
         return Compared(

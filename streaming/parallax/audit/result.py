@@ -63,7 +63,7 @@ class Compared:
         compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none.
         stopped: readers that did not come as far as was planned.
         waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
-        disputes: records whose outcome differs, where no marker tells which is right.
+        disputes: records whose outcome differs and was not judged: markers that may tell of it were not read.
         deferred: offsets that ``compare.state_cap_bytes`` kept from being compared.
         broken: why the recorded rows cannot be put in one order; empty where they can.
         overflow: more suspects were raised than are looked into.
@@ -94,8 +94,8 @@ class Compared:
         if self.disputes:
             some = ", ".join(map(str, self.disputes[:_EXAMPLES]))
             found.append(
-                f"the outcome of {len(self.disputes)} records differs (offsets {some}) and no end marker is left that "
-                "tells which replica is right"
+                f"the outcome of {len(self.disputes)} records differs (offsets {some}) and cannot be judged: a replica "
+                "that showed it was not read far enough for its end markers"
             )
         return found
 

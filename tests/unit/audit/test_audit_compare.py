@@ -151,10 +151,19 @@ def test_a_marker_that_others_still_hold_tells_whose_outcome_is_wrong() -> None:
     assert found.kinds == [("aborted_record_committed", 2)]
 
 
-def test_outcomes_that_differ_without_a_marker_accuse_nobody_and_are_told() -> None:
+def test_outcomes_that_differ_without_a_marker_are_a_difference_without_direction() -> None:
     row = record(0, "p", "v", pid=9, outcome=Outcome.ABORTED)
     committed = {**row, "outcome": Outcome.COMMITTED}
     readings = [[*shown(RU, b, [], 1), *shown(RC, b, [committed if b == 2 else row], 1)] for b in BROKERS]
+    found = audited(readings, (1, 1))
+    assert found.kinds == [("visibility_mismatch", 2)]
+    assert found.compared.disputes == ()
+
+
+def test_outcomes_that_differ_are_told_where_the_markers_could_not_be_read() -> None:
+    row = record(0, "p", "v", pid=9, outcome=Outcome.ABORTED)
+    committed = {**row, "outcome": Outcome.COMMITTED}
+    readings = [shown(RC, b, [committed if b == 2 else row], 1) for b in BROKERS]
     found = audited(readings, (1, 1))
     assert found.kinds == []
     assert found.compared.disputes == (0,)
