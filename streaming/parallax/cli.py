@@ -1,6 +1,7 @@
-"""The command line: ``parallax run | demo | findings | lab | fetch-jars``.
+"""The command line: ``parallax run | audit | demo | findings | lab | fetch-jars``.
 
-Exit codes: 0 done (``demo``: exactly the expected findings), 1 not as expected, 2 wrong usage or environment.
+Exit codes: 0 done (``demo``: exactly the expected findings; ``audit``: consistent), 1 not as expected (``audit``:
+diverged), 2 wrong usage or environment, 3 unknown (``audit``).
 """
 
 from __future__ import annotations
@@ -48,6 +49,20 @@ class Format(StrEnum):
     """How findings are printed."""
 
     text = "text"
+    json = "json"
+
+
+class AuditSource(StrEnum):
+    """What an audit compares."""
+
+    brokers = "brokers"
+    tables = "tables"
+
+
+class AuditFormat(StrEnum):
+    """How an audit's report is printed."""
+
+    table = "table"
     json = "json"
 
 
@@ -143,6 +158,38 @@ def findings(
     if (config is None) == (data is None):
         raise ConfigError("give either -c/--config or --data")
     print_findings(data or load(config or "").storage.path, output.value, everything=everything)
+
+
+@app.command()
+@one_line_errors
+def audit(
+    config: Annotated[Path, typer.Option("-c", "--config", help="The settings file; see conf/parallax.yaml.")],
+    topic: Annotated[list[str] | None, typer.Option(help="A topic; may be repeated. Default: all watched.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="A partition of each topic; may be repeated.")] = None,
+    source: Annotated[AuditSource, typer.Option("--from", help="Read the brokers, or what the job recorded.")] = (
+        AuditSource.brokers
+    ),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")] = False,
+    max_bytes_per_second: Annotated[
+        int | None, typer.Option(help="From each broker; 0: no limit. Default: audit.max_bytes_per_second.")
+    ] = None,
+    output_format: Annotated[AuditFormat, typer.Option("--format", help="table or json.")] = AuditFormat.table,
+    output: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,
+) -> None:
+    """Compare all replicas of partitions once, from their log starts on; exit 0 consistent, 1 diverged, 3 unknown."""
+    from parallax.audit.command import Flags, run_audit
+    from parallax.config import load
+
+    flags = Flags(
+        topics=tuple(topic or ()),
+        partitions=tuple(partition or ()),
+        source=source.value,
+        dry_run=dry_run,
+        max_bytes_per_second=max_bytes_per_second,
+        output=output_format.value,
+        file=output,
+    )
+    raise typer.Exit(run_audit(load(config), flags))
 
 
 @app.command("fetch-jars")

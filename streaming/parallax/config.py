@@ -88,6 +88,15 @@ class FindingSettings(_Section):
     max_scan_bytes: int = Field(256 << 20, ge=1 << 16, description="Bytes that one probe may read from a replica.")
 
 
+class AuditSettings(_Section):
+    """The batch comparison, by the job and by ``parallax audit``."""
+
+    interval_s: float = Field(0.0, ge=0, description="How often the job audits the brokers; 0: never.")
+    topics: list[str] = Field(default_factory=list, description="Topics that the job audits; all watched by default.")
+    max_bytes_per_second: int = Field(10 << 20, ge=0, description="Read from each broker at most; 0: no limit.")
+    confirm_timeout_s: float = Field(30.0, gt=0, description="How long probes may take before a suspect is unknown.")
+
+
 class AlertingSettings(_Section):
     """How findings are told."""
 
@@ -127,6 +136,7 @@ class Settings(BaseSettings):
     read: ReadSettings = Field(default_factory=ReadSettings)
     compare: CompareSettings = Field(default_factory=CompareSettings)
     findings: FindingSettings = Field(default_factory=FindingSettings)
+    audit: AuditSettings = Field(default_factory=AuditSettings)
     alerting: AlertingSettings = Field(default_factory=AlertingSettings)
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = Field(default_factory=SparkSettings)

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 
@@ -27,6 +27,9 @@ from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
 from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.sink import PositionSeen
+
+if TYPE_CHECKING:
+    from parallax.audit.schedule import AuditSchedule
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +57,7 @@ class Job:
         self._manager: FindingsManager | None = None
         self._supervisor: Supervisor | None = None
         self._maintenance: Any = None
+        self._audits: AuditSchedule | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
@@ -86,6 +90,7 @@ class Job:
         self._say(f"metrics on port {self._server.port}; starting Spark")
         self._start_spark()
         self._start_manager(self._client)
+        self._start_audits(self._client)
         self._start_queries()
         self._say("the job runs")
 
@@ -107,6 +112,18 @@ class Job:
             self._settings, client, ContentHasher(key), on_change=self.state.update_findings
         )
         self._manager.start()
+
+    def _start_audits(self, client: ReplicaClient) -> None:
+        from parallax.audit.schedule import AuditSchedule, job_audits
+        from parallax.views.tables import hash_key
+
+        settings, manager = self._settings, self._manager
+        if manager is None:
+            return
+        key = hash_key(settings.storage.path, settings.read.hash_key)
+        run = job_audits(settings, client, self._spark, manager, key)
+        self._audits = AuditSchedule(settings.audit.interval_s, run, self.state.update_audit, self.state.audit_failed)
+        self._audits.start()
 
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
@@ -163,6 +180,11 @@ class Job:
             hush(self._spark)
             self._supervisor.stop()
             self._supervisor = None
+        if self._audits is not None:
+            if self._spark is not None:
+                self._spark.sparkContext.cancelAllJobs()  # the queries have stopped: only an audit's are left
+            self._audits.stop()
+            self._audits = None
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
@@ -198,6 +220,8 @@ class Job:
         self.state.update_coverage(coverages)
         if suspects and self._manager is not None:
             self._manager.offer(suspects)
+        if self._audits is not None:
+            self._audits.observe(coverages)
 
     def _query_reported(self, report: QueryReport) -> None:
         self.state.update_query(report)

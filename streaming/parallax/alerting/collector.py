@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
+from parallax.audit.result import Result
 from parallax.model import IsolationLevel
 
 _PARTITION = ("topic", "partition")
@@ -34,6 +35,7 @@ class ParallaxCollector(Collector):
         yield from _views(snapshot)
         yield from _comparison(snapshot)
         yield from _findings(snapshot)
+        yield from _audits(snapshot)
         yield from _brokers(snapshot)
         yield from _queries(snapshot)
         yield from _job(snapshot)
@@ -197,6 +199,31 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         "1 while findings can be read and written, 0 while they cannot.",
         (),
         [([], float(status.error is None))],
+    )
+
+
+def _audits(snapshot: Snapshot) -> Iterator[Metric]:
+    audits = snapshot.audits
+    results = [([topic, str(partition)], *found) for (topic, partition), found in sorted(audits.results.items())]
+    yield _gauge(
+        "audit_result",
+        "1 for what the last audit of the partition came to (consistent, diverged or unknown), 0 for the others.",
+        (*_PARTITION, "result"),
+        [([*names, str(r)], float(one.result is r)) for names, one, _ in results for r in Result],
+    )
+    yield _gauge(
+        "audit_result_timestamp_seconds",
+        "When the last audit of the partition ended.",
+        _PARTITION,
+        [(names, at) for names, _, at in results],
+    )
+    yield _gauge("audit_last_timestamp_seconds", "When the last audit ended.", (), [([], audits.ended_at)])
+    yield _counter("audit_runs", "Audits, by how they ended.", ("result",), [([r], n) for r, n in audits.runs.items()])
+    yield _counter(
+        "audit_read_bytes",
+        "Bytes of records that audits have read from the broker since the job started.",
+        ("broker_id",),
+        [([str(b)], n) for b, n in sorted(audits.read_bytes.items())],
     )
 
 

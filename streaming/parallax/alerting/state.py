@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.manager import FindingsStatus
 from parallax.model import IsolationLevel
@@ -68,6 +69,23 @@ class QueryState:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditState:
+    """What the audits of the job came to.
+
+    Attributes:
+        results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
+        runs: how many audits ended how (``success`` or ``failure``).
+        read_bytes: read from each broker since the job started.
+        ended_at: when the last audit that did not fail ended.
+    """
+
+    results: Mapping[tuple[str, int], tuple[PartitionResult, float]] = field(default_factory=dict)
+    runs: Mapping[str, int] = field(default_factory=dict)
+    read_bytes: Mapping[int, int] = field(default_factory=dict)
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything at one moment; the mappings are copies."""
 
@@ -79,6 +97,7 @@ class Snapshot:
     findings: FindingsStatus
     maintenance: Mapping[str, int]
     maintained_at: float | None
+    audits: AuditState
     started_at: float
     taken_at: float
 
@@ -90,6 +109,10 @@ class Snapshot:
 
 
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+
+
+def _counted(runs: Mapping[str, int], result: str) -> dict[str, int]:
+    return {**runs, result: runs.get(result, 0) + 1}
 
 
 def _known(offset: int) -> int | None:
@@ -117,6 +140,7 @@ class MonitorState:
         self._findings = FindingsStatus()
         self._maintenance: dict[str, int] = {}
         self._maintained_at: float | None = None
+        self._audits = AuditState()
 
     def update_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md)."""
@@ -179,6 +203,22 @@ class MonitorState:
             if result == "success":
                 self._maintained_at = self._clock()
 
+    def update_audit(self, report: AuditReport) -> None:
+        """Take in what an audit came to."""
+        with self._lock:
+            known = self._audits
+            read = dict(known.read_bytes)
+            for broker, size in report.read_bytes.items():
+                read[broker] = read.get(broker, 0) + size
+            results = {(p.topic, p.partition): (p, report.ended_at) for p in report.partitions}
+            runs = _counted(known.runs, "success")
+            self._audits = AuditState({**known.results, **results}, runs, read, report.ended_at)
+
+    def audit_failed(self) -> None:
+        """Count an audit that broke off."""
+        with self._lock:
+            self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
+
     def snapshot(self) -> Snapshot:
         """Everything as it stands, without what nobody has told of for a while."""
         now = self._clock()
@@ -193,6 +233,7 @@ class MonitorState:
                 findings=self._findings,
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
+                audits=self._audits,
                 started_at=self._started_at,
                 taken_at=now,
             )

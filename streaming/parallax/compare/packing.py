@@ -37,6 +37,10 @@ _FIELDS: list[Any] = [
 
 PACKED: Any = pa.schema(_FIELDS)
 
+PACKED_AT_DDL = "topic string, partition int, at bigint, packed binary"
+
+PACKED_AT: Any = pa.schema([*_FIELDS[:2], pa.field("at", pa.int64()), _FIELDS[2]])
+
 VIEW_COLUMNS = (
     "topic",
     "partition",
@@ -124,6 +128,38 @@ def pack_views(batches: Iterable[Any]) -> Iterator[Any]:
                 (topic, partition, pack(Observations(topic, partition, rows=rows.take(index))))
                 for topic, partition, index in _partitions(batch)
             )
+
+
+def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pack rows of the views by reader, with the offset that each blob begins at; a function for ``mapInArrow``.
+
+    A reader's rows come in offset order, so that blobs sorted by ``at`` give them back in that order.
+    """
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()})
+        made: list[tuple[str, int, int, bytes]] = []
+        for topic, partition, index in _partitions(batch):
+            mine = rows.take(index)
+            for reader in _readers(mine):
+                part = mine.take(reader)
+                made.append((topic, partition, int(part.offset[0]), pack(Observations(topic, partition, rows=part))))
+        topics, partitions, at, blobs = zip(*made, strict=True)
+        arrays: list[Any] = [
+            pa.array(topics, pa.string()),
+            pa.array(partitions, pa.int32()),
+            pa.array(at, pa.int64()),
+            pa.array(blobs, pa.binary()),
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_AT)
+
+
+def _readers(rows: ViewRows) -> list[Array]:
+    """Index of the rows of each (view, broker), in their order."""
+    order = np.lexsort((rows.broker, rows.view))
+    view, broker = rows.view[order], rows.broker[order]
+    return np.split(order, np.flatnonzero((view[1:] != view[:-1]) | (broker[1:] != broker[:-1])) + 1)
 
 
 def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:

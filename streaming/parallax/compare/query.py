@@ -107,24 +107,41 @@ def _stream(session: Any, path: str) -> Any:
 def _view(session: Any, path: str, isolation: IsolationLevel) -> Any:
     from pyspark.sql import functions as sf
 
+    return narrowed(_stream(session, path), sf.lit(int(isolation)))
+
+
+def narrowed(rows: Any, view: Any) -> Any:
+    """The columns of the views' rows that are compared.
+
+    Args:
+        rows: a DataFrame with the columns of the views.
+        view: a column with the number of the isolation level.
+    """
+    from pyspark.sql import functions as sf
+
     of_position = {"high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id"}
-    made = {"view": sf.lit(int(isolation)), "timestamp": sf.unix_millis("timestamp")}
+    made = {"view": view, "timestamp": sf.unix_millis("timestamp")}
     columns = [
         made[name] if name in made else sf.col(f"position.{name}" if name in of_position else name)
         for name in VIEW_COLUMNS
     ]
     named = [column.alias(name) for column, name in zip(columns, VIEW_COLUMNS, strict=True)]
-    return _stream(session, path).select(*named)
+    return rows.select(*named)
 
 
 def _progress(session: Any, path: str) -> Any:
+    return narrowed_progress(_stream(session, path))
+
+
+def narrowed_progress(rows: Any) -> Any:
+    """The columns of progress that are compared."""
     from pyspark.sql import functions as sf
 
     columns = [
         sf.unix_millis(name).alias(name) if name in ("observed_at", "policy_at") else sf.col(name)
         for name in PROGRESS_COLUMNS
     ]
-    return _stream(session, path).select(*columns)
+    return rows.select(*columns)
 
 
 class SuspectSink:
@@ -153,4 +170,4 @@ class SuspectSink:
         self._on_batch(suspects, coverages)
 
 
-__all__ = ["QUERY", "OnBatch", "SuspectSink", "compared", "comparison_query"]
+__all__ = ["QUERY", "OnBatch", "SuspectSink", "compared", "comparison_query", "narrowed", "narrowed_progress"]

@@ -411,6 +411,8 @@ def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
 def _accused_shows(case: _Case, live: RecordShown) -> Decision:
     """The accused shows a live value: old news where the others have deleted or replaced it."""
     claim, accused = case.claim, case.accused
+    if live.offset == claim.offset and claim.kind is FindingKind.VISIBILITY_MISMATCH:
+        return _shown_against_others(case, live)
     if live.offset >= claim.offset:
         return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
     others = [a for a in case.others if a.key is not None and a.last_stable_offset > claim.offset]
@@ -428,6 +430,26 @@ def _accused_shows(case: _Case, live: RecordShown) -> Decision:
         if theirs is None and _shows_deleted(other, live.offset, accused.last_stable_offset):
             return _resurrected(case, live, other)
     return _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
+
+
+def _shown_against_others(case: _Case, live: RecordShown) -> Decision:
+    """The accused shows the very value that others lack, and no tombstone is known: either may be right.
+
+    A difference only if the accused, asked after another, is as far as that one was: whatever had deleted the value
+    there lay below, so the accused has passed it. One that is behind may still copy a later record of the key.
+    """
+    accused = case.accused
+    lacking = [a for a in case.others if _shows_deleted(a, live.offset, accused.last_stable_offset)]
+    if not lacking:
+        return _undecided_key(case, f"no other replica lacks the value at offset {live.offset}")
+    passed = [a for a in lacking if accused.last_stable_offset >= a.last_stable_offset > live.offset]
+    if not passed:
+        return case.pending(f"broker {accused.broker} has not caught up with {_names(lacking)} yet")
+    reason = (
+        f"broker {accused.broker} shows the key's value of offset {live.offset} and nothing newer; "
+        f"{_names(passed)}, past it, shows none"
+    )
+    return replace(case.confirmed(reason), lone_witness=live.outcome == COMMITTED)
 
 
 def _shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:

@@ -122,7 +122,10 @@ class _Ledger:
         self.resolved = 0
 
     def add(self, event: Finding) -> None:
-        self.handled.add(event.suspect_id)
+        self._count(event)
+        self.handled.add(event.suspect_id)  # last: who sees it in here sees what stands as well
+
+    def _count(self, event: Finding) -> None:
         if event.status is FindingStatus.DISMISSED:
             self.dismissed += 1
             return
@@ -205,6 +208,19 @@ class FindingsManager:
             row = suspect.as_row() if isinstance(suspect, Suspect) else suspect
             self._inbox.put(claim_from_row(row))
         self._wake.set()
+
+    def undecided(self, suspect_ids: Iterable[str]) -> dict[str, str]:
+        """Those of the suspects that have no verdict yet, each with the reason; from any thread."""
+        found = {}
+        for suspect_id in suspect_ids:
+            if suspect_id not in self._ledger.handled:
+                task = self._tasks.get(suspect_id)
+                found[suspect_id] = (task.reason if task is not None else "") or "it has not been probed yet"
+        return found
+
+    def standing(self) -> list[Finding]:
+        """The findings that stand confirmed; from any thread."""
+        return [finding for finding in list(self._ledger.standing.values()) if finding.is_open]
 
     # The thread.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -46,6 +47,16 @@ class Chunk:
     epoch: int = -1
 
 
+class Pacing(Protocol):
+    """Holds the Fetches of a reader back, so that it reads no more in a second than it may."""
+
+    def wait(self) -> None:
+        """Called before each Fetch: returns once it may be sent."""
+
+    def received(self, size: int) -> None:
+        """Called with the bytes of records in each answer."""
+
+
 @dataclass
 class Buffers:
     """Memory for one reader at a time; handing it from range to range spares asking the system for it anew."""
@@ -69,6 +80,7 @@ def read_range(
     deadline_ms: float = 3000,
     buffers: Buffers | None = None,
     after_epoch: int = -1,
+    pace: Pacing | None = None,
 ) -> Iterator[Chunk]:
     """Read what one replica shows in [start, end).
 
@@ -93,6 +105,7 @@ def read_range(
         buffers: memory to use; its own by default.
         after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. From then
             on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
+        pace: holds the Fetches back; as fast as it goes by default.
 
     Yields:
         Chunks, in offset order; also empty ones, where only the position has moved.
@@ -101,7 +114,7 @@ def read_range(
         ReplicaError: the broker failed or its data are corrupt. The chunks before it stand: the position of the last
             one (``start`` where there is none) is where to go on.
     """
-    reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms)
+    reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms, pace)
     reader.epoch = after_epoch
     buffers = buffers or Buffers()
     try:
@@ -145,8 +158,10 @@ class _Range:
         isolation: IsolationLevel,
         max_bytes: int,
         deadline_ms: float,
+        pace: Pacing | None,
     ) -> None:
         self._client = client
+        self._pace = pace
         self._broker = broker
         self._place = topic, partition
         self._max_bytes = max_bytes
@@ -164,6 +179,8 @@ class _Range:
         self.forget()
         if position >= self.end:
             return
+        if self._pace is not None:
+            self._pace.wait()
         wanted = [FetchPosition(*self._place, position, self._max_bytes, self.epoch)]
         try:
             self._pending = self._client.begin_fetch(
@@ -182,6 +199,8 @@ class _Range:
         (answer,) = pending.result(self._deadline_ms, into)
         if answer.error is not None and not (isinstance(answer.error, OffsetOutOfRange) and self.epoch >= 0):
             raise answer.error
+        if self._pace is not None:
+            self._pace.received(len(answer.records))
         return answer
 
     def checked(self, answer: FetchedPartition, position: int) -> bool:

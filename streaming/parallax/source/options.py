@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from parallax.model import IsolationLevel
 from parallax.replica.errors import BadOption
+from parallax.source.offsets import Range, Reader, from_json
 
 BOTH = "both"
 PAYLOADS = ("hash", "key", "full")
@@ -63,6 +65,12 @@ class ReplicaOptions(SourceOptions):
             source is used alone.
         fetch_bytes: size of one Fetch response.
         parallelism: into how many input partitions a batch is cut where it is large.
+        ranges: what a batch read reads, planned elsewhere; None to read every replica from its log start to its end.
+        tells_failures: a batch read that fails in the middle of a range ends the range there, with a position row that
+            says why, and goes on with the others; otherwise the failure fails the read.
+        max_bytes_per_second: of Fetch responses from one broker, held by reading a broker in one task; None without
+            a limit. Two reads at the same time have it each for itself.
+        meter: folder in which tasks tell how much they have read (``parallax.source.pace``); None to tell nobody.
     """
 
     isolations: tuple[IsolationLevel, ...] = (IsolationLevel.READ_COMMITTED,)
@@ -75,6 +83,10 @@ class ReplicaOptions(SourceOptions):
     feedback: str | None = None
     fetch_bytes: int = 2 << 20
     parallelism: int = 2
+    ranges: Mapping[Reader, Range] | None = None
+    tells_failures: bool = False
+    max_bytes_per_second: int | None = None
+    meter: str | None = None
 
 
 _COMMON = {
@@ -97,11 +109,17 @@ _REPLICA = _COMMON | {
     "feedback.path",
     "fetch.max.bytes",
     "parallelism",
+    "ranges",
+    "onfailure",
+    "maxbytespersecond",
+    "meter.path",
 }
 _SPELLING = {
     "startingoffsets": "startingOffsets",
     "endingoffsets": "endingOffsets",
     "maxbytespertrigger": "maxBytesPerTrigger",
+    "maxbytespersecond": "maxBytesPerSecond",
+    "onfailure": "onFailure",
 }
 
 
@@ -128,6 +146,10 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
         feedback=given.get("feedback.path"),
         fetch_bytes=_integer(given, "fetch.max.bytes", 2 << 20, 1024) or 0,
         parallelism=_integer(given, "parallelism", os.cpu_count() or 1, 1) or 1,
+        ranges=_ranges(given.get("ranges")),
+        tells_failures=_one_of(given, "onfailure", "fail", ("fail", "tell")) == "tell",
+        max_bytes_per_second=_integer(given, "maxbytespersecond", None, 1),
+        meter=given.get("meter.path"),
     )
 
 
@@ -206,6 +228,15 @@ def _regular(pattern: str) -> str:
     except re.error as error:
         raise _bad("topics.pattern", f"is not a regular expression ({error})") from error
     return pattern
+
+
+def _ranges(text: str | None) -> dict[Reader, Range] | None:
+    if text is None:
+        return None
+    try:
+        return from_json(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _bad("ranges", "must be an offset of this source in JSON (parallax.source.offsets)") from error
 
 
 def _key(text: str) -> bytes:

@@ -202,6 +202,22 @@ class Piece:
         return -1 if self.span.fresh and self.span.state is not ReadEvent.OK else self.epoch
 
 
+def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> list[list[Piece]]:
+    """One task for each broker, with all that is read from it: so that one task holds the limit on its bytes.
+
+    Args:
+        ranges: what is to be read; empty ranges are left out.
+        epochs: see `tasks`.
+    """
+    by_broker: dict[int, list[Piece]] = {}
+    for reader in sorted(ranges, key=lambda reader: (reader.broker, reader.topic, reader.partition, reader.isolation)):
+        if not ranges[reader].empty:
+            by_broker.setdefault(reader.broker, []).append(
+                Piece(reader, ranges[reader], epoch=(epochs or {}).get(reader, -1))
+            )
+    return list(by_broker.values())
+
+
 def tasks(
     ranges: Ranges, *, parallelism: int, split: bool, epochs: Mapping[Reader, int] | None = None
 ) -> list[list[Piece]]:

@@ -19,6 +19,7 @@ from parallax.replica.errors import DeadlineExceeded, LogTruncated, MovedToTiere
 from parallax.replica.reader import Buffers, read_range
 from parallax.source.columns import ROWS, Position, position_batch, record_batches
 from parallax.source.options import ReplicaOptions
+from parallax.source.pace import Meter, Pace, TokenBucket
 from parallax.source.planning import Piece
 
 _PIECE_TIMEOUTS = 20
@@ -53,7 +54,7 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
 
     Args:
         options: how to read.
-        pieces: all of one isolation level and one broker.
+        pieces: all of one broker.
 
     Yields:
         ``pyarrow.RecordBatch`` of the source's schema.
@@ -63,6 +64,7 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
     """
     client = _client(tuple(sorted(options.kafka.items())), options.timeout_ms)
     positions: list[Position] = []
+    pace = _pace(options, pieces[0].reader.broker)
     broken: Unreachable | None = None
     for piece in pieces:
         if piece.span.fresh:
@@ -71,32 +73,57 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
         error: ReplicaError | None = broken  # a broker that fails one piece is not asked for the others
         if error is None and piece.span.start < piece.span.end:
             try:
-                yield from _read_local(client, options, piece, progress)
+                yield from _read_local(client, options, piece, progress, pace)
             except ReplicaError as problem:
-                if options.feedback is None:
+                if not _tells(options):
                     raise
                 error = problem
                 broken = problem if isinstance(problem, Unreachable) else None
+        pace.finished()
         if piece.last and piece.span.start < piece.span.end:
             positions.append(_end_row(piece, progress, error))
-    for start in range(0, len(positions), ROWS):
-        yield position_batch(positions[start : start + ROWS], with_isolation=options.with_isolation)
+    pace.close()
+    for isolation in sorted({position.reader.isolation for position in positions}):
+        mine = [position for position in positions if position.reader.isolation == isolation]
+        for start in range(0, len(mine), ROWS):
+            yield position_batch(mine[start : start + ROWS], with_isolation=options.with_isolation)
 
 
-def _read_local(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
+def _read_local(
+    client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, pace: Pace
+) -> Iterator[Any]:
     """As `_read`; passes over what the replica has moved to tiered storage, and says so."""
     try:
-        yield from _read(client, options, piece, progress)
+        yield from _read(client, options, piece, progress, pace)
     except MovedToTieredStorage:
         place = piece.reader.topic, piece.reader.partition
         start = client.local_log_starts(piece.reader.broker, [place])[place]
-        if options.feedback is None or isinstance(start, ReplicaError) or start <= progress.position:
+        if not _tells(options) or isinstance(start, ReplicaError) or start <= progress.position:
             raise
         progress.passed_over = f"offsets {progress.position} to {start - 1} are in tiered storage only"
         progress.position, progress.epoch = start, -1
 
 
-def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress) -> Iterator[Any]:
+def _tells(options: ReplicaOptions) -> bool:
+    """Whether somebody learns from position rows that a range has ended early."""
+    return options.feedback is not None or options.tells_failures
+
+
+def _pace(options: ReplicaOptions, broker: int) -> Pace:
+    rate = options.max_bytes_per_second
+    bucket = TokenBucket(rate) if rate is not None else None
+    return Pace(bucket, Meter(options.meter, broker) if options.meter is not None else None)
+
+
+def _fetch_bytes(options: ReplicaOptions) -> int:
+    """Size of a Fetch response: no more than half a second of what may be read."""
+    rate = options.max_bytes_per_second
+    return options.fetch_bytes if rate is None else max(1024, min(options.fetch_bytes, rate // 2))
+
+
+def _read(
+    client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, pace: Pace
+) -> Iterator[Any]:
     reader, span = piece.reader, piece.span
     chunks = read_range(
         client,
@@ -108,13 +135,15 @@ def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress
         isolation=IsolationLevel(reader.isolation),
         hasher=ContentHasher(options.hash_key),
         payload=Payload(options.payload),
-        max_bytes=options.fetch_bytes,
+        max_bytes=_fetch_bytes(options),
         deadline_ms=options.timeout_ms,
         buffers=_buffers(),
         after_epoch=piece.follows_epoch,
+        pace=pace,
     )
     give_up_at = time.monotonic() + options.timeout_ms * _PIECE_TIMEOUTS / 1000
     for chunk in chunks:
+        pace.passed(chunk.position - progress.position)
         yield from record_batches(chunk, reader, with_isolation=options.with_isolation)
         # What lies below a position that moved without a batch is of no epoch that is known.
         progress.epoch = chunk.epoch if chunk.position > progress.position else progress.epoch
@@ -124,7 +153,7 @@ def _read(client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress
         progress.log_start_offset = chunk.log_start_offset
         if options.feedback is not None and time.monotonic() > give_up_at and chunk.position < span.end:
             raise DeadlineExceeded("it answers too slowly", broker=reader.broker)
-    if options.feedback is None and progress.position < span.end:
+    if not _tells(options) and progress.position < span.end:
         problem = f"shows offsets below {progress.position} only, a moment ago below {span.end}; read again"
         raise Unreachable(problem, broker=reader.broker, topic=reader.topic, partition=reader.partition)
 

@@ -8,7 +8,7 @@ talks to a broker is made where it is used.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -22,7 +22,7 @@ from parallax.model import IsolationLevel
 from parallax.replica.errors import Unreachable
 from parallax.source.offsets import Range, Reader, from_json, to_json
 from parallax.source.options import ReplicaOptions, replica_options
-from parallax.source.planning import Piece, clip, known_epochs, tasks
+from parallax.source.planning import Piece, broker_tasks, clip, known_epochs, tasks
 from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
 
 ONLY = "parallax.isolation"
@@ -59,7 +59,7 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """A Spark task's share of a batch: pieces of one isolation level and one broker."""
+    """A Spark task's share of a batch: pieces of one broker, and of one isolation level unless bytes are limited."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
@@ -69,12 +69,17 @@ class PiecesPartition(InputPartition):
 def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
     from parallax.source.columns import empty_batch
 
-    if isinstance(partition, PiecesPartition) and _asked_for(partition.pieces[0].reader.isolation):
+    pieces = [p for p in partition.pieces if _asked_for(p.reader.isolation)] if _has_pieces(partition) else []
+    if pieces:
         from parallax.source.reading import read_pieces
 
-        yield from read_pieces(options, partition.pieces)
+        yield from read_pieces(options, pieces)
     else:
         yield empty_batch(with_isolation=options.with_isolation)
+
+
+def _has_pieces(partition: InputPartition) -> TypeGuard[PiecesPartition]:
+    return isinstance(partition, PiecesPartition)
 
 
 def _asked_for(isolation: int) -> bool:
@@ -88,7 +93,8 @@ def _asked_for(isolation: int) -> bool:
 class ReplicaBatchReader(DataSourceReader):
     """Reads every replica once, from its log start to where it ends now.
 
-    Any failure fails the read: a batch has no later, in which the rest could follow.
+    Any failure fails the read, for a batch has no later in which the rest could follow; unless ``onFailure`` is
+    ``tell``. With ``ranges`` it reads these, and asks no broker how far it goes.
     """
 
     def __init__(self, options: ReplicaOptions) -> None:
@@ -101,13 +107,21 @@ class ReplicaBatchReader(DataSourceReader):
             Unreachable: a broker did not answer.
             ReplicaError: the cluster or a topic cannot be read.
         """
-        ranges = _plan_once(self._options)
-        planned = tasks(ranges, parallelism=self._options.parallelism, split=True)
-        return [PiecesPartition(pieces) for pieces in planned]
+        options = self._options
+        ranges = _plan_once(options) if options.ranges is None else options.ranges
+        return [PiecesPartition(pieces) for pieces in _tasks(options, ranges, split=not options.tells_failures)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one task's share."""
         return _read(self._options, partition)
+
+
+def _tasks(
+    options: ReplicaOptions, ranges: Mapping[Reader, Range], *, split: bool, epochs: Mapping[Reader, int] | None = None
+) -> list[list[Piece]]:
+    if options.max_bytes_per_second is not None:
+        return broker_tasks(ranges, epochs)
+    return tasks(ranges, parallelism=options.parallelism, split=split, epochs=epochs)
 
 
 def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:
@@ -168,8 +182,7 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         recorded = self._plan().recorded()
         ranges = {reader: clip(reader, span, recorded) for reader, span in from_json(end).items()}
         epochs = known_epochs(ranges, recorded)
-        whole = self._options.feedback is not None
-        planned = tasks(ranges, parallelism=self._options.parallelism, split=not whole, epochs=epochs)
+        planned = _tasks(self._options, ranges, split=self._options.feedback is None, epochs=epochs)
         return [PiecesPartition(pieces) for pieces in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -15,12 +15,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.state import MonitorState
+from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.manager import FindingsStatus
 from parallax.findings.table import Finding
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity
 
 NAMES = {
+    "audit_last_timestamp_seconds",
+    "audit_read_bytes_total",
+    "audit_result",
+    "audit_result_timestamp_seconds",
+    "audit_runs_total",
     "broker_reachable",
     "build_info",
     "compared_timestamp_seconds",
@@ -106,6 +112,9 @@ FINDING = Finding(
 LABEL = ("read_committed_frozen", "critical", "orders", 0, 2)
 
 
+AUDIT = AuditReport("brokers", 900.0, 950.0, (PartitionResult("orders", 0, Result.UNKNOWN),), {2: 4096})
+
+
 def progress(**fields: Any) -> dict[str, Any]:
     base = {"topic": "orders", "partition": 0, "broker": 2, "reachable": True}
     offsets = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 101}
@@ -152,6 +161,7 @@ def full(state: MonitorState) -> MonitorState:
     )
     state.update_findings(status)
     state.update_maintenance("success")
+    state.update_audit(AUDIT)
     return state
 
 
@@ -176,6 +186,23 @@ def samples(state: MonitorState) -> Samples:
 
 def test_every_metric_is_there_under_its_name(full: MonitorState) -> None:
     assert {name for name, _ in samples(full)} == NAMES
+
+
+def test_the_last_audit_of_a_partition_has_one_result(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["audit_result", ("orders", "0", "unknown")] == 1.0
+    assert found["audit_result", ("orders", "0", "consistent")] == 0.0
+    full.update_audit(
+        replace(AUDIT, partitions=(PartitionResult("orders", 0, Result.CONSISTENT),), ended_at=970.0, read_bytes={2: 4})
+    )
+    full.audit_failed()
+    found = samples(full)
+    assert found["audit_result", ("orders", "0", "unknown")] == 0.0
+    assert found["audit_result", ("orders", "0", "consistent")] == 1.0
+    assert found["audit_read_bytes_total", ("2",)] == 4100.0
+    assert found["audit_runs_total", ("success",)] == 2.0
+    assert found["audit_runs_total", ("failure",)] == 1.0
+    assert found["audit_last_timestamp_seconds", ()] == 970.0
 
 
 def test_metrics_used_by_the_alerts_exist() -> None:

@@ -513,6 +513,49 @@ class TestResurrected:
         assert got is Verdict.DISMISSED
 
 
+class TestVisibilityMismatch:
+    """Accused of showing a value that others lack; no tombstone is known."""
+
+    c = claim(
+        FindingKind.VISIBILITY_MISMATCH,
+        rule=Rule.LATEST_VALUE,
+        offset=30,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+    )
+    value = record(30, producer_id=-1)
+
+    def test_a_value_that_another_past_it_does_not_show_is_confirmed(self) -> None:
+        for third in (shows(3, None), silent(3), shows(3, self.value)):
+            got = decide(self.c, answers(shows(1, None), shows(2, self.value), third))
+            assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+            assert not got.lone_witness
+
+    def test_a_transactional_value_may_be_a_matter_of_its_outcome(self) -> None:
+        committed = record(30, "committed")
+        assert decide(self.c, answers(shows(1, None), shows(2, committed), shows(3, None))).lone_witness
+
+    def test_an_accused_that_is_behind_those_who_lack_it_may_yet_see_it_deleted(self) -> None:
+        behind = shows(2, self.value, last_stable_offset=90)
+        assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
+
+    def test_a_value_that_all_show_is_dismissed(self) -> None:
+        assert outcome_of(self.c, *(shows(b, self.value) for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_a_newer_value_on_the_others_that_the_accused_shows_by_now_is_dismissed(self) -> None:
+        newer = record(60, producer_id=-1)
+        assert outcome_of(self.c, *(shows(b, newer) for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_a_value_that_is_gone_from_the_accused_is_dismissed(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    def test_others_whose_log_begins_above_it_prove_nothing(self) -> None:
+        got = outcome_of(self.c, shows(1, None, log_start_offset=31), shows(2, self.value), shows(3, self.value))
+        assert got is not Verdict.CONFIRMED
+
+
 class TestRecordMissing:
     c = claim(
         FindingKind.RECORD_MISSING,

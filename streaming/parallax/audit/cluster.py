@@ -1,0 +1,144 @@
+"""What an audit asks of the cluster before it reads: which partitions there are, topics' settings, and looks."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from parallax.audit.plan import Look, PartitionPlan, Place, TopicTraits, behind, traits, updated
+from parallax.config import Settings
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.source.options import progress_options
+from parallax.source.progress_source import ProgressWatch
+from parallax.views.queries import source_options
+
+_TRAITS = ("cleanup.policy", "remote.storage.enable")
+_CATCH_UP_S = 6.0
+"""How long a replica that is behind the others is waited for; a follower trails by a fetch of half a second."""
+_LOOK_AGAIN_S = 0.3
+
+
+def select(
+    client: ReplicaClient, settings: Settings, topics: Sequence[str] = (), partitions: Sequence[int] = ()
+) -> list[Place]:
+    """The partitions to audit: those that the settings watch, or those of named topics.
+
+    Args:
+        client: asks the cluster.
+        settings: of the job.
+        topics: names; the watched topics by default.
+        partitions: numbers, in each of the topics; all by default.
+
+    Raises:
+        ReplicaError: no broker answers, a topic does not exist, or has no partition of that number.
+    """
+    known = client.metadata()
+    option = "--topic" if topics else "topics.include"
+    names = list(topics) or _watched(known, settings)
+    places: list[Place] = []
+    for name in names:
+        topic = known.get(name)
+        if topic is None:
+            problem = f"{option}: topic {name!r} is not on the cluster, or DESCRIBE on it is missing; correct its name"
+            raise UnknownTopic(problem)
+        if topic.error is not None:
+            raise topic.error
+        for number in partitions:
+            if number not in topic.partitions:
+                raise UnknownTopic(
+                    f"--partition: topic {name!r} has no partition {number}; it has {len(topic.partitions)}"
+                )
+        places += [(name, number) for number in topic.partitions if not partitions or number in partitions]
+    if not places:
+        raise UnknownTopic("topics.pattern: no topic on the cluster matches; correct it, or name topics with --topic")
+    return sorted(set(places))
+
+
+def _watched(known: Mapping[str, TopicMetadata], settings: Settings) -> list[str]:
+    pattern = re.compile(settings.topics.pattern) if settings.topics.pattern is not None else None
+    matching = [n for n in known if pattern is not None and not n.startswith("__") and pattern.fullmatch(n)]
+    return [*settings.topics.include, *matching]
+
+
+def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:
+    """What of the topics' settings decides how they are compared; what cannot be had makes a topic unknown."""
+    try:
+        found: Mapping[str, Any] = client.topic_configs(sorted(set(topics)), _TRAITS)
+    except ReplicaError as error:
+        found = dict.fromkeys(topics, error)
+    return {t: traits(found.get(t, ReplicaError("the broker's answer leaves it out", topic=t))) for t in topics}
+
+
+class Looker:
+    """Asks all brokers at once how their replicas of some partitions stand; use it as a context manager.
+
+    Args:
+        settings: of the job.
+        places: the partitions.
+        sleep: waits some seconds, for tests.
+    """
+
+    def __init__(
+        self, settings: Settings, places: Sequence[Place], sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        options = source_options(settings)
+        options.pop("topics.pattern", None)
+        options["topics"] = ",".join(sorted({topic for topic, _ in places}))
+        # A look waits for every broker: nobody reads records meanwhile.
+        options["planning.patience.ms"] = str(settings.read.request_timeout_ms + 500)
+        self._places = frozenset(places)
+        self._watch = ProgressWatch(replace(progress_options(options), metadata_refresh_ms=1))
+        self._sleep = sleep
+        self._last_at = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._watch.close()
+
+    def look(self) -> Look:
+        """Ask once.
+
+        Raises:
+            ReplicaError: no broker has answered yet.
+        """
+        while True:
+            rows = [r for r in self._watch.tick() if (r["topic"], r["partition"]) in self._places]
+            latest = max((r["observed_at"] for r in rows), default=0)
+            # A broker that was asked too soon after it failed is told by what was known; times must grow all the same.
+            if latest // 1000 > self._last_at // 1000 or not rows:
+                self._last_at = latest
+                return rows
+            self._sleep(0.002)
+
+    def catch_up(
+        self, plans: Mapping[Place, PartitionPlan], patience_s: float = _CATCH_UP_S
+    ) -> tuple[dict[Place, PartitionPlan], Look | None]:
+        """Wait until every replica can be read as far as its partition is compared, or the patience is over.
+
+        Returns:
+            The plans with the replicas' marks as of the last look; that look, None where none was needed.
+        """
+        deadline = time.monotonic() + patience_s
+        made, last = dict(plans), None
+        while behind(made.values()) and time.monotonic() < deadline:
+            self._sleep(_LOOK_AGAIN_S)
+            last = self.look()
+            made = updated(made, last)
+        return made, last
+
+
+def at_ms(look: Look) -> int:
+    """When the last replica of a look answered, milliseconds since 1970 UTC."""
+    return max((int(row["observed_at"]) // 1000 for row in look), default=int(time.time() * 1000))
+
+
+__all__ = ["Looker", "at_ms", "select", "topic_traits"]

@@ -1,0 +1,155 @@
+"""What ``parallax audit`` does: settings and flags in, a report and an exit code out."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+from rich.console import Console
+
+from parallax.audit import dry, report
+from parallax.audit.cluster import select
+from parallax.audit.progress import Shown
+from parallax.audit.result import EXIT_CODES, Result
+from parallax.config import ConfigError, Settings
+from parallax.errors import SetupError
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import ReplicaError
+from parallax.views.tables import hash_key
+
+
+class AuditFailedError(Exception):
+    """An audit broke off: nothing is known, and above all not that the replicas diverge (exit code 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The command's flags.
+
+    Attributes:
+        topics: to audit; those that the settings watch when empty.
+        partitions: of each topic; all when empty.
+        source: ``brokers`` or ``tables``.
+        dry_run: only say what would be read.
+        max_bytes_per_second: per broker; None for ``audit.max_bytes_per_second``.
+        output: ``table`` or ``json``.
+        file: where the report goes; standard output by default.
+    """
+
+    topics: Sequence[str] = ()
+    partitions: Sequence[int] = ()
+    source: str = "brokers"
+    dry_run: bool = False
+    max_bytes_per_second: int | None = None
+    output: str = "table"
+    file: Path | None = None
+
+
+def run_audit(settings: Settings, flags: Flags) -> int:
+    """Run the command; returns its exit code (`parallax.audit.result.EXIT_CODES`).
+
+    Raises:
+        ConfigError: a flag or setting cannot be used.
+        ReplicaError: the brokers do not answer, or there is no such topic or partition.
+        SetupError: no JDK, or jars that cannot be had.
+    """
+    _check(flags, settings)
+    _log_warnings_only()
+    rate = settings.audit.max_bytes_per_second if flags.max_bytes_per_second is None else flags.max_bytes_per_second
+    with ExitStack() as stack:
+        to = stack.enter_context(_output(flags.file))
+        client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
+        stack.callback(client.close)
+        places = select(client, settings, flags.topics, flags.partitions)
+        if flags.dry_run:
+            dry.write(dry.dry_run(settings, client, places, rate or None), flags.output, to)
+            return 0
+        shown = stack.enter_context(Shown(Console(stderr=True)))
+        try:
+            made = _audit(settings, flags, client, places, rate or None, shown, stack)
+        except AuditFailedError as error:
+            print(f"parallax: the audit failed: {error}", file=sys.stderr)  # noqa: T201 - the one line of an error
+            return EXIT_CODES[Result.UNKNOWN]
+        report.write(made, flags.output, to)
+        return made.exit_code
+
+
+def _log_warnings_only() -> None:
+    """Standard output is the report's."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
+
+
+def _check(flags: Flags, settings: Settings) -> None:
+    if flags.max_bytes_per_second is not None and flags.max_bytes_per_second < 0:
+        raise ConfigError("--max-bytes-per-second: must not be negative; 0 is no limit")
+    if any(number < 0 for number in flags.partitions):
+        raise ConfigError("--partition: must not be negative")
+    if flags.source == "tables":
+        if flags.dry_run:
+            raise ConfigError("--dry-run says what would be read from brokers; leave out --from tables")
+        path = settings.storage.path
+        if "://" not in path and not (Path(path) / "replica_progress").is_dir():
+            raise ConfigError(
+                f"storage.path: {path}: no recorded tables there; run the job first, or use --from brokers"
+            )
+
+
+@contextmanager
+def _output(file: Path | None) -> Iterator[TextIO]:
+    if file is None:
+        yield sys.stdout
+        return
+    try:
+        to = file.open("w", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output: {file}: {error.strerror}; give a file that can be written") from error
+    with to:
+        yield to
+
+
+def _audit(
+    settings: Settings,
+    flags: Flags,
+    client: ReplicaClient,
+    places: Sequence[tuple[str, int]],
+    rate: int | None,
+    shown: Shown,
+    stack: ExitStack,
+) -> Any:
+    from parallax.audit.confirm import standalone
+    from parallax.audit.run import Audit
+    from parallax.views.session import build_session
+
+    try:
+        key = hash_key(settings.storage.path, settings.read.hash_key)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"storage.path: {error}") from error
+    confirm = stack.enter_context(standalone(settings, client, key))
+    shown.stage("starting Spark")
+    try:
+        spark = build_session(settings.spark, name="parallax-audit")
+        stack.callback(spark.stop)
+        audit = Audit(
+            settings, client, spark, places, hash_key=key, confirm=confirm, max_bytes_per_second=rate, watcher=shown
+        )
+        return audit.of_tables() if flags.source == "tables" else audit.of_brokers()
+    except (ReplicaError, SetupError):
+        raise
+    except Exception as error:
+        raise AuditFailedError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+
+
+__all__ = ["Flags", "run_audit"]

@@ -1,0 +1,284 @@
+"""The comparison of an audit, in Spark's tasks: chunk after chunk of one partition through the step of the stream.
+
+Chunks of all readers of a partition come merged by the offset that they begin at, so what is unmatched at any time, and
+with it the memory, stays as small as if the replicas were followed live.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from parallax.audit.plan import Place
+from parallax.audit.result import NO_MORE, Compared, Stopped
+from parallax.compare.observations import (
+    EVENTS,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    UNKNOWN,
+    VIEWS,
+    Observations,
+    ViewRows,
+)
+from parallax.compare.packing import unpack
+from parallax.compare.replicas import retained_from
+from parallax.compare.results import from_json, to_json
+from parallax.compare.rules.outcome import open_disputes
+from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.compare.suspect import Coverage, Suspect
+from parallax.config import CompareSettings
+from parallax.model import ReadEvent
+
+STATE = -1
+"""``at`` of the row that opens a partition: its ``packed`` is the state of the round before, or empty."""
+
+STEP_ROWS = 1 << 17
+"""Rows that a step takes in, about: a step costs a millisecond or so however few there are."""
+
+MAX_SUSPECTS = 20_000
+"""Suspects of one partition that leave their task; probing more would read its logs for hours."""
+
+RESULT_DDL = "topic string, partition int, at bigint, packed binary, result string"
+
+_FIELDS: list[Any] = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("at", pa.int64()),
+    pa.field("packed", pa.binary()),
+    pa.field("result", pa.string()),
+]
+_RESULT = pa.schema(_FIELDS)
+
+_BREAKS = {
+    ReadEvent.LOG_TRUNCATED: "a replica's log was truncated",
+    ReadEvent.TOPIC_RECREATED: "the topic was recreated",
+    ReadEvent.TOPIC_DELETED: "the topic was deleted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInput:
+    """What a task must know of a partition beside its rows.
+
+    Attributes:
+        opening: packed observations, taken in one by one before the rows.
+        closing: the same, after the rows.
+        ends: by view, up to where it is compared.
+        compacted: see `step`.
+    """
+
+    opening: tuple[bytes, ...]
+    closing: tuple[bytes, ...]
+    ends: tuple[int, int]
+    compacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparer:
+    """Its `compare` is for ``mapInArrow``: rows sorted by (topic, partition, at) in, one for each partition out.
+
+    Attributes:
+        inputs: by partition; all that may come.
+        settings: of the comparison.
+        read_at: milliseconds since 1970 UTC between the look before this round's reading and the one after it.
+        last: nothing follows: what waits only for its turn is judged.
+        from_log_start: see `step`; rows that were recorded may begin anywhere.
+        one_order: offsets only ever grow; what breaks that makes the partition unknown.
+    """
+
+    inputs: Mapping[Place, PartitionInput]
+    settings: CompareSettings
+    read_at: int
+    last: bool
+    from_log_start: bool = True
+    one_order: bool = True
+
+    def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Compare; each partition's row comes when its last chunk has gone by."""
+        current: _Comparison | None = None
+        for batch in batches:
+            columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]
+            for topic, partition, at, packed in zip(*columns, strict=True):
+                place = topic.as_py(), partition.as_py()
+                if current is None or current.place != place:
+                    if current is not None:
+                        yield current.close()
+                    current = _Comparison(place, self)
+                current.take(at.as_py(), packed.as_buffer())
+        if current is not None:
+            yield current.close()
+
+
+class _Comparison:
+    """One partition in one round."""
+
+    def __init__(self, place: Place, task: Comparer) -> None:
+        self.place = place
+        self._task = task
+        self._input = task.inputs[place]
+        self._state = PartitionState()
+        self._waiting: list[Observations] = []
+        self._rows = self._waiting_rows = 0
+        self._suspects: list[Suspect] = []
+        self._overflow = False
+        self._opened = False
+        self._broken = ""
+        self._begun: dict[tuple[int, int], int] = {}
+        self._events: dict[tuple[int, int], str] = {}
+
+    def take(self, at: int, packed: Any) -> None:
+        """Take in one row: the state, which comes first, or a chunk."""
+        if at == STATE:
+            self._open(bytes(packed))
+            return
+        if not self._opened:
+            self._open(b"")
+        rows = self._timeless(unpack(*self.place, packed).rows)
+        self._note(rows)
+        self._waiting.append(Observations(*self.place, rows=rows))
+        self._waiting.append(Observations(*self.place, rows=self._passed(rows)))
+        self._rows += len(rows)
+        self._waiting_rows += len(rows)
+        if self._waiting_rows >= STEP_ROWS:
+            self._flush()
+
+    def close(self) -> Any:
+        """Judge what is left; returns the partition's record batch."""
+        if not self._opened:
+            self._open(b"")
+        self._flush()
+        for packed in self._input.closing:
+            self._step(unpack(*self.place, packed))
+        result = self._step(Observations(*self.place))
+        while self._task.last and not self._overflow:
+            # Absences are judged some at a time, so that a stream does not raise thousands at once.
+            before = len(self._state.candidates)
+            result = self._step(Observations(*self.place))
+            if len(self._state.candidates) == before:
+                break
+        return self._batch(result.coverage)
+
+    def _open(self, state: bytes) -> None:
+        self._opened = True
+        self._state = PartitionState.from_bytes(state)
+        for packed in self._input.opening:
+            self._step(unpack(*self.place, packed))
+
+    def _timeless(self, rows: ViewRows) -> ViewRows:
+        """Date the positions between the two looks, by the clock of the looks: which was first is all that counts."""
+        told = rows.kind == POSITION
+        if not told.any():
+            return rows
+        timestamp, stable = rows.timestamp.copy(), rows.last_stable_offset.copy()
+        timestamp[told], stable[told] = self._task.read_at, UNKNOWN
+        return replace(rows, timestamp=timestamp, last_stable_offset=stable)
+
+    def _note(self, rows: ViewRows) -> None:
+        reader = int(rows.view[0]), int(rows.broker[0])
+        self._begun.setdefault(reader, int(rows.offset[0]))
+        for i in np.flatnonzero(rows.kind == POSITION):
+            event = EVENTS[int(rows.event[i])]
+            self._events[reader] = str(event)
+            if self._task.one_order and event in _BREAKS:
+                self._broken = f"{_BREAKS[event]} while it was recorded: its rows have no common order"
+
+    def _passed(self, rows: ViewRows) -> ViewRows:
+        """The position that a chunk vouches for: a reader's rows come in offset order, none is left out."""
+        last = {
+            "view": rows.view[-1:],
+            "broker": rows.broker[-1:],
+            "kind": [POSITION],
+            "timestamp": [self._task.read_at],
+        }
+        end = int(rows.offset[-1]) + int(rows.kind[-1] != POSITION)
+        return ViewRows.of({**last, "offset": [end]})
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._step(Observations.concat(self._waiting))
+        self._waiting, self._waiting_rows = [], 0
+
+    def _step(self, observed: Observations) -> StepResult:
+        task = self._task
+        result = step(
+            self._state,
+            observed,
+            task.settings,
+            task.read_at,
+            compacted=self._input.compacted,
+            from_log_start=task.from_log_start,
+        )
+        self._state = result.state
+        self._suspects += result.suspects
+        if len(self._suspects) > MAX_SUSPECTS:
+            self._suspects, self._overflow = self._suspects[:MAX_SUSPECTS], True
+        return result
+
+    def _batch(self, coverage: Coverage) -> Any:
+        document = asdict(self._compared(coverage))
+        suspects = [] if self._broken else self._suspects
+        text = json.dumps({"compared": document, "step": to_json(suspects, coverage)})
+        topic, partition = self.place
+        row = {"topic": topic, "partition": partition, "at": STATE, "packed": self._state.to_bytes(), "result": text}
+        return pa.RecordBatch.from_pylist([row], schema=_RESULT)
+
+    def _compared(self, coverage: Coverage) -> Compared:
+        state, ends = self._state, self._input.ends
+        disputed = state.pending["offset"][open_disputes(state.pending)]
+        begun = [*self._begun.values(), retained_from(state), 0] if not self._task.from_log_start else []
+        ru, rc = coverage.compared_up_to
+        return Compared(
+            compared_from=max(begun, default=max(retained_from(state), 0)),
+            compared_up_to=(min(ru, ends[0]), min(rc, ends[1])),
+            stopped=tuple(self._stopped(coverage)),
+            waiting=int((state.candidates["offset"] < ends[READ_COMMITTED]).sum()),
+            disputes=tuple(int(o) for o in disputed[disputed < ends[READ_COMMITTED]][:64]),
+            deferred=_left_out(state, ends),
+            broken=self._broken,
+            overflow=self._overflow,
+            rows=self._rows,
+        )
+
+    def _stopped(self, coverage: Coverage) -> Iterator[Stopped]:
+        for broker in coverage.brokers:
+            for view, read_to in zip(VIEWS, (broker.read_uncommitted, broker.read_committed), strict=True):
+                if read_to < self._input.ends[view]:
+                    event = self._events.get((view, broker.broker), str(ReadEvent.OK))
+                    why = NO_MORE if event == ReadEvent.OK else event
+                    yield Stopped(broker.broker, view, read_to, self._input.ends[view], why)
+
+
+def _left_out(state: PartitionState, ends: tuple[int, int]) -> int:
+    """Offsets below the ends that the cap kept out of the comparison."""
+    deferred = state.deferred
+    size = int(state.partition["skipped"][0].sum())
+    for view in (READ_UNCOMMITTED, READ_COMMITTED):
+        mine = deferred[deferred["view"] == view]
+        end = np.where(mine["end"] == NEVER, ends[view], np.minimum(mine["end"], ends[view]))
+        size += int(np.maximum(end - mine["start"], 0).sum())
+    return size
+
+
+def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:
+    """Read the ``result`` of one partition."""
+    document = json.loads(text)
+    suspects, coverage = from_json(document["step"])
+    fields = document["compared"]
+    up_to = fields.pop("compared_up_to")
+    stopped = tuple(Stopped(**s) for s in fields.pop("stopped"))
+    disputes = tuple(fields.pop("disputes"))
+    return (
+        Compared(**fields, compared_up_to=(up_to[0], up_to[1]), stopped=stopped, disputes=disputes),
+        suspects,
+        coverage,
+    )
+
+
+__all__ = ["MAX_SUSPECTS", "RESULT_DDL", "STATE", "Comparer", "PartitionInput", "parse"]

@@ -1,0 +1,156 @@
+"""``parallax audit --dry-run``: what an audit would read from each broker, and how long that takes at the limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from parallax.audit.cluster import Looker, topic_traits
+from parallax.audit.plan import PartitionPlan, Place, plan, ranges
+from parallax.audit.report import size_text
+from parallax.config import Settings
+from parallax.model import IsolationLevel
+from parallax.replica.client import FetchPosition, ReplicaClient
+from parallax.replica.errors import ReplicaError
+from parallax.source.offsets import Range, Reader
+from parallax.source.planning import DEFAULT_BYTES_PER_OFFSET
+from parallax.source.survey import bytes_per_offset
+
+_SAMPLE_BYTES = 64 << 10
+_SAMPLES = 64
+"""Replicas of one broker that are sampled at most, the longest first; the others count with the mean of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerShare:
+    """What would be read from one broker.
+
+    Attributes:
+        partitions: replicas that would be read, each in both isolation levels.
+        offsets: of both levels together.
+        estimated_bytes: by the density of samples at the start of the logs.
+        sampled: replicas that were sampled.
+        seconds: at the limit; None without one.
+    """
+
+    broker: int
+    partitions: int
+    offsets: int
+    estimated_bytes: int
+    sampled: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What an audit would read.
+
+    Attributes:
+        brokers: a share for each broker that would be read.
+        unknown: partitions that would be unknown in part or as a whole, and why.
+        seconds: of all brokers side by side, at the limit; None without one.
+    """
+
+    brokers: tuple[BrokerShare, ...]
+    unknown: Mapping[str, tuple[str, ...]]
+    seconds: float | None
+
+
+def dry_run(
+    settings: Settings, client: ReplicaClient, places: Sequence[Place], max_bytes_per_second: int | None
+) -> DryRun:
+    """Ask the brokers how far their replicas go, and how dense their logs are; no Spark is started.
+
+    Raises:
+        ReplicaError: no broker answers.
+    """
+    kinds = topic_traits(client, [topic for topic, _ in places])
+    with Looker(settings, places) as looker:
+        plans = plan(places, kinds, looker.look(), settings.topics.brokers)
+    wanted = ranges(plans.values())
+    densities: dict[tuple[int, Place], float] = {}
+    for broker in sorted({reader.broker for reader in wanted}):
+        densities |= _sample(client, broker, wanted)
+    return summarise(plans.values(), wanted, densities, max_bytes_per_second)
+
+
+def _sample(client: ReplicaClient, broker: int, wanted: Mapping[Reader, Range]) -> dict[tuple[int, Place], float]:
+    """Bytes per offset at the start of the longest of a broker's logs; one that cannot be read is left out."""
+    whole = {r: s for r, s in wanted.items() if r.broker == broker and r.isolation == IsolationLevel.READ_UNCOMMITTED}
+    longest = sorted(whole, key=lambda reader: whole[reader].start - whole[reader].end)[:_SAMPLES]
+    found: dict[tuple[int, Place], float] = {}
+    for reader in longest:
+        start = whole[reader].start
+        position = FetchPosition(reader.topic, reader.partition, start, _SAMPLE_BYTES)
+        try:
+            (answer,) = client.fetch(
+                broker, [position], isolation=IsolationLevel.READ_UNCOMMITTED, max_bytes=_SAMPLE_BYTES
+            )
+        except ReplicaError:
+            break
+        density = bytes_per_offset(answer.records, start)
+        if density is not None:
+            found[broker, (reader.topic, reader.partition)] = density
+    return found
+
+
+def summarise(
+    plans: Iterable[PartitionPlan],
+    wanted: Mapping[Reader, Range],
+    densities: Mapping[tuple[int, Place], float],
+    max_bytes_per_second: int | None,
+) -> DryRun:
+    """Add up what would be read; a pure function.
+
+    Args:
+        plans: of the partitions.
+        wanted: what each reader reads.
+        densities: bytes per offset, of the replicas that were sampled.
+        max_bytes_per_second: per broker; None without a limit.
+    """
+    shares = []
+    for broker in sorted({reader.broker for reader in wanted}):
+        mine = {reader: span.end - span.start for reader, span in wanted.items() if reader.broker == broker}
+        sampled = [density for (b, _), density in densities.items() if b == broker]
+        mean = sum(sampled) / len(sampled) if sampled else DEFAULT_BYTES_PER_OFFSET
+        size = sum(
+            offsets * densities.get((broker, (reader.topic, reader.partition)), mean)
+            for reader, offsets in mine.items()
+        )
+        seconds = size / max_bytes_per_second if max_bytes_per_second else None
+        partitions = len({(reader.topic, reader.partition) for reader in mine})
+        shares.append(BrokerShare(broker, partitions, sum(mine.values()), round(size), len(sampled), seconds))
+    unknown = {f"{p.topic}-{p.partition}": p.reasons for p in plans if p.reasons}
+    longest = max((s.seconds for s in shares if s.seconds is not None), default=None)
+    return DryRun(tuple(shares), unknown, longest)
+
+
+def write(found: DryRun, output: str, to: TextIO) -> None:
+    """Write what would be read, as ``table`` or ``json``."""
+    if output == "json":
+        json.dump(asdict(found), to, indent=2)
+        to.write("\n")
+        return
+    console = Console(file=to)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("broker", "partitions", "offsets", "estimated bytes", "at the limit"):
+        table.add_column(column, justify="right")
+    for share in found.brokers:
+        when = "-" if share.seconds is None else f"{share.seconds:.0f} s"
+        table.add_row(
+            str(share.broker), str(share.partitions), str(share.offsets), size_text(share.estimated_bytes), when
+        )
+    console.print(table)
+    for place, reasons in found.unknown.items():
+        console.print(f"{place}: unknown: {'; '.join(reasons)}", markup=False, highlight=False, soft_wrap=True)
+    took = "no limit on the bytes" if found.seconds is None else f"about {found.seconds:.0f} s at the limit"
+    console.print(f"Nothing was read but samples. Each log is read twice, once in each isolation level; {took}.")
+
+
+__all__ = ["BrokerShare", "DryRun", "dry_run", "summarise", "write"]

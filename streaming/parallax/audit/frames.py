@@ -1,0 +1,134 @@
+"""The Spark side of an audit: rows in, packed by reader, compared partition by partition, one row each out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from parallax.audit.compare import RESULT_DDL, STATE, Comparer
+from parallax.audit.plan import Place
+from parallax.compare.packing import PACKED_AT_DDL, pack_readers
+from parallax.compare.query import narrowed
+from parallax.config import Settings
+from parallax.model import IsolationLevel
+from parallax.source.offsets import Range, Reader, to_json
+from parallax.source.options import BOTH
+from parallax.source.replica_source import KafkaReplicaSource
+from parallax.views.queries import source_options
+from parallax.views.tables import table_path
+
+_CONF = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # A packed blob is a megabyte or so; what a task holds at a time is a few of them, whatever their number.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+    "spark.sql.session.timeZone": "UTC",
+}
+
+_CHUNKS = "topic string, partition int, at bigint, packed binary"
+
+
+def session_of(spark: Any, parallelism: int) -> Any:
+    """A session of its own beside the job's, so that settings do not leak."""
+    session = spark.newSession()
+    session.dataSource.register(KafkaReplicaSource)
+    for name, value in _CONF.items():
+        session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    return session
+
+
+def broker_chunks(
+    session: Any,
+    settings: Settings,
+    ranges: Mapping[Reader, Range],
+    *,
+    hash_key: str,
+    max_bytes_per_second: int | None,
+    meter: str,
+    slots: int | None,
+) -> Any:
+    """Packed rows that the replicas show in some ranges.
+
+    Args:
+        session: see `session_of`.
+        settings: how brokers are reached.
+        ranges: what each reader reads; not empty.
+        hash_key: 32 hexadecimal digits.
+        max_bytes_per_second: per broker; None without a limit.
+        meter: folder of the meter.
+        slots: tasks at a time; None for as many as Spark has room for.
+    """
+    options = source_options(settings)
+    options.pop("topics.pattern", None)
+    options |= {
+        "topics": ",".join(sorted({reader.topic for reader in ranges})),
+        "isolation.level": BOTH,
+        "hash.key": hash_key,
+        "ranges": json.dumps(to_json(ranges), separators=(",", ":")),
+        "onFailure": "tell",
+        "meter.path": meter,
+    }
+    if max_bytes_per_second is not None:
+        options["maxBytesPerSecond"] = str(max_bytes_per_second)
+    from pyspark.sql import functions as sf
+
+    rows = session.read.format("kafka-replica").options(**options).load()
+    if slots is not None:
+        rows = rows.coalesce(slots)
+    return narrowed(rows, sf.col("isolation")).mapInArrow(pack_readers, PACKED_AT_DDL)
+
+
+def table_chunks(session: Any, storage: str, ends: Mapping[Place, tuple[int, int]]) -> Any:
+    """Packed rows that were recorded of some partitions below their ends, in offset order.
+
+    Args:
+        session: see `session_of`.
+        storage: ``storage.path``.
+        ends: by partition and view.
+    """
+    from pyspark.sql import functions as sf
+
+    wanted = session.createDataFrame(
+        [(topic, partition, *end) for (topic, partition), end in ends.items()],
+        "topic string, partition int, end_0 bigint, end_1 bigint",
+    )
+    both = None
+    for isolation in IsolationLevel:
+        recorded = session.read.format("delta").load(table_path(storage, isolation.option))
+        rows = recorded.join(sf.broadcast(wanted), ["topic", "partition"])
+        # The row at the end itself may be a position, which says that all below it was shown.
+        rows = rows.where(sf.col("offset") <= sf.col(f"end_{int(isolation)}"))
+        part = narrowed(rows, sf.lit(int(isolation)))
+        both = part if both is None else both.union(part)
+    # Files that were compacted hold the rows of a reader in any order; positions at an offset come before its record.
+    rows = both.repartition("topic", "partition").sortWithinPartitions(  # type: ignore[union-attr]
+        "topic", "partition", "offset", sf.col("kind").desc()
+    )
+    return rows.mapInArrow(pack_readers, PACKED_AT_DDL)
+
+
+def openings(session: Any, places: Iterable[Place]) -> Any:
+    """A row that opens each partition with an empty state."""
+    return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
+
+
+def compared(opening: Any, chunks: Any | None, comparer: Comparer) -> Any:
+    """Run a round: `RESULT_DDL`, materialised, so that no broker is read twice for it.
+
+    Args:
+        opening: a row for each partition, ``at`` `STATE`.
+        chunks: packed rows; None where there are none.
+        comparer: what compares.
+    """
+    rows = opening if chunks is None else opening.union(chunks)
+    return (
+        rows.repartition("topic", "partition")
+        .sortWithinPartitions("topic", "partition", "at")
+        .mapInArrow(comparer.compare, RESULT_DDL)
+        .localCheckpoint(eager=True)
+    )
+
+
+__all__ = ["broker_chunks", "compared", "openings", "session_of", "table_chunks"]

@@ -1,0 +1,105 @@
+"""What the tasks of an audit are told beside the rows: looks and positions, packed as the comparison takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from parallax.audit.compare import PartitionInput
+from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, Place, by_place
+from parallax.compare.observations import Observations
+from parallax.compare.packing import pack
+from parallax.model import RowKind
+
+_NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset", "leader")
+
+
+def from_brokers(
+    plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
+) -> dict[Place, PartitionInput]:
+    """Inputs of a round that reads brokers.
+
+    Args:
+        plans: the partitions that are read.
+        looks: since the round before, in order; taken in before the rows.
+        read_at: see `Comparer`.
+        begin: the first round: nothing lies below where its readers begin.
+    """
+    rows = [by_place(look) for look in looks]
+    made = {}
+    for one in plans:
+        opening = [ticks(one.place, look.get(one.place, [])) for look in rows]
+        if begin:
+            starts = {b: ((one.starts or {})[b],) * 2 for b in one.marks or {}}
+            opening.append(_positions(one.place, starts, read_at))
+        made[one.place] = PartitionInput(tuple(opening), (), one.ends, one.traits.compacted)
+    return made
+
+
+def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) -> dict[Place, PartitionInput]:
+    """Inputs of a comparison of the tables.
+
+    Every replica has been recorded up to the ends, which so are the horizon of all absences; what the replicas told
+    last comes after that, for their last stable offsets.
+
+    Args:
+        plans: the partitions; their replicas have been recorded up to ``ends``.
+        last_ticks: rows of progress of the last minute or so, of any partition.
+        read_at: see `Comparer`.
+    """
+    rows = by_place(last_ticks)
+    made = {}
+    for one in plans:
+        ends = dict.fromkeys(one.replicas, one.ends)
+        members = {"observed_at": read_at - 1, "broker": -1, "reachable": False, "replicas": one.replicas}
+        horizon = [
+            {
+                "broker": broker,
+                "observed_at": read_at + 1,
+                "reachable": True,
+                "high_watermark": one.ends[READ_UNCOMMITTED],
+                "last_stable_offset": one.ends[READ_COMMITTED],
+                "log_start_offset": (one.starts or {}).get(broker, 0),
+                "replicas": one.replicas,
+            }
+            for broker in one.replicas
+        ]
+        closing = (
+            _positions(one.place, ends, read_at),
+            pack(Observations.of(*one.place, horizon)),
+            ticks(one.place, rows.get(one.place, [])),
+        )
+        opening = (pack(Observations.of(*one.place, [members])),)
+        made[one.place] = PartitionInput(opening, closing, one.ends, one.traits.compacted)
+    return made
+
+
+def ticks(place: Place, rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows of progress of one partition, packed."""
+    return pack(Observations.of(*place, [_tick(row) for row in rows]))
+
+
+def _tick(row: Mapping[str, Any]) -> dict[str, Any]:
+    opened = row.get("open_transactions")
+    made = {
+        "broker": row["broker"],
+        "observed_at": int(row["observed_at"]) // 1000,
+        "reachable": bool(row["reachable"]),
+        "replicas": list(row["replicas"] or ()),
+        "open_transactions": None
+        if opened is None or not row["reachable"]
+        else [(t["producer_id"], t["start_offset"]) for t in opened],
+    }
+    return made | {name: int(row[name]) for name in _NUMBERS if row.get(name) is not None}
+
+
+def _positions(place: Place, at: Mapping[int, tuple[int, int]], read_at: int) -> bytes:
+    rows = [
+        {"view": view, "broker": broker, "kind": int(RowKind.POSITION), "offset": offsets[view], "timestamp": read_at}
+        for broker, offsets in at.items()
+        for view in (READ_UNCOMMITTED, READ_COMMITTED)
+    ]
+    return pack(Observations.of(*place, rows))
+
+
+__all__ = ["from_brokers", "from_tables", "ticks"]

@@ -1,0 +1,200 @@
+"""What an audit reads, pinned before it reads: pure functions of what the cluster and its brokers said.
+
+A *look* is what every replica said of its log at one moment: rows of progress (docs/design.md). An audit compares up
+to the highest watermark and the highest last stable offset of its first look; a replica that is not there yet is
+waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from parallax.model import IsolationLevel
+from parallax.source.offsets import Range, Reader
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+Look = Sequence[Mapping[str, Any]]
+"""Rows of progress, one for each replica; ``observed_at`` in microseconds."""
+
+READ_UNCOMMITTED = int(IsolationLevel.READ_UNCOMMITTED)
+READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTraits:
+    """What of a topic's settings decides how it is compared.
+
+    Attributes:
+        compacted: its cleanup policy holds ``compact``.
+        unknown: why its replicas cannot be told apart by reading them; None where they can.
+    """
+
+    compacted: bool = True
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """What is to be compared of one partition.
+
+    Attributes:
+        replicas: ids of the brokers that host it.
+        ends: by view, up to where it is compared; -1 where no replica said how far it goes.
+        starts: log start offset by broker, of those that answered.
+        marks: by broker that answered, how far it could be read in each view when the audit began.
+        reasons: what is unknown before anything was read.
+        readable: records of it are read; otherwise it is unknown as a whole.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    traits: TopicTraits
+    replicas: tuple[int, ...]
+    ends: tuple[int, int] = (-1, -1)
+    starts: Mapping[int, int] | None = None
+    marks: Mapping[int, tuple[int, int]] | None = None
+    reasons: tuple[str, ...] = ()
+    readable: bool = True
+
+    @property
+    def place(self) -> Place:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+
+def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
+    """What a topic's settings mean to an audit.
+
+    Args:
+        configs: settings by name, or why they could not be had.
+    """
+    if isinstance(configs, Exception):
+        return TopicTraits(unknown=f"the topic's settings cannot be read (DESCRIBE_CONFIGS is needed): {configs}")
+    compacted = "compact" in configs.get("cleanup.policy", "delete")
+    if configs.get("remote.storage.enable", "false") == "true":
+        return TopicTraits(
+            compacted, "tiered storage (remote.storage.enable): replicas share the remote part of the log"
+        )
+    return TopicTraits(compacted)
+
+
+def plan(
+    places: Collection[Place],
+    topic_traits: Mapping[str, TopicTraits],
+    look: Look,
+    chosen: Collection[int] | None = None,
+) -> dict[Place, PartitionPlan]:
+    """Pin up to where each partition is compared.
+
+    Args:
+        places: the partitions.
+        topic_traits: by topic.
+        look: the first look.
+        chosen: setting ``topics.brokers``; None for all.
+    """
+    rows = by_place(look)
+    return {place: _plan_one(place, topic_traits[place[0]], rows.get(place, []), chosen) for place in sorted(places)}
+
+
+def by_place(look: Look) -> dict[Place, list[Mapping[str, Any]]]:
+    """The rows of each partition."""
+    found: dict[Place, list[Mapping[str, Any]]] = {}
+    for row in look:
+        found.setdefault((row["topic"], row["partition"]), []).append(row)
+    return found
+
+
+def _plan_one(
+    place: Place, kind: TopicTraits, rows: Sequence[Mapping[str, Any]], chosen: Collection[int] | None
+) -> PartitionPlan:
+    replicas = tuple(sorted({broker for row in rows for broker in row["replicas"]}))
+    bare = PartitionPlan(*place, rows[0]["topic_id"] or "" if rows else "", kind, replicas)
+    if not rows:
+        return replace(bare, reasons=("no broker tells of its replicas",), readable=False)
+    told = [row for row in rows if row["reachable"]]
+    reasons = [str(row["error"]) for row in rows if not row["reachable"]]
+    if chosen is not None:
+        reasons += [f"broker {b} is left out by topics.brokers" for b in replicas if b not in chosen]
+    if kind.unknown is not None:
+        reasons.append(kind.unknown)
+    marks = {int(row["broker"]): _marks(row) for row in told}
+    ends = tuple(max((m[view] for m in marks.values()), default=-1) for view in (READ_UNCOMMITTED, READ_COMMITTED))
+    return replace(
+        bare,
+        ends=(ends[0], ends[1]),
+        starts={int(row["broker"]): int(row["log_start_offset"]) for row in told},
+        marks=marks,
+        reasons=tuple(dict.fromkeys(reasons)),
+        readable=bool(told) and kind.unknown is None,
+    )
+
+
+def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
+    high_watermark, stable = int(row["high_watermark"]), int(row["last_stable_offset"])
+    return high_watermark, min(high_watermark, stable)
+
+
+def updated(plans: Mapping[Place, PartitionPlan], look: Look) -> dict[Place, PartitionPlan]:
+    """The plans with how far each replica can be read by a newer look; where they end is pinned and stays."""
+    rows = by_place(look)
+    made = {}
+    for place, one in plans.items():
+        marks = dict(one.marks or {})
+        for row in rows.get(place, ()):
+            if row["reachable"] and int(row["broker"]) in marks:
+                marks[int(row["broker"])] = _marks(row)
+        made[place] = replace(one, marks=marks)
+    return made
+
+
+def behind(plans: Iterable[PartitionPlan]) -> list[tuple[Place, int]]:
+    """The replicas that cannot be read up to where their partition is compared."""
+    return [
+        (one.place, broker)
+        for one in plans
+        if one.readable
+        for broker, mark in (one.marks or {}).items()
+        if any(mark[view] < one.ends[view] for view in (READ_UNCOMMITTED, READ_COMMITTED))
+    ]
+
+
+def ranges(
+    plans: Iterable[PartitionPlan], positions: Mapping[tuple[Place, int], tuple[int, int]] | None = None
+) -> dict[Reader, Range]:
+    """What each reader reads; those that have nothing to read are left out.
+
+    Args:
+        plans: of the partitions.
+        positions: how far each replica has been read, by view; from its log start by default.
+    """
+    found: dict[Reader, Range] = {}
+    for one in plans:
+        if not one.readable:
+            continue
+        for broker, mark in (one.marks or {}).items():
+            start = (one.starts or {}).get(broker, 0)
+            at = (positions or {}).get((one.place, broker), (start, start))
+            for view in (READ_UNCOMMITTED, READ_COMMITTED):
+                span = Range(max(start, at[view]), min(one.ends[view], mark[view]), one.topic_id)
+                if span.start < span.end:
+                    found[Reader(view, broker, one.topic, one.partition)] = span
+    return found
+
+
+__all__ = [
+    "Look",
+    "PartitionPlan",
+    "Place",
+    "TopicTraits",
+    "behind",
+    "by_place",
+    "plan",
+    "ranges",
+    "traits",
+    "updated",
+]

@@ -1,0 +1,70 @@
+"""How an audit gets on, for whoever started it: a bar on a terminal, lines anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from parallax.audit.report import size_text
+from parallax.source.pace import Metered
+
+_LINE_EVERY_S = 10.0
+
+
+class Shown:
+    """A `parallax.audit.run.Watcher` for people; use it as a context manager.
+
+    Args:
+        console: where; a bar is drawn where it is a terminal.
+        clock: monotonic seconds, for tests.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._line_at = clock()
+        self._stage = ""
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+            self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def stage(self, text: str) -> None:
+        """What begins now."""
+        self._stage = text
+        if self._bar is None:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._line_at = self._clock()
+            return
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(text, total=None, told="")
+
+    def reading(self, done: Metered, of: Metered) -> None:
+        """How much has been read."""
+        told = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), told=told)
+        elif self._clock() - self._line_at >= _LINE_EVERY_S:
+            self._line_at = self._clock()
+            self._console.print(f"{self._stage}: {told}", markup=False, highlight=False, soft_wrap=True)
+
+
+__all__ = ["Shown"]

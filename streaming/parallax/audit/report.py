@@ -1,0 +1,110 @@
+"""What ``parallax audit`` prints: a table for people, or one JSON document for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.findings.report import as_document
+from parallax.model import IsolationLevel
+
+_STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "yellow", Result.CONSISTENT: "green"}
+
+
+def document(report: AuditReport) -> dict[str, Any]:
+    """The report as JSON has it: times in ISO 8601 UTC, offsets by isolation level, findings with their evidence."""
+    return {
+        "result": str(report.result),
+        "source": report.source,
+        "started_at": _time(report.started_at),
+        "ended_at": _time(report.ended_at),
+        "read_bytes": {str(broker): size for broker, size in sorted(report.read_bytes.items())},
+        "partitions": [_partition(partition) for partition in report.partitions],
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _partition(one: PartitionResult) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "partition": one.partition,
+        "result": str(one.result),
+        "reasons": list(one.reasons),
+        "replicas": list(one.replicas),
+        "compared_from": _known(one.compared_from),
+        "compared_up_to": {i.option: _known(one.compared_up_to[i]) for i in IsolationLevel},
+        "findings": [as_document(finding) for finding in one.findings],
+    }
+
+
+def _known(offset: int) -> int | None:
+    return offset if offset >= 0 else None
+
+
+def write(report: AuditReport, output: str, to: TextIO) -> None:
+    """Write the report.
+
+    Args:
+        report: of an audit.
+        output: ``table`` or ``json``.
+        to: where.
+    """
+    if output == "json":
+        json.dump(document(report), to, indent=2)
+        to.write("\n")
+        return
+    console = Console(file=to)
+    console.print(_table(report))
+    for one in report.partitions:
+        for text in (*(f.summary for f in one.findings), *(f"unknown: {reason}" for reason in one.reasons)):
+            console.print(f"{one.topic}-{one.partition}: {text}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{_summary(report)}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(report: AuditReport) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("partition", "result", "replicas", "compared from", "up to", "up to (committed)", "findings"):
+        numeric = column not in ("partition", "result", "replicas")
+        table.add_column(column, overflow="fold", justify="right" if numeric else "left")
+    for one in report.partitions:
+        offsets = (one.compared_from, *one.compared_up_to)
+        table.add_row(
+            f"{one.topic}-{one.partition}",
+            Text(str(one.result), style=_STYLES[one.result]),
+            " ".join(map(str, one.replicas)),
+            *("-" if offset < 0 else str(offset) for offset in offsets),
+            str(len(one.findings) or ""),
+        )
+    return table
+
+
+def _summary(report: AuditReport) -> str:
+    counts = {result: sum(p.result is result for p in report.partitions) for result in Result}
+    told = ", ".join(f"{count} {result}" for result, count in counts.items())
+    read = sum(report.read_bytes.values())
+    seconds = report.ended_at - report.started_at
+    where = f"{size_text(read)} read from the brokers" if report.source == "brokers" else "read from the tables"
+    return f"{len(report.partitions)} partitions: {told}; {where} in {seconds:.0f} s."
+
+
+def size_text(size: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+__all__ = ["document", "size_text", "write"]

@@ -1,0 +1,227 @@
+"""What an audit says of a partition: consistent, diverged or unknown; pure functions of what was read and confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from parallax.audit.plan import PartitionPlan, Place
+from parallax.compare.suspect import Suspect
+from parallax.findings.table import Finding
+from parallax.model import IsolationLevel
+
+NO_MORE = "it shows no more"
+"""Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
+
+_EXAMPLES = 3
+"""Undecided suspects that a reason spells out; the others are counted."""
+
+
+class Result(StrEnum):
+    """The three verdicts of docs/theory.md; unknown is never taken for consistent."""
+
+    CONSISTENT = "consistent"
+    DIVERGED = "diverged"
+    UNKNOWN = "unknown"
+
+
+EXIT_CODES: Mapping[Result, int] = {Result.CONSISTENT: 0, Result.DIVERGED: 1, Result.UNKNOWN: 3}
+"""Of ``parallax audit``; 2 is wrong usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A reader that did not come as far as was planned.
+
+    Attributes:
+        view: an `IsolationLevel`.
+        read_to: next offset that it would have read; -1 where it read nothing.
+        wanted: where it should have come to.
+        event: what ended it (a `parallax.model.ReadEvent`), or `NO_MORE`.
+    """
+
+    broker: int
+    view: int
+    read_to: int
+    wanted: int
+    event: str
+
+    def __str__(self) -> str:
+        """One phrase for a person."""
+        level = IsolationLevel(self.view).option
+        reached = f"offset {self.read_to}" if self.read_to >= 0 else "no offset"
+        return f"broker {self.broker} was read as {level} up to {reached} of {self.wanted} ({self.event})"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the comparison made of one partition.
+
+    Attributes:
+        compared_from: lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
+        compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none.
+        stopped: readers that did not come as far as was planned.
+        waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
+        disputes: records whose outcome differs and was not judged: markers that may tell of it were not read.
+        deferred: offsets that ``compare.state_cap_bytes`` kept from being compared.
+        broken: why the recorded rows cannot be put in one order; empty where they can.
+        overflow: more suspects were raised than are looked into.
+        rows: how many rows were compared.
+    """
+
+    compared_from: int = 0
+    compared_up_to: tuple[int, int] = (-1, -1)
+    stopped: tuple[Stopped, ...] = ()
+    waiting: int = 0
+    disputes: tuple[int, ...] = ()
+    deferred: int = 0
+    broken: str = ""
+    overflow: bool = False
+    rows: int = 0
+
+    def reasons(self) -> list[str]:
+        """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""
+        found = [str(stop) for stop in self.stopped]
+        if self.broken:
+            found.append(self.broken)
+        if self.deferred:
+            found.append(f"{self.deferred} offsets were left out at the cap of compare.state_cap_bytes; raise it")
+        if self.overflow:
+            found.append("more suspects than one audit looks into; the rest were not probed")
+        if self.waiting:
+            found.append(f"{self.waiting} differences cannot be judged before a replica that is behind has caught up")
+        if self.disputes:
+            some = ", ".join(map(str, self.disputes[:_EXAMPLES]))
+            found.append(
+                f"the outcome of {len(self.disputes)} records differs (offsets {some}) and cannot be judged: a replica "
+                "that showed it was not read far enough for its end markers"
+            )
+        return found
+
+
+def merged(before: Compared, after: Compared) -> Compared:
+    """What two rounds made of a partition: where the second has nothing new to say of a reader, the first has."""
+    known = {(s.broker, s.view): s for s in before.stopped}
+    stopped = []
+    for stop in after.stopped:
+        earlier = known.get((stop.broker, stop.view), stop)
+        no_news = stop.event == NO_MORE and stop.read_to == earlier.read_to
+        stopped.append(replace(stop, event=earlier.event) if no_news else stop)
+    return replace(
+        after, stopped=tuple(stopped), rows=before.rows + after.rows, overflow=before.overflow or after.overflow
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """What an audit says of one partition.
+
+    Attributes:
+        reasons: why something about it is unknown; a partition that has diverged may have some as well.
+        findings: the divergences that stand confirmed, whoever raised them.
+        replicas: ids of the brokers that host it.
+        compared_from: lowest offset that was compared.
+        compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.
+    """
+
+    topic: str
+    partition: int
+    result: Result
+    reasons: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    replicas: tuple[int, ...] = ()
+    compared_from: int = -1
+    compared_up_to: tuple[int, int] = (-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What one audit came to.
+
+    Attributes:
+        source: ``brokers`` or ``tables``.
+        started_at: seconds since 1970 UTC.
+        ended_at: seconds since 1970 UTC.
+        partitions: one result each, by topic and partition.
+        read_bytes: bytes of records in the brokers' answers, by broker.
+    """
+
+    source: str
+    started_at: float
+    ended_at: float
+    partitions: tuple[PartitionResult, ...]
+    read_bytes: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Result:
+        """The worst of the partitions: diverged before unknown before consistent; unknown where there is none."""
+        found = {p.result for p in self.partitions}
+        if Result.DIVERGED in found:
+            return Result.DIVERGED
+        return Result.CONSISTENT if found == {Result.CONSISTENT} else Result.UNKNOWN
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the command."""
+        return EXIT_CODES[self.result]
+
+
+def judge(
+    plan: PartitionPlan,
+    compared: Compared | None,
+    suspects: Sequence[Suspect],
+    undecided: Mapping[str, str],
+    findings: Sequence[Finding],
+) -> PartitionResult:
+    """Put the verdict on one partition together.
+
+    Args:
+        plan: what was to be read of it.
+        compared: what the comparison made of it; None where it was not compared.
+        suspects: that the audit raised of it.
+        undecided: why a suspect has no verdict, by suspect id; of any partition.
+        findings: that stand confirmed; of any partition.
+    """
+    mine = tuple(f for f in findings if (f.topic, f.partition) == plan.place)
+    reasons = list(plan.reasons)
+    if compared is not None:
+        reasons += [r for r in compared.reasons() if r not in reasons]
+    elif not reasons:
+        reasons.append("it was not compared")
+    reasons += _unproven([s for s in suspects if s.suspect_id in undecided], undecided)
+    result = Result.DIVERGED if mine else Result.UNKNOWN if reasons else Result.CONSISTENT
+    seen = compared or Compared(compared_from=-1)
+    return PartitionResult(
+        plan.topic,
+        plan.partition,
+        result,
+        tuple(reasons),
+        mine,
+        plan.replicas,
+        seen.compared_from,
+        seen.compared_up_to,
+    )
+
+
+def _unproven(suspects: Sequence[Suspect], undecided: Mapping[str, str]) -> list[str]:
+    found = [
+        f"unproven suspect: {s.kind} on broker {s.broker} at offset {s.accusation.offset}: {undecided[s.suspect_id]}"
+        for s in suspects[:_EXAMPLES]
+    ]
+    if len(suspects) > _EXAMPLES:
+        found.append(f"{len(suspects) - _EXAMPLES} more unproven suspects")
+    return found
+
+
+__all__ = [
+    "EXIT_CODES",
+    "AuditReport",
+    "Compared",
+    "PartitionResult",
+    "Place",
+    "Result",
+    "Stopped",
+    "judge",
+    "merged",
+]

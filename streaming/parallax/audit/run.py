@@ -1,0 +1,314 @@
+"""One audit from beginning to end: pin, read, compare, read what was added meanwhile, compare, probe, judge."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from parallax.audit import frames, inputs, sift
+from parallax.audit.cluster import Looker, at_ms, topic_traits
+from parallax.audit.compare import Comparer, parse
+from parallax.audit.confirm import Confirm
+from parallax.audit.plan import Look, PartitionPlan, Place, plan, ranges, updated
+from parallax.audit.recorded import recorded_plan
+from parallax.audit.result import AuditReport, Compared, judge, merged
+from parallax.compare.suspect import Coverage, Suspect
+from parallax.config import Settings
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import ReplicaError
+from parallax.source.offsets import Range, Reader
+from parallax.source.pace import Metered, Pace, TokenBucket, metered
+
+_TELL_EVERY_S = 0.5
+
+
+class Watcher(Protocol):
+    """Is told how an audit gets on."""
+
+    def stage(self, text: str) -> None:
+        """What begins now, in a few words."""
+
+    def reading(self, done: Metered, of: Metered) -> None:
+        """How much of a round has been read; ``of`` has no bytes, since nobody knows them before."""
+
+
+class Quiet:
+    """A `Watcher` that tells nobody."""
+
+    def stage(self, text: str) -> None:
+        """Tell nobody."""
+
+    def reading(self, done: Metered, of: Metered) -> None:
+        """Tell nobody."""
+
+
+@dataclass
+class _Gathered:
+    """What the rounds made, by partition."""
+
+    compared: dict[Place, Compared] = field(default_factory=dict)
+    coverage: dict[Place, Coverage] = field(default_factory=dict)
+    suspects: list[Suspect] = field(default_factory=list)
+
+    def take(self, rows: Sequence[Any]) -> None:
+        """Take in the rows of a round."""
+        for row in rows:
+            place = row["topic"], row["partition"]
+            compared, suspects, coverage = parse(row["result"])
+            before = self.compared.get(place)
+            self.compared[place] = compared if before is None else merged(before, compared)
+            self.coverage[place] = coverage
+            self.suspects += suspects
+
+    def positions(self) -> dict[tuple[Place, int], tuple[int, int]]:
+        """How far each replica has been read, by view."""
+        return {
+            (place, b.broker): (b.read_uncommitted, b.read_committed)
+            for place, coverage in self.coverage.items()
+            for b in coverage.brokers
+        }
+
+
+class Audit:
+    """An audit of some partitions.
+
+    Args:
+        settings: of the job.
+        client: pinned client.
+        spark: the session to work beside.
+        places: the partitions.
+        hash_key: 32 hexadecimal digits, those of the views.
+        confirm: gives verdicts on suspects.
+        max_bytes_per_second: per broker; None without a limit.
+        slots: tasks at a time, so that others have room; None for all.
+        watcher: is told how it gets on.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: ReplicaClient,
+        spark: Any,
+        places: Sequence[Place],
+        *,
+        hash_key: str,
+        confirm: Confirm,
+        max_bytes_per_second: int | None = None,
+        slots: int | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._places = list(places)
+        self._key = hash_key
+        self._confirm = confirm
+        self._rate = max_bytes_per_second
+        self._slots = slots
+        self._watcher = watcher or Quiet()
+        parallelism = slots or min(len(self._places), 2 * spark.sparkContext.defaultParallelism)
+        self._session = frames.session_of(spark, parallelism)
+        self._gathered = _Gathered()
+        self._read_bytes: dict[int, int] = {}
+
+    def of_brokers(self) -> AuditReport:
+        """Compare what the brokers show now.
+
+        Raises:
+            ReplicaError: no broker answers.
+        """
+        started = time.time()
+        kinds = topic_traits(self._client, [topic for topic, _ in self._places])
+        with (
+            tempfile.TemporaryDirectory(prefix="parallax-audit-") as meter,
+            Looker(self._settings, self._places) as looker,
+        ):
+            self._watcher.stage("asking the brokers how far their replicas go")
+            first = looker.look()
+            plans = plan(self._places, kinds, first, self._settings.topics.brokers)
+            pinned, _ = looker.catch_up(plans)
+            opening = looker.look()
+            pinned = updated(pinned, opening)
+            rows = self._round(pinned, [first, opening], meter, "reading the replicas")
+            # What explains an absence may have been written while it was read: the rest is read up to a new look.
+            self._wait_for_grace(opening)
+            second = looker.look()
+            tail, _ = looker.catch_up(self._rest(pinned, plan(self._places, kinds, second)))
+            self._round(tail, [second], meter, "reading what was written meanwhile", before=rows, pinned=pinned)
+        return self._report("brokers", started, pinned)
+
+    def of_tables(self) -> AuditReport:
+        """Compare what the views have recorded.
+
+        Raises:
+            ReplicaError: no broker answers.
+        """
+        started = time.time()
+        self._watcher.stage("looking up what was recorded")
+        kinds = topic_traits(self._client, [topic for topic, _ in self._places])
+        plans, ticks = recorded_plan(self._session, self._settings, self._places, kinds)
+        readable = [one for one in plans.values() if one.readable]
+        if readable:
+            self._watcher.stage("comparing what was recorded")
+            chunks = frames.table_chunks(
+                self._session, self._settings.storage.path, {p.place: p.ends for p in readable}
+            )
+            comparer = Comparer(
+                inputs.from_tables(readable, ticks, read_at=2),
+                self._settings.compare,
+                read_at=2,
+                last=True,
+                from_log_start=False,
+            )
+            self._collect(frames.openings(self._session, [p.place for p in readable]), chunks, comparer)
+        return self._report("tables", started, plans)
+
+    def _round(
+        self,
+        plans: Mapping[Place, PartitionPlan],
+        looks: Sequence[Look],
+        folder: str,
+        what: str,
+        *,
+        before: Any = None,
+        pinned: Mapping[Place, PartitionPlan] | None = None,
+    ) -> Any:
+        """Read and compare; returns the round's frame, which holds the states.
+
+        Args:
+            plans: up to where is read.
+            looks: since the last round's reading.
+            folder: of the meter.
+            what: stage, in words.
+            before: the frame of the round before; None for the first.
+            pinned: the plans of the first round, up to whose ends is judged.
+        """
+        readable = [one for one in plans.values() if one.readable]
+        if not readable:
+            return None
+        judged = [(pinned or plans)[one.place] for one in readable]
+        read_at = at_ms(looks[-1]) + 1
+        comparer = Comparer(
+            inputs.from_brokers(judged, looks, read_at, begin=before is None),
+            self._settings.compare,
+            read_at,
+            last=before is not None,
+            one_order=False,
+        )
+        wanted = ranges(readable, None if before is None else self._gathered.positions())
+        opening = (
+            frames.openings(self._session, [one.place for one in readable]) if before is None else before.drop("result")
+        )
+        self._watcher.stage(what)
+        with self._metering(folder, wanted):
+            chunks = self._chunks(wanted, folder) if wanted else None
+            return self._collect(opening, chunks, comparer)
+
+    def _chunks(self, wanted: Mapping[Reader, Range], folder: str) -> Any:
+        return frames.broker_chunks(
+            self._session,
+            self._settings,
+            wanted,
+            hash_key=self._key,
+            max_bytes_per_second=self._rate,
+            meter=folder,
+            slots=self._slots,
+        )
+
+    def _collect(self, opening: Any, chunks: Any, comparer: Comparer) -> Any:
+        """Run the comparison; suspects and coverage come to the driver, states stay where they are."""
+        made = frames.compared(opening, chunks, comparer)
+        self._gathered.take(made.select("topic", "partition", "result").collect())
+        return made
+
+    def _rest(
+        self, pinned: Mapping[Place, PartitionPlan], newer: Mapping[Place, PartitionPlan]
+    ) -> dict[Place, PartitionPlan]:
+        """The second round's plans: on from where the first was read to, of the same replicas of the same topics."""
+        made = {}
+        for place, one in pinned.items():
+            now = newer[place]
+            if one.readable:
+                marks = {b: mark for b, mark in (now.marks or {}).items() if b in (one.marks or {})}
+                same = now.topic_id == one.topic_id
+                ends = (max(one.ends[0], now.ends[0]), max(one.ends[1], now.ends[1]))
+                made[place] = replace(one, ends=ends if same else one.ends, marks=marks if same else {})
+        return made
+
+    def _wait_for_grace(self, look: Look) -> None:
+        """A last stable offset counts as frozen when it stood still for the grace period between two looks."""
+        left = at_ms(look) / 1000 + self._settings.compare.grace_ms / 1000 + 0.1 - time.time()
+        if left > 0:
+            time.sleep(left)
+
+    @contextmanager
+    def _metering(self, folder: str, wanted: Mapping[Reader, Range]) -> Iterator[None]:
+        """Tell how much has been read, while the body reads."""
+        shutil.rmtree(folder, ignore_errors=True)
+        of = Metered(offsets=sum(span.end - span.start for span in wanted.values()), ranges=len(wanted))
+        done = threading.Event()
+
+        def told() -> dict[int, Metered]:
+            read = metered(folder)
+            self._watcher.reading(sum(read.values(), Metered()), of)
+            return read
+
+        def tell() -> None:
+            while not done.wait(_TELL_EVERY_S):
+                told()
+
+        teller = threading.Thread(target=tell, name="audit-meter", daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            done.set()
+            teller.join()
+            for broker, read in told().items():
+                self._read_bytes[broker] = self._read_bytes.get(broker, 0) + read.read_bytes
+
+    def _sifted(self, suspects: list[Suspect]) -> list[Suspect]:
+        """The suspects that are worth a probe each; a replica that cannot be read now keeps all of its own."""
+        hasher = ContentHasher(bytes.fromhex(self._key))
+        gone: set[str] = set()
+        for replica, mine in sift.many(suspects).items():
+            self._watcher.stage(f"looking {len(mine)} suspects up on broker {replica[1]}")
+            keys = [(s.accusation.key_hash_hi, s.accusation.key_hash_lo) for s in mine]
+            pace = Pace(TokenBucket(self._rate) if self._rate is not None else None, None)
+            try:
+                live = sift.shown_live(
+                    self._client,
+                    replica,
+                    keys,
+                    hasher=hasher,
+                    deadline_ms=self._settings.read.request_timeout_ms,
+                    pace=pace,
+                )
+            except ReplicaError:
+                continue
+            gone |= sift.cleared(mine, live)
+        return [suspect for suspect in suspects if suspect.suspect_id not in gone]
+
+    def _report(self, source: str, started: float, plans: Mapping[Place, PartitionPlan]) -> AuditReport:
+        gathered = self._gathered
+        suspects = self._sifted(list({suspect.suspect_id: suspect for suspect in gathered.suspects}.values()))
+        if suspects:
+            self._watcher.stage(f"probing {len(suspects)} suspects")
+        confirmed = self._confirm(suspects)
+        by_place: dict[Place, list[Suspect]] = {}
+        for suspect in suspects:
+            by_place.setdefault((suspect.topic, suspect.partition), []).append(suspect)
+        results = tuple(
+            judge(one, gathered.compared.get(place), by_place.get(place, []), confirmed.undecided, confirmed.findings)
+            for place, one in sorted(plans.items())
+        )
+        return AuditReport(source, started, time.time(), results, dict(self._read_bytes))
+
+
+__all__ = ["Audit", "Quiet", "Watcher"]

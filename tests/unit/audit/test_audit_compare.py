@@ -1,0 +1,223 @@
+"""The comparison of an audit: what it makes of replicas that are read once, from their log starts on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from parallax.audit import compare
+from parallax.audit.compare import STATE, Comparer, PartitionInput, parse
+from parallax.audit.result import Compared, merged
+from parallax.compare.observations import Observations
+from parallax.compare.packing import pack
+from parallax.compare.suspect import Coverage, Suspect
+from parallax.config import CompareSettings
+from parallax.model import Outcome, ReadEvent
+from tests.unit.compare.history import (
+    BROKERS,
+    RC,
+    RU,
+    SETTINGS,
+    Row,
+    abort,
+    both,
+    commit,
+    everywhere,
+    record,
+    shown,
+    tick,
+)
+
+Reading = list[Row]
+"""Rows of one reader, in offset order; a position row ends them."""
+
+
+@dataclass
+class Audited:
+    compared: Compared
+    suspects: list[Suspect]
+    coverage: Coverage
+
+    @property
+    def kinds(self) -> list[tuple[str, int]]:
+        return sorted((str(s.kind), s.broker) for s in self.suspects)
+
+
+def packed(rows: Sequence[Row]) -> bytes:
+    return pack(Observations.of("t", 0, rows))
+
+
+def chunks(readings: Iterable[Reading], size: int) -> list[tuple[int, bytes]]:
+    """Blobs of each reader, sorted as Spark sorts them."""
+    made = []
+    for reading in readings:
+        for view, broker in dict.fromkeys((int(r["view"]), r["broker"]) for r in reading):
+            mine = [r for r in reading if (int(r["view"]), r["broker"]) == (view, broker)]
+            made += [(mine[i]["offset"], packed(mine[i : i + size])) for i in range(0, len(mine), size)]
+    return sorted(made, key=lambda chunk: chunk[0])
+
+
+def audited(
+    readings: Sequence[Reading],
+    ends: tuple[int, int],
+    *,
+    looks: tuple[Sequence[Row], Sequence[Row]] | None = None,
+    size: int = 2,
+    settings: CompareSettings = SETTINGS,
+    compacted: bool = True,
+) -> Audited:
+    """Two rounds, as an audit has them; the second reads nothing."""
+    first, second = looks or (tick(1000, everywhere(ends[1])), tick(9000, everywhere(ends[1])))
+    begin = [r for b in BROKERS for v in (RU, RC) for r in shown(v, b, [], 0, 1001)]
+    state, suspects = b"", []
+    total: Compared | None = None
+    for opening, rows, last in (
+        ((first, begin), chunks(readings, size), False),
+        ((second,), [], True),
+    ):
+        given = PartitionInput(tuple(packed(o) for o in opening), (), ends, compacted)
+        comparer = Comparer({("t", 0): given}, settings, 1001 if not last else 9001, last, one_order=False)
+        at, blobs = zip(*[(STATE, state), *rows], strict=True)
+        batch = pa.RecordBatch.from_pydict(
+            {"topic": ["t"] * len(at), "partition": [0] * len(at), "at": list(at), "packed": list(blobs)}
+        )
+        (row,) = [r for b in comparer.compare([batch]) for r in b.to_pylist()]
+        compared, raised, coverage = parse(row["result"])
+        total = compared if total is None else merged(total, compared)
+        suspects += raised
+        state = row["packed"]
+    assert total is not None
+    return Audited(total, suspects, coverage)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_replicas_that_agree_are_compared_to_their_end_and_raise_nothing(size: int) -> None:
+    rows = [record(i, f"k{i % 3}", f"v{i}") for i in range(10)]
+    found = audited([both(b, rows, 10) for b in BROKERS], (10, 10), size=size)
+    assert found.kinds == []
+    assert found.compared.reasons() == []
+    assert found.compared.compared_up_to == (10, 10)
+    assert found.compared.compared_from == 0
+
+
+def test_what_is_unmatched_stays_small_while_replicas_that_agree_go_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    real = compare.step
+
+    def weighed(*args: Any, **options: Any) -> Any:
+        result = real(*args, **options)
+        sizes.append(result.state.nbytes)
+        return result
+
+    monkeypatch.setattr(compare, "step", weighed)
+    monkeypatch.setattr(compare, "STEP_ROWS", 60)
+    rows = [record(i, f"k{i}", f"v{i}") for i in range(2000)]
+    found = audited([both(b, rows, 2000) for b in BROKERS], (2000, 2000), size=10)
+    assert found.compared.compared_up_to == (2000, 2000)
+    assert max(sizes) < 10_000
+
+
+def test_a_replica_that_was_compacted_further_raises_nothing() -> None:
+    whole = [record(0, "K", "1"), record(1, "L", "1"), record(2, "K", "2"), record(3, "L", None), record(4, "M", "1")]
+    cleaned = [record(2, "K", "2"), record(4, "M", "1")]
+    found = audited([both(1, whole, 5), both(2, cleaned, 5), both(3, whole, 5)], (5, 5))
+    # The tombstone is a question to the replica that has cleaned it, and the probe answers it.
+    assert found.kinds == [("deleted_record_resurrected", 2)]
+
+
+def test_a_value_that_one_replica_shows_alone_is_a_difference_without_direction() -> None:
+    old, other = record(0, "K", "V"), record(2, "L", "1")
+    found = audited([both(1, [other], 3), both(2, [old, other], 3), both(3, [other], 3)], (3, 3))
+    assert found.kinds == [("visibility_mismatch", 2)]
+
+
+def test_a_tombstone_that_one_replica_still_holds_gives_the_direction() -> None:
+    old, gone, other = record(0, "K", "V"), record(1, "K", None), record(2, "L", "1")
+    found = audited([both(1, [gone, other], 3), both(2, [old, other], 3), both(3, [other], 3)], (3, 3))
+    assert ("deleted_record_resurrected", 2) in found.kinds
+
+
+def test_a_marker_that_others_still_hold_tells_whose_outcome_is_wrong() -> None:
+    poison, good = record(0, "p", "v", pid=9, outcome=Outcome.ABORTED), record(2, "g", "v", pid=9, outcome=1)
+    rest = [good, commit(3, 9)]
+    right = [[*shown(RU, b, [poison, abort(1, 9), *rest], 4), *shown(RC, b, [poison, good], 4)] for b in (1, 3)]
+    committed = {**poison, "outcome": Outcome.COMMITTED}
+    wrong = [*shown(RU, 2, [poison, *rest], 4), *shown(RC, 2, [committed, good], 4)]
+    found = audited([*right, wrong], (4, 4))
+    assert found.kinds == [("aborted_record_committed", 2)]
+
+
+def test_outcomes_that_differ_without_a_marker_are_a_difference_without_direction() -> None:
+    row = record(0, "p", "v", pid=9, outcome=Outcome.ABORTED)
+    committed = {**row, "outcome": Outcome.COMMITTED}
+    readings = [[*shown(RU, b, [], 1), *shown(RC, b, [committed if b == 2 else row], 1)] for b in BROKERS]
+    found = audited(readings, (1, 1))
+    assert found.kinds == [("visibility_mismatch", 2)]
+    assert found.compared.disputes == ()
+
+
+def test_outcomes_that_differ_are_told_where_the_markers_could_not_be_read() -> None:
+    row = record(0, "p", "v", pid=9, outcome=Outcome.ABORTED)
+    committed = {**row, "outcome": Outcome.COMMITTED}
+    readings = [shown(RC, b, [committed if b == 2 else row], 1) for b in BROKERS]
+    found = audited(readings, (1, 1))
+    assert found.kinds == []
+    assert found.compared.disputes == (0,)
+    assert any("outcome of 1 records differs" in reason for reason in found.compared.reasons())
+
+
+def test_a_last_stable_offset_that_stands_still_from_look_to_look_is_frozen() -> None:
+    opened = {2: [(9, 0)]}
+    first = [*tick(1000, {1: 5, 2: 0, 3: 5}, everywhere(5), open=opened)]
+    second = [*tick(9000, {1: 5, 2: 0, 3: 5}, everywhere(5), open=opened)]
+    rows = [record(4, "K", "V")]
+    start = record(0, "a", "1", pid=9, outcome=Outcome.COMMITTED)
+    readings = [both(b, rows, 5) for b in (1, 3)]
+    readings.append(shown(RU, 2, [start, *rows], 5, last_stable_offset=0))
+    found = audited(readings, (5, 5), looks=(first, second))
+    assert found.kinds == [("read_committed_frozen", 2)]
+    assert [str(s) for s in found.compared.stopped] == [
+        "broker 2 was read as read_committed up to offset 0 of 5 (it shows no more)"
+    ]
+
+
+def test_a_reader_that_was_stopped_says_where_and_why() -> None:
+    rows = [record(i, f"k{i}", "v") for i in range(4)]
+    stopped = [*shown(RU, 2, rows[:2], 2, event=ReadEvent.CORRUPT_BATCH), *shown(RC, 2, rows, 4)]
+    found = audited([both(1, rows, 4), stopped, both(3, rows, 4)], (4, 4))
+    assert found.kinds == []
+    assert found.compared.reasons() == ["broker 2 was read as read_uncommitted up to offset 2 of 4 (corrupt_batch)"]
+    assert found.compared.compared_up_to == (2, 4)
+
+
+def test_what_the_cap_keeps_out_is_told() -> None:
+    settings = CompareSettings(state_cap_bytes=1 << 16)
+    rows = [record(i, f"k{i}", "v") for i in range(6000)]
+    readings = [both(1, rows, 6000), both(3, rows, 6000), [*shown(RU, 2, [], 6000), *shown(RC, 2, [], 6000)]]
+    found = audited(readings, (6000, 6000), size=500, settings=settings)
+    assert any("compare.state_cap_bytes" in reason for reason in found.compared.reasons())
+
+
+def test_all_absences_are_judged_in_one_audit() -> None:
+    rows = [record(i, f"k{i}", "v") for i in range(700)]
+    found = audited([both(1, rows, 701), both(2, rows[:1], 701), both(3, rows, 701)], (701, 701), size=100)
+    assert len(found.suspects) == 699
+    assert found.compared.waiting == 0
+
+
+def test_a_flood_of_suspects_is_cut_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "MAX_SUSPECTS", 300)
+    rows = [record(i, f"k{i}", "v") for i in range(700)]
+    found = audited([both(1, rows, 701), both(2, rows[:1], 701), both(3, rows, 701)], (701, 701), size=100)
+    assert len(found.suspects) == 300
+    assert found.compared.overflow
+
+
+def test_in_a_topic_that_is_not_compacted_every_absence_counts() -> None:
+    rows = [record(0, "K", "1"), record(1, "K", "2")]
+    found = audited([both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2)], (2, 2), compacted=False)
+    assert found.kinds == [("record_missing", 2)]

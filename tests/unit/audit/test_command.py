@@ -1,0 +1,171 @@
+"""The command's flags, its report, and its one line where it cannot run."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from rich.console import Console
+from typer.testing import CliRunner
+
+from parallax.audit.command import Flags, run_audit
+from parallax.audit.confirm import MemoryStore, confirm
+from parallax.audit.progress import Shown
+from parallax.audit.report import document, size_text, write
+from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.cli import app
+from parallax.config import ConfigError, Settings, validate
+from parallax.source.pace import Metered
+from tests.unit.audit.test_result import SUSPECT, finding
+
+REPORT = AuditReport(
+    "brokers",
+    1_700_000_000.0,
+    1_700_000_009.0,
+    (
+        PartitionResult("orders", 0, Result.DIVERGED, (), (finding(),), (1, 2, 3), 0, (10, 10)),
+        PartitionResult("orders", 1, Result.UNKNOWN, ("broker 2: refused",), (), (1, 2, 3), -1, (-1, -1)),
+    ),
+    {1: 2048},
+)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()  # the command logs to the standard error that this test had
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return validate(
+        {
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "topics": {"include": ["orders"]},
+            "storage": {"path": str(tmp_path / "data")},
+            "read": {"request_timeout_ms": 300},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (Flags(max_bytes_per_second=-1), "--max-bytes-per-second: must not be negative"),
+        (Flags(partitions=(-1,)), "--partition: must not be negative"),
+        (Flags(source="tables"), "no recorded tables there"),
+        (Flags(source="tables", dry_run=True), "leave out --from tables"),
+        (Flags(file=Path("/nowhere/at/all")), "--output: /nowhere/at/all"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings, flags: Flags, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        run_audit(settings, flags)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_brokers_that_do_not_answer_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        json.dumps(
+            {
+                "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+                "topics": {"include": ["orders"]},
+                "storage": {"path": str(tmp_path / "data")},
+                "read": {"request_timeout_ms": 300},
+            }
+        )
+    )
+    ended = CliRunner().invoke(app, ["audit", "-c", str(config)])
+    assert ended.exit_code == 2
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_the_table_says_what_was_compared_and_why_the_rest_is_unknown() -> None:
+    out = io.StringIO()
+    write(REPORT, "table", out)
+    text = out.getvalue()
+    assert "orders-0: Broker 2 lacks it." in text
+    assert "orders-1: unknown: broker 2: refused" in text
+    assert "2 partitions: 0 consistent, 1 diverged, 1 unknown; 2.0 KiB read from the brokers in 9 s." in text
+
+
+def test_the_document_is_for_programs() -> None:
+    out = io.StringIO()
+    write(REPORT, "json", out)
+    found = json.loads(out.getvalue())
+    assert found == document(REPORT)
+    first, second = found["partitions"]
+    assert found["result"] == first["result"] == "diverged"
+    assert first["compared_up_to"] == {"read_uncommitted": 10, "read_committed": 10}
+    assert first["findings"][0]["kind"] == "record_missing"
+    assert second["compared_from"] is None
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 40, "3.0 TiB")])
+def test_bytes_are_told_for_people(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_away_from_a_terminal_progress_is_plain_lines() -> None:
+    out = io.StringIO()
+    now = [0.0]
+    with Shown(Console(file=out), clock=lambda: now[0]) as shown:
+        shown.stage("reading the replicas")
+        shown.reading(Metered(1), Metered(ranges=6))
+        now[0] = 11.0
+        shown.reading(Metered(1024, 5, 2), Metered(offsets=9, ranges=6))
+    assert out.getvalue() == "reading the replicas\nreading the replicas: 2 of 6 logs, 1.0 KiB\n"
+
+
+def test_on_a_terminal_it_is_a_bar() -> None:
+    out = io.StringIO()
+    with Shown(Console(file=out, force_terminal=True, width=120)) as shown:
+        shown.stage("reading the replicas")
+        shown.reading(Metered(1024, 5, 2), Metered(offsets=9, ranges=6))
+    assert "2 of 6 logs, 1.0 KiB" in out.getvalue()
+
+
+class Manager:
+    """Decides after some looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+        self.offered: list[Any] = []
+
+    def offer(self, suspects: Any) -> None:
+        self.offered += suspects
+
+    def undecided(self, ids: Any) -> dict[str, str]:
+        self.looks -= 1
+        return dict.fromkeys(ids, "asked once more") if self.looks >= 0 else {}
+
+    def standing(self) -> list[Any]:
+        return [finding()]
+
+
+@pytest.mark.parametrize(("looks", "undecided"), [(3, {}), (10**9, {SUSPECT.suspect_id: "asked once more"})])
+def test_verdicts_are_waited_for_until_the_time_is_up(looks: int, undecided: dict[str, str]) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    manager: Any = Manager(looks)
+    found = confirm(manager, [SUSPECT], 30, clock=lambda: now[0], sleep=sleep)
+    assert found.undecided == undecided
+    assert len(found.findings) == 1
+    assert manager.offered == [SUSPECT]
+
+
+def test_events_are_numbered_and_kept_in_memory() -> None:
+    store = MemoryStore()
+    assert [e.sequence for e in store.append([finding(), finding()])] == [1, 2]
+    assert [e.sequence for e in store.append([finding()])] == [3]
+    assert len(store.load()) == 3

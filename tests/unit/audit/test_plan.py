@@ -1,0 +1,101 @@
+"""What an audit reads is pinned by what the replicas said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parallax.audit.inputs import ticks
+from parallax.audit.plan import PartitionPlan, TopicTraits, behind, plan, ranges, traits, updated
+from parallax.compare.packing import unpack
+from parallax.replica.errors import Unauthorized
+from parallax.source.offsets import Reader
+
+COMPACTED = {"orders": TopicTraits()}
+PLACE = ("orders", 0)
+
+
+def row(broker: int, high: int = 10, stable: int = 10, start: int = 0, **more: Any) -> dict[str, Any]:
+    base = {"topic": "orders", "partition": 0, "broker": broker, "observed_at": 1_000_000, "reachable": True}
+    base |= {"error": None, "high_watermark": high, "last_stable_offset": stable, "log_start_offset": start}
+    return base | {"log_end_offset": high, "leader": 1, "replicas": [1, 2, 3], "topic_id": "id"} | more
+
+
+def away(broker: int) -> dict[str, Any]:
+    return row(broker) | {"reachable": False, "error": f"broker {broker}: refused"}
+
+
+def planned(*rows: dict[str, Any], **more: Any) -> PartitionPlan:
+    return plan([PLACE], COMPACTED, rows, **more)[PLACE]
+
+
+def test_the_end_is_the_furthest_that_any_replica_shows() -> None:
+    one = planned(row(1), row(2, 8, 7), row(3, 10, 9))
+    assert one.ends == (10, 10)
+    assert behind([one]) == [(PLACE, 2), (PLACE, 3)]
+    later = updated({PLACE: one}, [row(1, 20, 20), row(2, 20, 20), row(3, 20, 20)])
+    assert later[PLACE].ends == (10, 10)
+    assert behind(later.values()) == []
+
+
+def test_each_replica_is_read_from_its_own_log_start_in_both_levels_and_never_past_the_end() -> None:
+    found = ranges([planned(row(1, 12, 12), row(2, 10, 4, start=3), row(3, 12, 12))])
+    spans = {(r.broker, r.isolation): (s.start, s.end) for r, s in found.items()}
+    assert spans == {
+        (1, 0): (0, 12),
+        (1, 1): (0, 12),
+        (2, 0): (3, 10),
+        (2, 1): (3, 4),
+        (3, 0): (0, 12),
+        (3, 1): (0, 12),
+    }
+    assert {s.topic_id for s in found.values()} == {"id"}
+
+
+def test_reading_goes_on_where_the_round_before_ended() -> None:
+    found = ranges([planned(row(1), row(2), row(3))], {(PLACE, b): (10, 6) for b in (1, 2, 3)})
+    assert {(r.broker, r.isolation): s.start for r, s in found.items()} == {(1, 1): 6, (2, 1): 6, (3, 1): 6}
+
+
+def test_a_broker_that_does_not_answer_leaves_the_others_to_be_read() -> None:
+    one = planned(row(1), away(2), row(3))
+    assert one.reasons == ("broker 2: refused",)
+    assert one.readable
+    assert {reader.broker for reader in ranges([one])} == {1, 3}
+    assert Reader(0, 1, "orders", 0) in ranges([one])
+
+
+def test_a_look_is_taken_in_with_those_that_did_not_answer() -> None:
+    silent = {name: value for name, value in away(2).items() if name not in ("high_watermark", "open_transactions")}
+    told = row(1, open_transactions=[{"producer_id": 9, "start_offset": 4}])
+    observed = unpack(*PLACE, ticks(PLACE, [told, silent]))
+    assert observed.progress.reachable.tolist() == [True, False]
+    assert observed.progress.observed_at.tolist() == [1000, 1000]
+    assert observed.open_transactions.start_offset.tolist() == [4]
+    assert sorted(observed.replica_sets.broker.tolist()) == [1, 1, 2, 2, 3, 3]
+
+
+def test_nobody_who_answers_is_not_read() -> None:
+    assert not planned(away(1), away(2), away(3)).readable
+    assert planned().reasons == ("no broker tells of its replicas",)
+
+
+def test_a_replica_that_the_settings_leave_out_is_unknown() -> None:
+    assert planned(row(1), row(2), chosen=[1, 2]).reasons == ("broker 3 is left out by topics.brokers",)
+
+
+def test_tiered_storage_is_unknown_and_said_so() -> None:
+    tiered = traits({"cleanup.policy": "delete", "remote.storage.enable": "true"})
+    one = plan([PLACE], {"orders": tiered}, [row(1), row(2), row(3)])[PLACE]
+    assert not one.readable
+    assert "remote.storage.enable" in one.reasons[0]
+
+
+def test_settings_that_cannot_be_read_name_what_is_missing() -> None:
+    found = traits(Unauthorized("not authorized", topic="orders"))
+    assert found.unknown is not None
+    assert "DESCRIBE_CONFIGS" in found.unknown
+
+
+def test_cleanup_policies_tell_whether_a_topic_is_compacted() -> None:
+    assert traits({"cleanup.policy": "compact,delete"}).compacted
+    assert not traits({"cleanup.policy": "delete"}).compacted

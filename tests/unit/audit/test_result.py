@@ -1,0 +1,118 @@
+"""What an audit says of a partition, and the exit code that this comes to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from parallax.audit.plan import PartitionPlan, TopicTraits
+from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
+from parallax.compare.suspect import Accusation, Suspect
+from parallax.findings.table import Finding
+from parallax.model import FindingKind, FindingStatus, Rule, Severity
+
+PLAN = PartitionPlan("orders", 0, "id", TopicTraits(), (1, 2, 3), (10, 10))
+WHOLE = Compared(compared_up_to=(10, 10))
+SUSPECT = Suspect("orders", 0, Accusation(Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, 2, 7, key_hash_lo=1), {}, 0)
+
+
+def finding(topic: str = "orders") -> Finding:
+    return Finding(
+        finding_id="f",
+        sequence=1,
+        status=FindingStatus.CONFIRMED,
+        kind=FindingKind.RECORD_MISSING,
+        rule=Rule.LATEST_VALUE,
+        severity=Severity.CRITICAL,
+        topic=topic,
+        partition=0,
+        broker=2,
+        offset=7,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_hi=0,
+        key_hash_lo=1,
+        key=None,
+        summary="Broker 2 lacks it.",
+        evidence="{}",
+        suspect_id=SUSPECT.suspect_id,
+        first_suspected_at=datetime.now(UTC),
+        decided_at=datetime.now(UTC),
+        exposed=False,
+    )
+
+
+def test_all_compared_and_nothing_found_is_consistent() -> None:
+    assert judge(PLAN, WHOLE, [], {}, [finding("other")]).result is Result.CONSISTENT
+
+
+def test_a_suspect_that_a_probe_has_dismissed_leaves_it_consistent() -> None:
+    assert judge(PLAN, WHOLE, [SUSPECT], {}, []).result is Result.CONSISTENT
+
+
+def test_a_confirmed_finding_is_diverged_whatever_else_is_unknown() -> None:
+    one = judge(PLAN, Compared(waiting=3), [SUSPECT], {SUSPECT.suspect_id: "asked once more"}, [finding()])
+    assert one.result is Result.DIVERGED
+    assert len(one.findings) == 1
+    assert len(one.reasons) == 2
+
+
+def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
+    one = judge(PLAN, WHOLE, [SUSPECT], {SUSPECT.suspect_id: "broker 2 could not be asked"}, [])
+    assert one.result is Result.UNKNOWN
+    assert one.reasons == ("unproven suspect: record_missing on broker 2 at offset 7: broker 2 could not be asked",)
+
+
+@pytest.mark.parametrize(
+    ("compared", "told"),
+    [
+        (
+            Compared(stopped=(Stopped(2, 1, 4, 10, "unreachable"),)),
+            "broker 2 was read as read_committed up to offset 4",
+        ),
+        (Compared(stopped=(Stopped(2, 0, -1, 10, NO_MORE),)), "up to no offset of 10"),
+        (Compared(waiting=1), "1 differences cannot be judged"),
+        (Compared(disputes=(5, 6)), "outcome of 2 records differs (offsets 5, 6)"),
+        (Compared(deferred=9), "9 offsets were left out at the cap of compare.state_cap_bytes"),
+        (Compared(broken="no common order"), "no common order"),
+        (Compared(overflow=True), "more suspects than one audit looks into"),
+        (None, "it was not compared"),
+    ],
+)
+def test_whatever_was_left_out_is_unknown_and_said(compared: Compared | None, told: str) -> None:
+    one = judge(PLAN, compared, [], {}, [])
+    assert one.result is Result.UNKNOWN
+    assert told in one.reasons[0]
+
+
+def test_many_undecided_suspects_are_counted() -> None:
+    many = [
+        Suspect("orders", 0, Accusation(Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, 2, i, key_hash_lo=1), {}, 0)
+        for i in range(10)
+    ]
+    one = judge(PLAN, WHOLE, many, {s.suspect_id: "?" for s in many}, [])
+    assert one.reasons[-1] == "7 more unproven suspects"
+
+
+def test_the_second_round_keeps_what_ended_a_reader_in_the_first() -> None:
+    before = Compared(stopped=(Stopped(2, 0, 4, 10, "unreachable"),), rows=5)
+    after = Compared(stopped=(Stopped(2, 0, 4, 10, NO_MORE),), rows=2)
+    assert merged(before, after).stopped == before.stopped
+    assert merged(before, after).rows == 7
+    assert merged(before, Compared()).stopped == ()
+
+
+@pytest.mark.parametrize(
+    ("results", "code"),
+    [
+        ((), 3),
+        ((Result.CONSISTENT,), 0),
+        ((Result.CONSISTENT, Result.UNKNOWN), 3),
+        ((Result.UNKNOWN, Result.DIVERGED, Result.CONSISTENT), 1),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_partition(results: tuple[Result, ...], code: int) -> None:
+    partitions = tuple(PartitionResult("orders", i, result) for i, result in enumerate(results))
+    assert AuditReport("brokers", 0.0, 1.0, partitions).exit_code == code
