@@ -21,7 +21,7 @@ from tests.mutation.mutants import Mutant
 from tests.simulation.history import generate, profile
 from tests.simulation.world import World
 
-CPU_SECONDS = 120
+CPU_SECONDS = 60
 """A mutant that takes longer than this, several times what the trial takes, does not come to an end."""
 
 UNIT = ("tests/unit/compare",)
