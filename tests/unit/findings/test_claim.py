@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation, Suspect
-from parallax.findings.claim import RULES, Recorded, claim_from_row, refines
+from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, refines
 from parallax.model import FindingKind, Rule
 
 
@@ -54,3 +55,12 @@ def test_a_wrong_outcome_says_more_than_a_missing_marker() -> None:
 
 def test_every_kind_breaks_an_invariant() -> None:
     assert set(RULES) == set(FindingKind)
+
+
+def test_a_claim_on_a_topic_that_was_made_anew_has_lost_its_object() -> None:
+    recorded = Recorded(topics={2: str(topic_id_code("old"))})
+    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, recorded=recorded)
+    assert claim.is_of("old")
+    assert not claim.is_of("new")
+    assert claim.is_of(""), "brokers that tell no topic id"
+    assert replace(claim, recorded=Recorded()).is_of("new"), "an older suspect"
