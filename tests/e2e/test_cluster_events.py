@@ -297,7 +297,7 @@ def test_deleted_records_retention_and_a_changed_policy_are_no_divergence(
 ) -> None:
     asked, aged, both, changed = (f"event-{topic}-{suffix}" for suffix in ("asked", "aged", "both", "changed"))
     old = {"segment.ms": "500", "retention.ms": "1000", "file.delete.delay.ms": "100"}
-    lab.create_topic(asked, replicas=[1, 2, 3], config=COMPACTED)
+    lab.create_topic(asked, replicas=[1, 2, 3], config={"cleanup.policy": "compact,delete"})
     lab.create_topic(aged, replicas=[1, 2, 3], config=old)
     lab.create_topic(both, replicas=[1, 2, 3], config=QUICK | old | {"cleanup.policy": "compact,delete"})
     lab.create_topic(changed, replicas=[1, 2, 3], config=QUICK)

@@ -174,7 +174,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             keep &= ~mine
             shown = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
             if _truncate(state, view, slot, int(rows.offset[i]), shown):
-                accusations.append(_truncated(rows, int(i), shown))
+                accusations.append(_truncated(state, rows, int(i), shown))
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
                 _left_behind(state, view, int(rows.offset[i]))
@@ -265,10 +265,14 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
         state.intervals = state.intervals[~mine | (state.intervals["start"] >= offset)]
 
 
-def _truncated(rows: ViewRows, i: int, shown: int) -> Accusation:
+def _truncated(state: PartitionState, rows: ViewRows, i: int, shown: int) -> Accusation:
     """A log that lost what it had shown up to ``shown``; position row ``i`` tells in which leader epoch that was."""
     broker = int(rows.broker[i])
-    observations = {"shown_to": {str(broker): shown}, "epochs": {str(broker): int(rows.leader_epoch[i])}}
+    observations = {
+        "shown_to": {str(broker): shown},
+        "epochs": {str(broker): int(rows.leader_epoch[i])},
+        "topics": {str(broker): int(state.partition["topic_id"][0])},
+    }
     return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, int(rows.offset[i]), observations=observations)
 
 

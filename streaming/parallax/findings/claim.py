@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS, Accusation
 from parallax.model import FindingKind, Rule
 
@@ -50,12 +51,14 @@ class Recorded:
         markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
         records: the content fingerprint that the broker showed at the claim's offset.
         epochs: the leader epoch in which the broker was read up to where its log was cut off.
+        topics: the code of the topic's id as the broker was read (`parallax.compare.observations.topic_id_code`).
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
     markers: Mapping[int, str] = field(default_factory=dict)
     records: Mapping[int, str] = field(default_factory=dict)
     epochs: Mapping[int, str] = field(default_factory=dict)
+    topics: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -69,7 +72,7 @@ class Recorded:
             document = {}
         if not isinstance(document, dict):
             document = {}
-        return cls(*(_by_broker(document.get(name)) for name in ("outcomes", "markers", "records", "epochs")))
+        return cls(*(_by_broker(document.get(name)) for name in ("outcomes", "markers", "records", "epochs", "topics")))
 
     def as_json(self) -> dict[str, dict[str, str]]:
         """The same, JSON-able: broker ids as text."""
@@ -133,6 +136,11 @@ class Claim:
         """Leader epoch in which the accused was read before its log was cut off; -1 where it is not known."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
+
+    def is_of(self, topic_id: str) -> bool:
+        """Whether it can be about the topic of this id; one that was made anew under the name is another."""
+        read, now = self.recorded.topics.get(self.broker, "0"), topic_id_code(topic_id)
+        return read == "0" or now == 0 or read == str(now)
 
     @property
     def first_offset(self) -> int:

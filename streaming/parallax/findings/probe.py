@@ -61,6 +61,25 @@ class _LazyHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """A partition by the cluster's metadata, or why there is none."""
+
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    leader: int = -1
+    topic_id: str = ""
+    gone: str | None = None
+
+    def gone_for(self, claim: Claim) -> str | None:
+        """Why a claim has lost its object; None where it stands."""
+        if self.gone is None and not claim.is_of(self.topic_id):
+            return f"the topic {claim.topic} was deleted and made anew"
+        if self.gone is None and claim.broker not in self.replicas:
+            return f"broker {claim.broker} holds no replica of {claim.topic}-{claim.partition} any more"
+        return self.gone
+
+
+@dataclass(frozen=True, slots=True)
 class _Wants:
     """What to ask each replica of one partition."""
 
@@ -164,39 +183,39 @@ class Prober:
         asked_at = int(time.time() * 1000)
         first = claims[0]
         try:
-            replicas, isr, leader, gone = self._where(first.topic, first.partition)
+            place = self._where(first.topic, first.partition)
         except ReplicaError as error:
             silent = {first.broker: ReplicaAnswer(first.broker, error=str(error))}
             return [Answers(silent, asked_at_ms=asked_at) for _ in claims]
-        if gone is None and first.broker not in replicas:
-            gone = f"broker {first.broker} holds no replica of {first.topic}-{first.partition} any more"
-        if gone is not None:
-            return [Answers({}, leader=leader, gone=gone, asked_at_ms=asked_at) for _ in claims]
-        coordinators = self._coordinators(claims)
-        found = self._rounds(claims, replicas)
+        gone = {claim.suspect_id: place.gone_for(claim) for claim in claims}
+        asked = [claim for claim in claims if gone[claim.suspect_id] is None]
+        coordinators = self._coordinators(asked)
+        found = dict(zip((c.suspect_id for c in asked), self._rounds(asked, place.replicas), strict=True))
         return [
-            Answers(
-                {b: reading.for_claim(claim) for b, reading in readings.items()},
-                leader=leader,
-                isr=isr,
+            Answers({}, leader=place.leader, gone=gone[claim.suspect_id], asked_at_ms=asked_at)
+            if claim.suspect_id not in found
+            else Answers(
+                {b: reading.for_claim(claim) for b, reading in found[claim.suspect_id].items()},
+                leader=place.leader,
+                isr=place.isr,
                 coordinator=coordinators.get(claim.producer_id),
                 asked_at_ms=asked_at,
-                key=_key_bytes(readings.values(), claim),
+                key=_key_bytes(found[claim.suspect_id].values(), claim),
             )
-            for claim, readings in zip(claims, found, strict=True)
+            for claim in claims
         ]
 
-    def _where(self, topic: str, partition: int) -> tuple[tuple[int, ...], tuple[int, ...], int, str | None]:
-        """Replicas, those in sync and leader of a partition, and why there are none."""
+    def _where(self, topic: str, partition: int) -> _Place:
+        """Where a partition is."""
         found = self._client.metadata([topic], timeout_ms=self.timeout_ms).get(topic)
         if found is None or isinstance(found.error, UnknownTopic):
-            return (), (), -1, f"the topic {topic} does not exist any more"
+            return _Place(gone=f"the topic {topic} does not exist any more")
         if found.error is not None:
             raise found.error
         where = found.partitions.get(partition)
         if where is None:
-            return (), (), -1, f"{topic}-{partition} does not exist any more"
-        return tuple(where.replicas), tuple(where.isr), where.leader, None
+            return _Place(gone=f"{topic}-{partition} does not exist any more")
+        return _Place(tuple(where.replicas), tuple(where.isr), where.leader, found.topic_id)
 
     def _rounds(self, claims: Sequence[Claim], replicas: Sequence[int]) -> list[Mapping[int, _Reading]]:
         """Ask in the order that the proofs need; a second time with keys where a record is no longer held."""

@@ -68,6 +68,7 @@ class Planner:
         )
         self._broker_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
+        self._short_since: dict[Reader, float] = {}
         self._heeded = -1
         self._density: dict[tuple[int, Partition], tuple[float, float]] = {}
 
@@ -186,6 +187,8 @@ class Planner:
         for reader in wanted:
             before, entry = previous.get(reader), recorded.get(reader)
             log = self._log(reader, answers)
+            if log is not None and not self._is_of_this_topic(reader, settled(before, entry), log):
+                log = None
             span: Range | None
             if log is None:
                 span = settled(before, entry)
@@ -195,6 +198,21 @@ class Planner:
                 span = next_range(reader, before, entry, log, topics[reader.topic].topic_id, starting)
             if span is not None:
                 yield reader, span
+
+    def _is_of_this_topic(self, reader: Reader, known: Range | None, log: LogState) -> bool:
+        """Whether a log that ends below the position may be told as cut off.
+
+        A topic that was deleted and made anew looks the same, until metadata that are younger than this answer say so.
+        """
+        if known is None or log.error is not None or known.start <= log.log_end_offset:
+            self._short_since.pop(reader, None)
+            return True
+        since = self._short_since.setdefault(reader, time.monotonic())
+        if self._catalog.asked_at > since:
+            del self._short_since[reader]
+            return True
+        self._catalog.refresh()
+        return False
 
     def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
         if reader.broker not in answers or self._reader_pauses.on(reader):

@@ -159,7 +159,9 @@ class Catalog:
         self._policies = policies
         self._client = client
         self._options = options
-        self._watch: Brokers[bool, dict[str, TopicMetadata]] = Brokers(
+        self.asked_at = 0.0
+        """When the metadata that `topics` gives were asked for, in seconds of the monotonic clock."""
+        self._watch: Brokers[bool, tuple[float, dict[str, TopicMetadata]]] = Brokers(
             lambda _, __: self._load(), options.retry_ms / 1000, options.retry_max_ms / 1000
         )
         self._topics: dict[str, TopicMetadata] | None = None
@@ -174,12 +176,12 @@ class Catalog:
             ReplicaError: no broker has answered yet.
         """
         if self._topics is None:
-            self._topics = self._load()
+            self.asked_at, self._topics = self._load()
             self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000
         elif time.monotonic() >= self._next:
             fresh = self._watch.ask({_CLUSTER: True}, patience_s=0.0).get(_CLUSTER)
             if fresh is not None:
-                self._topics = fresh
+                self.asked_at, self._topics = fresh
                 self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000
         return self._topics
 
@@ -187,14 +189,19 @@ class Catalog:
         """Let the thread end."""
         self._watch.close()
 
-    def _load(self) -> dict[str, TopicMetadata]:
+    def refresh(self) -> None:
+        """Ask anew with the next call of `topics`, however young the metadata are."""
+        self._next = 0.0
+
+    def _load(self) -> tuple[float, dict[str, TopicMetadata]]:
+        asked_at = time.monotonic()
         pattern, named = self._options.pattern, self._options.topics
         found = self._client.metadata(None if pattern is not None else list(named))
         wanted = {name: topic for name, topic in found.items() if name in named or _matches(pattern, name)}
         for name in named:
             if name not in wanted:
                 wanted[name] = TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
-        return self._with_policies(wanted) if self._policies else wanted
+        return asked_at, self._with_policies(wanted) if self._policies else wanted
 
     def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         """Where a policy is not told, what depends on it stays unknown; everything else goes on."""

@@ -337,7 +337,11 @@ class TestIncarnations:
         comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
         comparison.feed(shown(RU, 2, [], 1, event=ReadEvent.LOG_TRUNCATED, leader_epoch=6))
         (suspect,) = comparison.suspects
-        assert suspect.accusation.observations == {"shown_to": {"2": 4}, "epochs": {"2": 6}}
+        assert suspect.accusation.observations == {
+            "shown_to": {"2": 4},
+            "epochs": {"2": 6},
+            "topics": {"2": 0},
+        }
 
 
 class TestLimits:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, explains, refines
 from parallax.model import FindingKind, Rule
@@ -105,3 +106,12 @@ class TestExplains:
         assert not explains(self.transaction, self.value(partition=1))
         assert not explains(self.transaction, self.value(topic="u"))
         assert not explains(replace(self.transaction, kind=FindingKind.RECORD_MISSING), self.value())
+
+
+def test_a_claim_on_a_topic_that_was_made_anew_has_lost_its_object() -> None:
+    recorded = Recorded(topics={2: str(topic_id_code("old"))})
+    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, recorded=recorded)
+    assert claim.is_of("old")
+    assert not claim.is_of("new")
+    assert claim.is_of(""), "brokers that tell no topic id"
+    assert replace(claim, recorded=Recorded()).is_of("new"), "an older suspect"

@@ -194,3 +194,25 @@ def test_a_topic_that_one_broker_alone_does_not_know_is_not_deleted(make: Any, c
     planner = make()
     ranges = plan_until(planner, {reader(1): Range(0, 9, "A"), reader(2): Range(0, 9, "A")}, lambda r: reader(2) in r)
     assert ranges[reader(2)].state is ReadEvent.NOT_HOSTED
+
+
+def test_a_log_that_ends_below_the_position_is_cut_off_only_if_the_topic_is_still_the_same(
+    make: Any, client: FaultyClient
+) -> None:
+    planner = make(**{"metadata.refresh.ms": "3600000"})
+    before = planner.plan({})
+    client.ends = {1: 30, 2: 100}
+    client.topics = {"orders": client.topic("orders", "B", 1)}
+    assert planner.plan(before) is None, "the metadata known are older than the short log"
+    ranges = plan_until(planner, before, lambda r: any(span.fresh for span in r.values()))
+    assert {span.state for span in ranges.values()} == {ReadEvent.TOPIC_RECREATED}
+
+
+def test_a_log_that_was_cut_off_is_told_once_younger_metadata_know_the_same_topic(
+    make: Any, client: FaultyClient
+) -> None:
+    planner = make(**{"metadata.refresh.ms": "3600000"})
+    before = planner.plan({})
+    client.ends = {1: 30, 2: 100}
+    ranges = plan_until(planner, before, lambda r: r[reader(1)].fresh)
+    assert (ranges[reader(1)].state, ranges[reader(1)].start) == (ReadEvent.LOG_TRUNCATED, 30)
