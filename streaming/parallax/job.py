@@ -180,11 +180,7 @@ class Job:
             hush(self._spark)
             self._supervisor.stop()
             self._supervisor = None
-        if self._audits is not None:
-            if self._spark is not None:
-                self._spark.sparkContext.cancelAllJobs()  # the queries have stopped: only an audit's are left
-            self._audits.stop()
-            self._audits = None
+        self._stop_audits()
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
@@ -202,6 +198,12 @@ class Job:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
+
+    def _stop_audits(self) -> None:
+        if self._audits is not None:
+            self._spark.sparkContext.cancelAllJobs()  # the queries have stopped: only an audit's are left
+            self._audits.stop()
+            self._audits = None
 
     # --- what the parts tell each other -----------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
-from parallax.source.replica_source import KafkaReplicaSource
 from parallax.views.queries import source_options
 from parallax.views.tables import table_path
 
@@ -29,9 +28,12 @@ _CHUNKS = "topic string, partition int, at bigint, packed binary"
 
 
 def session_of(spark: Any, parallelism: int) -> Any:
-    """A session of its own beside the job's, so that settings do not leak."""
-    session = spark.newSession()
-    session.dataSource.register(KafkaReplicaSource)
+    """A session of its own beside the job's, so that settings do not leak.
+
+    A clone, as streaming queries have them: only that knows the data sources that were registered from Python. Spark
+    offers it to the JVM alone.
+    """
+    session = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001
     for name, value in _CONF.items():
         session.conf.set(name, value)
     session.conf.set("spark.sql.shuffle.partitions", str(parallelism))
