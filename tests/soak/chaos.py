@@ -54,7 +54,7 @@ class Chaos(threading.Thread):
         try:
             while True:
                 for kind in self._random.sample(_KINDS, len(_KINDS)):
-                    if self._stopping.wait(self._random.uniform(2, 8)):
+                    if self._stopping.wait(self._random.uniform(4, 12)):
                         return
                     self._blow(kind)
         except BaseException as error:  # noqa: BLE001 - told by ``check``

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _COMPACTION = {
-    "segment.ms": "2000",
+    "segment.ms": "4000",
     "min.cleanable.dirty.ratio": "0.001",
     "file.delete.delay.ms": "1000",
 }
@@ -62,12 +62,13 @@ BROKERS: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "3",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
     "log.retention.check.interval.ms": "5000",
+    "log.cleaner.backoff.ms": "1000",
 }
-"""Over the lab's own settings (cleaner backoff 0.2 s, producers forgotten after 5 s)."""
+"""Over the lab's own settings (idle producers forgotten after 5 s, an ISR left after 4 s)."""
 
 TRANSACTION_TIMEOUT_S = 20.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-PLAIN_RATE = 32.0
+PLAIN_RATE = 24.0
 """Records a second of each plain producer; there is one for each codec."""
 LEGACY_PRODUCERS = 3
 JAVA_PRODUCERS = 3
