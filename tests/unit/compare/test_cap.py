@@ -130,7 +130,7 @@ class TestEnforce:
     def test_markers_beyond_a_quarter_are_deferred_with_the_content_after_them(self) -> None:
         markers = table(MARKER, 4, offset=[1, 3, 5, 7])
         made = state(0, markers=markers, content=table(CONTENT, 3, offset=[2, 5, 6]))
-        cap.enforce(made, 4 * 2 * (MARKER.itemsize + INTERVAL.itemsize))
+        cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.markers["offset"].tolist() == [1, 3]
         assert made.content["offset"].tolist() == [2]
         assert ranges(made) == [(READ_UNCOMMITTED, 5, -1)]
@@ -138,7 +138,7 @@ class TestEnforce:
     def test_markers_that_all_have_been_read_past_go_first(self) -> None:
         made = state(0, markers=table(MARKER, 4, offset=[1, 3, 5, 7]))
         made.partition["floor"][0, READ_UNCOMMITTED] = 5
-        cap.enforce(made, 4 * 2 * (MARKER.itemsize + INTERVAL.itemsize))
+        cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.markers["offset"].tolist() == [5, 7]
         assert ranges(made) == []
 
@@ -151,7 +151,7 @@ class TestEnforce:
             missed=[NEVER, NEVER, NEVER, NEVER, 8, NEVER],
         )
         made = state(0, intervals=intervals)
-        cap.enforce(made, 4 * 2 * (MARKER.itemsize + INTERVAL.itemsize))
+        cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.intervals["start"].tolist() == [0, 2, 6, 8]
         cap.enforce(made, 0)
         assert made.intervals["start"].tolist() == [6, 8]
