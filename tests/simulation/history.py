@@ -37,6 +37,8 @@ class Profile:
     cap: int | None
     """Bytes of state, where it is kept very small."""
     brokers: tuple[int, ...]
+    compacted: bool = True
+    """The topic is compacted; if not, nothing is ever cleaned, and a replica may lose a batch for no reason at all."""
 
 
 def profile(seed: int, healthy: bool) -> Profile:
@@ -54,6 +56,7 @@ def profile(seed: int, healthy: bool) -> Profile:
         late=draw.random() < 0.1,
         cap=draw.choice((400, 1_000, 3_000)) if draw.random() < 0.1 else None,
         brokers=BROKERS[:2] if draw.random() < 0.15 else BROKERS,
+        compacted=seed % 8 != 6,
     )
 
 
@@ -98,6 +101,7 @@ def _step(draw: random.Random, p: Profile) -> list[Op]:
         (0.5, lambda: [("checkpoint", 0, 0, 0)]),
         (0.7 * p.moves, lambda: [("lead", broker, 0, 0)]),
         (0.5 * p.trims, lambda: [("trim", draw.randint(1, 3), 0, 0)]),
+        (1.0 * (not p.compacted and not p.healthy), lambda: [("lose", broker, draw.randrange(10), 0)]),
     ]
     return draw.choices([c for _, c in choices], [w for w, _ in choices])[0]()
 

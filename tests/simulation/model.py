@@ -231,6 +231,14 @@ class Replica:
         self.aborted = [a for a in self.aborted if a.last >= self.log_start]
         self.unreplicated = [e for e in self.unreplicated if e.marker >= self.log_start]
 
+    def lose(self, tenths: int) -> bool:
+        """Lose one batch of decided records without a trace, as a bad disk does; ``tenths`` of the way along the log."""
+        mine = [b for b in self.batches if b.records and b.last < self.lso]
+        if not mine:
+            return False
+        self.batches.remove(mine[len(mine) * tenths // 10])
+        return True
+
     def start_at(self, offset: int) -> None:
         """Throw everything away and start at the leader's log start (``truncateFullyAndStartAt``)."""
         self.batches, self.segments, self.segment_time = [], [offset], None

@@ -67,6 +67,7 @@ class Monitor:
     steps: int = 0
     late: bool = False
     """The readers begin at the end of the log, each at its own time."""
+    compacted: bool = True
 
     def __post_init__(self) -> None:
         self.state = PartitionState().to_bytes()
@@ -199,17 +200,12 @@ class Monitor:
     def _step(self, rows: list[Row], crash: bool) -> None:
         seen = Observations.of(TOPIC, PARTITION, rows)
         before = PartitionState.from_bytes(self.state)
-        result = step(before, seen, self.settings, self.cluster.now, from_log_start=not self.late)
+        options = {"from_log_start": not self.late, "compacted": self.compacted}
+        result = step(before, seen, self.settings, self.cluster.now, **options)
         state = result.state.to_bytes()
         if crash:
             assert before.to_bytes() == self.state, "a step must not write into its input"
-            again = step(
-                PartitionState.from_bytes(self.state),
-                seen,
-                self.settings,
-                self.cluster.now,
-                from_log_start=not self.late,
-            )
+            again = step(PartitionState.from_bytes(self.state), seen, self.settings, self.cluster.now, **options)
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
         self.steps += 1

@@ -146,7 +146,8 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
         around = transaction_around(replica, producer_id, offset)
         return any(o in around and wrong is end for o, wrong in wrong_outcomes(truth, replica).items())
     if key is None:
-        return False
+        elsewhere = any(offset in held_offsets(r) for r in cluster.replicas.values() if r is not replica)
+        return kind == "record_missing" and elsewhere and offset not in held_offsets(replica)
     shown = shown_latest(replica, key, replica.lso)
     latest = truth.latest(key, replica.lso)
     if kind == "deleted_record_resurrected":
@@ -234,13 +235,16 @@ class Shown:
     """Brokers whose log start passed a reader: part of them was never shown."""
 
 
-def must_be_found(cluster: Cluster, shown: Shown, positions: dict[tuple[int, int], int]) -> list[Divergence]:
+def must_be_found(
+    cluster: Cluster, shown: Shown, positions: dict[tuple[int, int], int], *, compacted: bool = True
+) -> list[Divergence]:
     """The divergences that stand in the model and whose proof the monitor was shown.
 
     Args:
         cluster: a cluster at rest: all brokers up and caught up.
         shown: what the monitor's reads returned.
         positions: (view, broker) to the position of that reader.
+        compacted: the topic is; if not, every absence is a loss.
     """
     truth = Truth(cluster.history)
     found = []
@@ -248,8 +252,36 @@ def must_be_found(cluster: Cluster, shown: Shown, positions: dict[tuple[int, int
         if broker not in shown.skipped:
             found += _frozen(cluster, truth, replica)
             found += _wrong(truth, replica, shown)
-            found += _resurrected(cluster, truth, replica, shown, positions)
+            if compacted:
+                found += _resurrected(cluster, truth, replica, shown, positions)
+            else:
+                found += _lacking(cluster, truth, replica, shown)
     return found
+
+
+def held_offsets(replica: Replica) -> set[int]:
+    """The offsets of the records that a replica holds and shows to read_committed consumers."""
+    return {record.offset for _, record in replica.held(replica.log_start, replica.lso) if record is not None}
+
+
+def _lacking(cluster: Cluster, truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
+    """Records that this replica never showed and does not hold, and that another showed and holds still."""
+    start = max(r.log_start for r in cluster.replicas.values())
+    mine = held_offsets(replica) | _visible(shown, replica.id)
+    found = []
+    for offset in range(start, min(r.lso for r in cluster.replicas.values())):
+        witnesses = [
+            b for b, r in cluster.replicas.items() if offset in _visible(shown, b) and offset in held_offsets(r)
+        ]
+        if offset in truth.written and truth.committed(offset) and offset not in mine and witnesses:
+            transaction = truth.of_offset.get(offset)
+            producer = -1 if transaction is None else transaction.producer_id
+            found.append(Divergence(frozenset({"record_missing"}), replica.id, producer, frozenset({offset})))
+    return found
+
+
+def _visible(shown: Shown, broker: int) -> set[int]:
+    return {offset for records in shown.visible.get(broker, {}).values() for offset, _ in records}
 
 
 def _frozen(cluster: Cluster, truth: Truth, replica: Replica) -> list[Divergence]:

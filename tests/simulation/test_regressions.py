@@ -199,7 +199,7 @@ def test_healthy(name: str) -> None:
 @pytest.mark.parametrize("name", SHRUNKEN)
 def test_shrunken(name: str) -> None:
     seed, text = SHRUNKEN[name]
-    World(profile(seed, healthy=False)).run(parse(text))
+    World(replace(profile(seed, healthy=False), compacted=True)).run(parse(text))
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])

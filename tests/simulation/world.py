@@ -55,7 +55,7 @@ class World:
         if self.profile.cap is not None:
             # Below what a user may set, so that the cap bites in a short history.
             settings = settings.model_copy(update={"state_cap_bytes": self.profile.cap})
-        self.monitor = Monitor(self.cluster, settings, seed, late=self.profile.late)
+        self.monitor = Monitor(self.cluster, settings, seed, late=self.profile.late, compacted=self.profile.compacted)
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
 
@@ -132,7 +132,9 @@ class World:
         if pending:
             why = [(claim, probe(self.cluster, claim).reason) for claim in pending]
             raise Violation(f"still pending on a cluster at rest: {why}")
-        self.expected = must_be_found(self.cluster, self.monitor.shown, self.monitor.positions)
+        self.expected = must_be_found(
+            self.cluster, self.monitor.shown, self.monitor.positions, compacted=self.profile.compacted
+        )
         if self.profile.healthy and self.expected:
             raise Violation(f"the model itself diverged without a fault: {self.expected}")
         if self.profile.cap is not None:
@@ -191,6 +193,7 @@ class World:
         counts["ran suspects dismissed"] += len(self.monitor.dismissed)
         counts["ran micro-batches"] += self.monitor.steps
         counts["did cleaner passes"] += sum(r.passes for r in self.cluster.replicas.values())
+        counts["did topics that are not compacted"] += not self.profile.compacted
         counts["did readers that begin at the log end"] += self.profile.late
         counts["did a state of a few hundred bytes"] += self.profile.cap is not None
         return counts
@@ -266,6 +269,10 @@ def _pair(w: World, writer: int, key: int, value: int) -> None:
     w.cluster.write(records, None if writer < 0 else writer)
 
 
+def _lose(w: World, broker: int, tenths: int, _c: int) -> None:
+    w.done["did batches lost from a log that is not compacted"] += w.cluster.replicas[broker].lose(tenths)
+
+
 def _tick(w: World, ms: int, _b: int, _c: int) -> None:
     while ms > 0:
         part = min(ms, RETENTION // 4)
@@ -279,7 +286,7 @@ def _tick(w: World, ms: int, _b: int, _c: int) -> None:
 
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
 
-_OF_A_BROKER = frozenset({"fetch", "clean", "stop", "start", "lead", "progress", "read"})
+_OF_A_BROKER = frozenset({"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read"})
 
 _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None]] = {
     "write": _write,
@@ -288,7 +295,8 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
     "tick": _tick,
     "fetch": lambda w, broker, batches, _: w.cluster.fetch(broker, batches) and None,
     "sync": lambda w, *_: w.cluster.sync(),
-    "clean": lambda w, broker, *_: w.cluster.clean(broker) and None,
+    "clean": lambda w, broker, *_: (w.profile.compacted and w.cluster.clean(broker)) and None,
+    "lose": _lose,
     "stop": lambda w, broker, *_: w.cluster.stop(broker) and None,
     "start": lambda w, broker, *_: w.cluster.start(broker) and None,
     "checkpoint": lambda w, *_: w.cluster.checkpoint(),

@@ -292,7 +292,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
                 offset=int(part["offset"][0]),
                 producer_id=producer,
                 transaction_start_offset=int(mine["start"][group]) if group >= 0 else int(part["offset"][0]),
-                marker_offset=verdict.marker,
+                marker_offset=int(verdict.markers[which == group][0]),
                 key_hash_hi=int(part["key_hash_hi"][0]),
                 key_hash_lo=int(part["key_hash_lo"][0]),
                 observations=_outcomes(state, part),

@@ -75,14 +75,14 @@ class Verdict:
         rows: indices into ``pending``.
         proven: the replica is wrong; else nothing says which outcome is right.
         shown_aborted: the replica shows them as aborted (else as committed).
-        marker: the true end marker, which the replica lacks; -1 where it is not known.
+        markers: for each row the end marker that the replica lacks; -1 where it is not known.
     """
 
     slot: int
     rows: Array
     proven: bool
     shown_aborted: bool
-    marker: int = UNKNOWN
+    markers: Array
 
 
 def judge_disputes(pending: Array, rows: Array, markers: Array) -> list[Verdict]:
@@ -119,8 +119,8 @@ def judge_disputes(pending: Array, rows: Array, markers: Array) -> list[Verdict]
         for aborted in (False, True):
             at = np.flatnonzero(wrong & (_has(hides, slot) == aborted))
             if len(at):
-                truth = int(marker[at[0]])
-                verdicts.append(Verdict(slot, rows[at], True, aborted, UNKNOWN if truth == NEVER else truth))
+                lacked = np.where(marker[at] == NEVER, UNKNOWN, marker[at])
+                verdicts.append(Verdict(slot, rows[at], True, aborted, lacked))
     return verdicts + _undirected(pending, rows[~proven])
 
 
@@ -151,7 +151,7 @@ def _undirected(pending: Array, rows: Array) -> list[Verdict]:
         for aborted in (False, True):
             mine = rows[_has(named, slot) & (fewer_show != aborted)]
             if len(mine):
-                verdicts.append(Verdict(slot, mine, proven=False, shown_aborted=aborted))
+                verdicts.append(Verdict(slot, mine, False, aborted, np.full(len(mine), UNKNOWN)))
     return verdicts
 
 

@@ -26,8 +26,10 @@ def ends(*rows: tuple[int, int, int], producer: int = 9) -> Array:
 
 
 def verdicts(rows: Array, markers: Array) -> list[tuple[int, list[int], bool, bool, int]]:
+    """With one marker for all rows of a verdict; for several see the test that has them."""
     judged = outcome.judge_disputes(rows, np.arange(len(rows)), markers)
-    return [(v.slot, v.rows.tolist(), v.proven, v.shown_aborted, v.marker) for v in judged]
+    assert all(len(set(v.markers.tolist())) == 1 and len(v.markers) == len(v.rows) for v in judged)
+    return [(v.slot, v.rows.tolist(), v.proven, v.shown_aborted, int(v.markers[0])) for v in judged]
 
 
 A, B, C = 1, 2, 4
@@ -65,6 +67,12 @@ class TestProvenByMarkers:
         rows = pending((2, B, A), (6, A, B))
         found = verdicts(rows, ends((3, ABORT, A), (5, COMMIT, B), (7, COMMIT, A), (9, ABORT, B)))
         assert found == [(1, [0], True, False, 3), (1, [1], True, True, 7)]
+
+    def test_each_record_has_the_marker_of_its_own_transaction(self) -> None:
+        rows = pending((2, B, A), (3, B, A), (6, B, A))
+        markers = ends((4, ABORT, A), (5, COMMIT, B), (7, ABORT, A), (9, COMMIT, B))
+        (verdict,) = outcome.judge_disputes(rows, np.arange(3), markers)
+        assert (verdict.slot, verdict.rows.tolist(), verdict.markers.tolist()) == (1, [0, 1, 2], [4, 4, 7])
 
     def test_the_lowest_of_several_true_ends_is_told(self) -> None:
         rows = pending((2, B, A | C))
