@@ -232,7 +232,7 @@ class Replica:
         self.unreplicated = [e for e in self.unreplicated if e.marker >= self.log_start]
 
     def lose(self, tenths: int) -> bool:
-        """Lose one batch of decided records without a trace, as a bad disk does; ``tenths`` of the way along the log."""
+        """Lose one batch of decided records without a trace, as a bad disk does; ``tenths`` says where in the log."""
         mine = [b for b in self.batches if b.records and b.last < self.lso]
         if not mine:
             return False

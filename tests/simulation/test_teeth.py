@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from parallax.compare.rules import latest, markers, outcome, progress
 from parallax.compare.state import CANDIDATE
 from parallax.findings import decide
-from tests.simulation.history import generate, profile
+from tests.simulation.history import Op, Profile, generate, profile
+from tests.simulation.test_regressions import SHRUNKEN, parse
 from tests.simulation.world import World
 
 MOST = 300
@@ -26,13 +28,21 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
 }
 
 
-def noticed() -> int | None:
+def histories() -> Iterator[tuple[Profile, list[Op]]]:
+    """Those that once failed, then those of the first seeds."""
+    for seed, text in SHRUNKEN.values():
+        yield replace(profile(seed, healthy=False), compacted=True), parse(text)
     for seed in range(MOST):
         p = profile(seed, healthy=False)
+        yield p, generate(p)
+
+
+def noticed() -> Profile | None:
+    for p, ops in histories():
         try:
-            World(p).run(generate(p))
+            World(p).run(ops)
         except Exception:  # noqa: BLE001 - any failure is a notice
-            return seed
+            return p
     return None
 
 
