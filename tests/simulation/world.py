@@ -144,9 +144,14 @@ class World:
         self._check_one_cause()
 
     def _is_held_back(self, claim: Claim) -> bool:
-        """Whether the accused shows its consumers nothing at the claim's offset, and a finding says so."""
+        """Whether the accused is frozen, and a finding says so, before what would decide the claim.
+
+        At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
+        those that have come further, for what deleted or replaced the value may lie behind.
+        """
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == FindingKind.READ_COMMITTED_FROZEN}
-        return claim.broker in frozen and self.cluster.replicas[claim.broker].lso <= claim.first_offset
+        is_behind = self.cluster.replicas[claim.broker].lso <= claim.first_offset
+        return claim.broker in frozen and (is_behind or claim.rule is Rule.LATEST_VALUE)
 
     def _check_found(self, divergences: Iterable[Divergence]) -> None:
         for divergence in divergences:
