@@ -121,7 +121,7 @@ class Job:
         if manager is None:
             return
         key = hash_key(settings.storage.path, settings.read.hash_key)
-        run = job_audits(settings, client, self._spark, manager, key)
+        run = job_audits(settings, client, lambda: self._spark, manager, key)
         self._audits = AuditSchedule(settings.audit.interval_s, run, self.state.update_audit, self.state.audit_failed)
         self._audits.start()
 
@@ -201,7 +201,10 @@ class Job:
 
     def _stop_audits(self) -> None:
         if self._audits is not None:
-            self._spark.sparkContext.cancelAllJobs()  # the queries have stopped: only an audit's are left
+            from parallax.views.session import is_alive
+
+            if is_alive(self._spark):
+                self._spark.sparkContext.cancelAllJobs()  # the queries have stopped: only an audit's are left
             self._audits.stop()
             self._audits = None
 

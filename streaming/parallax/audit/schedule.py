@@ -134,13 +134,15 @@ class AuditSchedule:
         log.info("audit", source=source, result=str(report.result), partitions=len(report.partitions))
 
 
-def job_audits(settings: Settings, client: ReplicaClient, spark: Any, manager: FindingsManager, key: str) -> RunAudit:
+def job_audits(
+    settings: Settings, client: ReplicaClient, session: Callable[[], Any], manager: FindingsManager, key: str
+) -> RunAudit:
     """How the job runs an audit: in its session, and with its findings manager.
 
     Args:
         settings: of the job.
         client: pinned client.
-        spark: the job's session.
+        session: gives the job's session, which may be another one by then.
         manager: the job's.
         key: the views' hash key, 32 hexadecimal digits.
     """
@@ -150,7 +152,7 @@ def job_audits(settings: Settings, client: ReplicaClient, spark: Any, manager: F
         audit = Audit(
             settings,
             client,
-            spark,
+            session(),
             chosen,
             hash_key=key,
             confirm=_confirming(settings, manager),
