@@ -15,9 +15,17 @@ from typing import Any
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import DeadlineExceeded, LogTruncated, MovedToTieredStorage, ReplicaError, Unreachable
+from parallax.replica.errors import (
+    DeadlineExceeded,
+    LogTruncated,
+    MovedToTieredStorage,
+    OffsetOutOfRange,
+    ReplicaError,
+    Unreachable,
+)
 from parallax.replica.reader import Buffers, read_range
 from parallax.source.columns import ROWS, Position, position_batch, record_batches
+from parallax.source.offsets import Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.pace import Meter, Pace, TokenBucket
 from parallax.source.planning import Piece
@@ -92,16 +100,31 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
 def _read_local(
     client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, pace: Pace
 ) -> Iterator[Any]:
-    """As `_read`; passes over what the replica has moved to tiered storage, and says so."""
+    """As `_read`; passes over what has left the replica's own log meanwhile, and says so.
+
+    Retention deletes it, or it moves to tiered storage; Fetch below version 14 is told either as out of range.
+    """
     try:
         yield from _read(client, options, piece, progress, pace)
-    except MovedToTieredStorage:
-        place = piece.reader.topic, piece.reader.partition
-        start = client.local_log_starts(piece.reader.broker, [place])[place]
-        if not _tells(options) or isinstance(start, ReplicaError) or start <= progress.position:
+    except (MovedToTieredStorage, OffsetOutOfRange) as error:
+        start = _local_log_start(client, piece.reader) if _tells(options) else -1
+        if start <= progress.position:
             raise
-        progress.passed_over = f"offsets {progress.position} to {start - 1} are in tiered storage only"
+        where = " but in tiered storage" if isinstance(error, MovedToTieredStorage) else ""
+        progress.passed_over = (
+            f"offsets {progress.position} to {start - 1} are no longer in the replica's own log{where}"
+        )
         progress.position, progress.epoch = start, -1
+
+
+def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
+    """From where on the replica holds its log itself; -1 where it does not say."""
+    place = reader.topic, reader.partition
+    try:
+        start = client.local_log_starts(reader.broker, [place])[place]
+    except ReplicaError:
+        return -1
+    return -1 if isinstance(start, ReplicaError) else start
 
 
 def _tells(options: ReplicaOptions) -> bool:

@@ -49,11 +49,22 @@ def failed(error: ReplicaError) -> FetchedPartition:
 READER = Reader(0, 2, "t", 0)
 
 
-def test_what_is_in_tiered_storage_only_is_passed_over_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = Breaking(failed(from_code(109)), local_log_start=40)
+@pytest.mark.parametrize(("code", "told"), [(109, " but in tiered storage"), (1, "")])
+def test_what_has_left_the_replicas_own_log_is_passed_over_and_said(
+    monkeypatch: pytest.MonkeyPatch, code: int, told: str
+) -> None:
+    client = Breaking(failed(from_code(code)), local_log_start=40)
     (row,) = position_rows(monkeypatch, client, Piece(READER, Range(10, 90, "A")))
     assert (row["offset"], row["position"]["event"]) == (40, ReadEvent.LOG_START_ADVANCED)
-    assert row["position"]["detail"] == "offsets 10 to 39 are in tiered storage only"
+    assert row["position"]["detail"] == f"offsets 10 to 39 are no longer in the replica's own log{told}"
+
+
+def test_an_offset_out_of_range_of_a_log_that_holds_it_is_left_to_the_next_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Breaking(failed(from_code(1)), local_log_start=5)
+    (row,) = position_rows(monkeypatch, client, Piece(READER, Range(10, 90, "A")))
+    assert (row["offset"], row["position"]["event"]) == (10, ReadEvent.UNREACHABLE)
 
 
 def test_a_log_that_was_cut_off_is_told_with_the_epoch_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
