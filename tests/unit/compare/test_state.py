@@ -6,13 +6,14 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parallax.compare.state import CONTENT, PartitionState, new_broker
 
 
 @given(st.lists(st.integers(0, 50), min_size=10, max_size=10), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
 def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
     random = np.random.default_rng(seed)
     state = PartitionState()
