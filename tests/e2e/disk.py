@@ -7,7 +7,7 @@ import os
 import resource
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -44,13 +44,15 @@ class Disk:
                 yield
             return
         filler = self.folder / "filler"
-        with filler.open("wb", buffering=0) as file:
-            for piece in (bytes(1 << 20), bytes(4096)):
-                with contextlib.suppress(OSError):
-                    while True:
-                        os.write(file.fileno(), piece)
-        yield
-        filler.unlink()
+        try:
+            with filler.open("wb", buffering=0) as file:
+                for piece in (bytes(1 << 20), bytes(4096)):
+                    with contextlib.suppress(OSError):
+                        while True:
+                            os.write(file.fileno(), piece)
+            yield
+        finally:
+            filler.unlink()
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
@@ -59,18 +61,30 @@ class Disk:
             with self._limited():
                 yield
             return
-        # A mount with files open for writing cannot be made read-only; one on top of it has none.
-        path = str(self.folder)
-        assert _run("mount", "--bind", path, path)
-        assert _run("mount", "-o", "remount,bind,ro", path)
-        yield
-        assert _run("umount", "-l", path)
+        # A mount with files open for writing cannot be made read-only. So another one is, which nobody knows yet,
+        # and then goes on top.
+        path, aside = str(self.folder), f"{self.folder}-read-only"
+        Path(aside).mkdir()
+        with ExitStack() as stack:
+            for command in (
+                ("mount", "--bind", path, aside),
+                ("mount", "-o", "remount,bind,ro", aside),
+                ("mount", "--bind", aside, path),
+            ):
+                assert _run(*command), command
+                if "--bind" in command:
+                    stack.callback(_run, "umount", "-l", command[-1])
+            assert not os.access(self.folder, os.W_OK)
+            yield
+        Path(aside).rmdir()
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
         self._limit(0)
-        yield
-        self._limit(resource.RLIM_INFINITY)
+        try:
+            yield
+        finally:
+            self._limit(resource.RLIM_INFINITY)
 
     def _limit(self, size: int) -> None:
         for process in self._writers():
