@@ -71,13 +71,14 @@ def ends(client: ReplicaClient, brokers: Iterable[int]) -> dict[Partition, dict[
     return found
 
 
-def at_rest(found: dict[Partition, dict[int, Watermarks]]) -> bool:
-    """Whether all replicas go equally far and hold no transaction open."""
-    return all(
-        len({w.high_watermark for w in replicas.values()}) == 1
-        and all(w.last_stable_offset == w.high_watermark for w in replicas.values())
-        for replicas in found.values()
-    )
+def restless(found: dict[Partition, dict[int, Watermarks]]) -> dict[Partition, dict[int, Watermarks]]:
+    """The partitions whose replicas do not go equally far, or hold a transaction open."""
+    return {
+        partition: replicas
+        for partition, replicas in found.items()
+        if len({w.high_watermark for w in replicas.values()}) > 1
+        or any(w.last_stable_offset < w.high_watermark for w in replicas.values())
+    }
 
 
 # --- cleaning -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tests.soak.brokers import PARTITIONS, all_in_sync, ends
 from tests.soak.plan import Plan
 
 _BACK_S = 90.0
-_KINDS = ("restart", "kill", "pause", "leaders")
+KINDS = ("restart", "kill", "pause", "leaders")
 _MOVED = 4
 
 
@@ -53,7 +53,7 @@ class Chaos(threading.Thread):
     def run(self) -> None:
         try:
             while True:
-                for kind in self._random.sample(_KINDS, len(_KINDS)):
+                for kind in self._random.sample(KINDS, len(KINDS)):
                     if self._stopping.wait(self._random.uniform(4, 12)):
                         return
                     self._blow(kind)

@@ -169,7 +169,7 @@ class PlainWriter(Writer):
             cluster.bootstrap_servers,
             **{
                 "acks": "all",
-                "linger.ms": 50,
+                "linger.ms": 500,
                 "compression.type": self._codec,
                 "enable.idempotence": number % 2 == 1,
                 "delivery.timeout.ms": 60_000,
@@ -212,7 +212,7 @@ class LegacyWriter(Writer):
                     "transactional.id": f"soak-{self.name}-{self._generation}",
                     "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
                     "delivery.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
-                    "linger.ms": 20,
+                    "linger.ms": 100,
                     "compression.type": self._codec,
                 },
             )

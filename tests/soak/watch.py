@@ -1,4 +1,4 @@
-"""What is read of the job while it runs: its metrics every second, its memory every few."""
+"""What is read of the job while it runs: its metrics every two seconds, its memory every ten."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from prometheus_client.samples import Sample
 from parallax.model import IsolationLevel
 from tests.e2e.job_process import JobProcess
 
-_EVERY_S = 1.0
-_MEMORY_EVERY_S = 5.0
+_EVERY_S = 2.0
+_MEMORY_EVERY_S = 10.0
 MIB = 1 << 20
 
 
@@ -103,7 +103,7 @@ class Watch(threading.Thread):
             self.memory.append(Memory(at, life, driver, jvm, workers, count))
 
     def batch_seconds(self) -> dict[str, list[float]]:
-        """Durations of micro-batches by query, of those that a look once a second has seen."""
+        """Durations of micro-batches by query, of those that a look every two seconds has seen."""
         return {query: list(seen.values()) for query, seen in sorted(self._batches.items())}
 
     def query_restarts(self) -> int:

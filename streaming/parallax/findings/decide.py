@@ -140,7 +140,7 @@ def named(claim: Claim, answers: Answers) -> Claim:
     if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
         return claim
     for held in accused.open_transactions or ():
-        if held.start_offset == accused.last_stable_offset:
+        if _pins(held, accused):
             return replace(
                 claim,
                 offset=held.start_offset,
@@ -149,6 +149,20 @@ def named(claim: Claim, answers: Answers) -> Claim:
                 marker_offset=claim.marker_offset if claim.marker_offset > held.start_offset else -1,
             )
     return claim
+
+
+def _pins(held: OpenTransaction, accused: ReplicaAnswer) -> bool:
+    """Whether it is this transaction that the replica's last stable offset stands at.
+
+    It stands at the first offset of the first open transaction; where the cleaner has taken that record, at the next
+    that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
+    """
+    first = min((t.start_offset for t in accused.open_transactions or ()), default=-1)
+    if held.start_offset != first:
+        return False
+    return held.start_offset == accused.last_stable_offset or (
+        held.start_offset < accused.last_stable_offset < accused.high_watermark
+    )
 
 
 def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
@@ -182,7 +196,8 @@ def _still_open(case: _Case, held: OpenTransaction) -> Decision:
         return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
     if claim.marker_offset < 0 and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
         return case.pending("the transaction coordinator is still writing the markers")
-    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= held.start_offset:
+    frozen = accused.last_stable_offset <= held.start_offset or _pins(held, accused)
+    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and frozen:
         return case.confirmed(
             f"open at offset {held.start_offset} on broker {accused.broker} only; its last stable offset stands there",
             FindingKind.READ_COMMITTED_FROZEN,

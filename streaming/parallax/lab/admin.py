@@ -173,6 +173,27 @@ def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
     return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
 
+def set_broker_config(cluster: Cluster, config: Mapping[str, str]) -> None:
+    """Change dynamic settings of all brokers, over what their ``server.properties`` say.
+
+    Returns when every broker that runs knows of it.
+
+    Raises:
+        LabError: the brokers refuse.
+    """
+    changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    wanted = ConfigResource(ResourceType.BROKER, "", incremental_configs=changes)
+    _each(cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS), f"brokers: settings {config}")
+
+    def known() -> bool:
+        running = [broker.id for broker in cluster.brokers.values() if broker.running]
+        asked = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in running]
+        told = _each(cluster.admin.describe_configs(asked, request_timeout=_SECONDS), "the brokers' settings")
+        return all(entries[name].value == value for entries in told for name, value in config.items())
+
+    until(known, f"the brokers to have settings {config}", interval=0.2)
+
+
 def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:
     """Delete what lies below an offset (DeleteRecords) and give the new log start of the leader.
 
@@ -319,6 +340,7 @@ __all__ = [
     "elect_leaders",
     "reassign",
     "recreate_topic",
+    "set_broker_config",
     "set_topic_config",
     "topic_config",
     "wipe_replica",

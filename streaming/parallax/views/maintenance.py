@@ -44,6 +44,8 @@ class Maintenance:
         self._spark = spark.newSession()
         # One task at a time, so that compaction never takes the slots that micro-batches wait for.
         self._spark.conf.set("spark.databricks.delta.optimize.maxThreads", "1")
+        # Vacuum lists folders with as many tasks as this says, 10 000 by default: a minute in which nothing else runs.
+        self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "1")
         self._spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(128 << 20))
         self._settings = settings
         self._on_done = on_done or (lambda _, __: None)

@@ -231,6 +231,20 @@ class TestOpenTransaction:
         got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
 
+    def test_frozen_behind_a_record_that_was_cleaned_away_is_frozen_all_the_same(self) -> None:
+        """Broker 2 lists the transaction from 10 on and stands at 11, the first offset that is left."""
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=11)
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+        older = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=-1)
+        assert named(older, answers(replica(1), pinned)).transaction_start_offset == 10
+
+    def test_a_transaction_that_is_not_the_first_open_one_does_not_freeze(self) -> None:
+        earlier = replace(OPEN[0], producer_id=PID + 1, start_offset=5)
+        pinned = replica(2, open_transactions=(earlier, *OPEN), last_stable_offset=12)
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
+
     def test_the_coordinator_still_writing_markers_is_waited_for(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
         ending = CoordinatorAnswer(PID, "tx", "PrepareCommit")
