@@ -418,3 +418,17 @@ class TestClocks:
         comparison.feed(tick(61_000, everywhere(6)))
         comparison.feed(tick(62_000, everywhere(6)))
         assert comparison.kinds == [("deleted_record_resurrected", 2)]
+
+
+class TestRunsOfMismatches:
+    def test_a_step_without_a_new_difference_follows_one_with(self, comparison: Comparison) -> None:
+        rows = [record(i, f"k{i}", "V") for i in range(4)]
+        wrong = {**rows[0], "content_hash": 5}
+        comparison.feed(tick(0, everywhere(1)), both(1, rows[:1], 1), both(2, [wrong], 1), both(3, rows[:1], 1))
+        assert comparison.kinds == [("content_mismatch", 2)]
+        comparison.feed(tick(10, everywhere(1)))
+        comparison.feed(*(both(b, rows[1:], 4, 20) for b in (1, 2, 3)))
+        comparison.feed(tick(30, everywhere(4)))
+        assert comparison.last is not None
+        assert comparison.last.coverage.compared_up_to == (4, 4)
+        assert len(comparison.suspects) == 1

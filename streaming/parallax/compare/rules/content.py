@@ -96,7 +96,7 @@ def odd_ones(rows: Array) -> list[tuple[int, int]]:
     """
     found = []
     starts = [int(s) for s in group_starts(rows["offset"])]
-    for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+    for start, end in zip(starts, [*starts, len(rows)][1:], strict=True):
         masks = [int(m) for m in rows["shown"][start:end]]
         right = max(masks, key=lambda mask: (mask.bit_count(), -(mask & -mask)))
         odd = 0
