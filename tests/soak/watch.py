@@ -69,8 +69,10 @@ class Watch(threading.Thread):
                 self._weigh()
 
     def stop(self) -> None:
+        """End; also where it never began."""
         self._stopping.set()
-        self.join(30)
+        if self.is_alive():
+            self.join(30)
 
     def _take_in(self, samples: Iterable[Sample]) -> None:
         by_name: dict[str, dict[str, float]] = defaultdict(dict)
