@@ -13,6 +13,7 @@ from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.views.checkpoints import Checkpoint
 from parallax.views.queries import QuerySpec
+from parallax.views.sink import short_errors
 from parallax.views.tables import PROGRESS, checkpoint_path, create_tables, has_whole_log, table_path
 
 QUERY = "compare"
@@ -157,7 +158,15 @@ class SuspectSink:
         self._on_batch = on_batch or (lambda _suspects, _coverages: None)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Take in one micro-batch."""
+        """Take in one micro-batch.
+
+        Raises:
+            SinkError: it could not be; Spark then fails the query.
+        """
+        with short_errors():
+            self._take_in(batch, batch_id)
+
+    def _take_in(self, batch: Any, batch_id: int) -> None:
         suspects: list[Suspect] = []
         coverages: list[Coverage] = []
         for row in batch.collect():

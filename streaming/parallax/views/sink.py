@@ -67,7 +67,7 @@ class SinkError(RuntimeError):
 
 
 @contextmanager
-def _short_errors() -> Iterator[None]:
+def short_errors() -> Iterator[None]:
     """Turn what Spark throws into one line.
 
     Spark looks for an interruption in the text of an error of ``foreachBatch`` with a regular expression that overflows
@@ -132,7 +132,7 @@ class ViewSink:
         Raises:
             SinkError: a commit failed; Spark then fails the query.
         """
-        with _short_errors():
+        with short_errors():
             self._record(batch, batch_id)
 
     def _record(self, batch: Any, batch_id: int) -> None:
@@ -257,7 +257,7 @@ class ProgressSink:
         Raises:
             SinkError: the commit failed; Spark then fails the query.
         """
-        with _short_errors():
+        with short_errors():
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
             observation = Observation(_OBSERVED)
             rows = batch.observe(observation, sf.collect_list(sf.struct("*")).alias(_OBSERVED))
@@ -265,4 +265,14 @@ class ProgressSink:
             self._on_rows([row.asDict() for row in _get(observation)[_OBSERVED]])
 
 
-__all__ = ["OnPositions", "OnProgress", "PositionSeen", "ProgressSink", "SinkError", "ViewSink", "append", "today"]
+__all__ = [
+    "OnPositions",
+    "OnProgress",
+    "PositionSeen",
+    "ProgressSink",
+    "SinkError",
+    "ViewSink",
+    "append",
+    "short_errors",
+    "today",
+]
