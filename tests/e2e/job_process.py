@@ -45,6 +45,8 @@ class JobProcess:
             "storage": {"path": self.storage},
             "read": {"metadata_refresh_ms": 1000},
             "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
+            # A machine that runs other things takes its time over a batch.
+            "supervisor": {"no_progress_deadline_s": 600},
         }
         for name, section in sections.items():
             document[name] = {**document.get(name, {}), **section}
