@@ -314,7 +314,7 @@ def test_deleted_records_retention_and_a_changed_policy_are_no_divergence(
 
     until(rolled, "retention to delete on every replica", timeout=90, interval=0.6)
     admin.set_topic_config(lab, changed, {"cleanup.policy": "delete"})
-    ends[changed] = watched.write(changed, "again", "and again", key=None)
+    ends[changed] = watched.write(changed, "again", "and again")
     for name, end in ends.items():
         watched.compared(name, end)
         watched.without_finding(name)

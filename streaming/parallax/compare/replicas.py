@@ -175,6 +175,9 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             shown = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
             if _truncate(state, view, slot, int(rows.offset[i]), shown):
                 accusations.append(_truncated(state, rows, int(i), shown))
+            # What was read since then lies below the floor as well; how far it was read still counts.
+            told = np.flatnonzero(mine & (rows.kind == POSITION))
+            state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[told[-1]]
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
                 _left_behind(state, view, int(rows.offset[i]))

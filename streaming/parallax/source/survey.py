@@ -86,7 +86,7 @@ def _tiered(
     for partition, start in starts.items():
         log = logs[partition]
         if not isinstance(start, ReplicaError) and start > log.log_start_offset:
-            detail = f"offsets {log.log_start_offset} to {start - 1} are in tiered storage only"
+            detail = f"offsets {log.log_start_offset} to {start - 1} are no longer in the replica's own log"
             yield partition, replace(log, log_start_offset=start, detail=detail)
 
 

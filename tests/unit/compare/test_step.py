@@ -420,6 +420,23 @@ class TestClocks:
         assert comparison.kinds == [("deleted_record_resurrected", 2)]
 
 
+class TestTruncation:
+    def test_a_log_that_was_cut_off_and_read_on_in_one_batch_is_compared_again(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(4)]
+        comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
+        cut = {"event": ReadEvent.LOG_TRUNCATED, "leader_epoch": 6}
+        new = [record(i, f"n{i}", "x") for i in range(1, 7)]
+        for view in (RU, RC):
+            comparison.feed(shown(view, 2, [], 1, 10, **cut), shown(view, 2, new, 7, 11))
+            for broker in (1, 3):
+                comparison.feed(shown(view, broker, new[3:], 7, 12))
+        comparison.feed(tick(20, everywhere(7)))
+        assert comparison.last is not None
+        assert comparison.last.coverage.compared_up_to == (7, 7)
+        comparison.feed(*(both(b, [record(7, "K", "V")], 8, 30) for b in (1, 3)), both(2, [filler(7)], 8, 30))
+        assert comparison.kinds == [("log_truncated", 2), ("content_mismatch", 2)]
+
+
 class TestRunsOfMismatches:
     def test_a_step_without_a_new_difference_follows_one_with(self, comparison: Comparison) -> None:
         rows = [record(i, f"k{i}", "V") for i in range(4)]

@@ -186,7 +186,7 @@ def test_a_log_that_is_tiered_is_read_from_where_the_replica_holds_it(make: Any,
     client.tiered_below = 60
     ranges = make().plan({})
     assert {(s.start, s.end) for s in ranges.values()} == {(60, 100)}
-    assert all("offsets 0 to 59 are in tiered storage only" in s.detail for s in ranges.values())
+    assert all("offsets 0 to 59 are no longer in the replica's own log" in s.detail for s in ranges.values())
 
 
 def test_a_topic_that_one_broker_alone_does_not_know_is_not_deleted(make: Any, client: FaultyClient) -> None:
