@@ -75,10 +75,9 @@ def contradictions(content: Array) -> Array:
     """Mask of the rows at whose offset replicas show different records."""
     offset = content["offset"]
     differs = np.zeros(len(content), np.bool_)
-    if len(content) > 1:
-        twice = offset[1:] == offset[:-1]
-        differs[1:] |= twice
-        differs[:-1] |= twice
+    twice = offset[1:] == offset[:-1]
+    differs[1:] |= twice
+    differs[:-1] |= twice
     return differs
 
 

@@ -61,7 +61,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     ends = np.flatnonzero(kind != DATA)
     at = np.searchsorted(ends, begins)
     has_end = at < len(ends)
-    end = ends[np.minimum(at, max(len(ends) - 1, 0))] if len(ends) else np.zeros(len(begins), np.intp)
+    end = ends[np.minimum(at, len(ends) - 1)] if len(ends) else np.zeros(len(begins), np.intp)
     if len(ends):
         has_end &= (slot[end] == slot[begins]) & (producer[end] == producer[begins])
     made = table(
