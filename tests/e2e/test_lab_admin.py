@@ -83,6 +83,11 @@ def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, 
     until(lambda: marks(client, 1, topic) == (0, 0), "the new topic's log")
 
 
+def test_settings_of_the_brokers_change_while_they_run(lab: Cluster) -> None:
+    admin.set_broker_config(lab, {"producer.id.expiration.ms": "7000"})
+    assert {admin.broker_config(lab, b)["producer.id.expiration.ms"] for b in lab.brokers} == {"7000"}
+
+
 def test_a_broker_joins_takes_a_replica_and_goes(lab: Cluster, client: ReplicaClient, topic: str) -> None:
     lab.create_topic(topic, replicas=[1, 2])
     PlainProducer(lab.bootstrap_servers).send(topic, "k", "v")
@@ -102,6 +107,7 @@ def test_a_wiped_replica_is_copied_anew(lab: Cluster, client: ReplicaClient, top
     with pytest.raises(LabError, match="broker 2 runs"):
         admin.wipe_replica(lab, 2, topic)
     lab.kill_broker(2)
+    lab.wait_isr(topic, {1})  # or the ISR below is still the one from before
     admin.wipe_replica(lab, 2, topic)
     with pytest.raises(LabError, match="holds no"):
         admin.wipe_replica(lab, 2, topic)

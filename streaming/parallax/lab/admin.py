@@ -174,24 +174,38 @@ def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
 
 
 def set_broker_config(cluster: Cluster, config: Mapping[str, str]) -> None:
-    """Change dynamic settings of all brokers, over what their ``server.properties`` say.
+    """Change dynamic settings of the brokers that run, over what their ``server.properties`` say.
 
-    Returns when every broker that runs knows of it.
+    Each broker is given a value of its own: librdkafka knows no resource with the empty name, which is how Kafka
+    spells the default of a whole cluster. Returns when every broker applies it.
 
     Raises:
         LabError: the brokers refuse.
     """
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
-    wanted = ConfigResource(ResourceType.BROKER, "", incremental_configs=changes)
-    _each(cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS), f"brokers: settings {config}")
+    for broker in [broker.id for broker in cluster.brokers.values() if broker.running]:
+        wanted = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=changes)
+        futures = cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS)
+        _each(futures, f"broker {broker}: settings {config}")
+        _await_config(cluster, broker, config)
 
-    def known() -> bool:
-        running = [broker.id for broker in cluster.brokers.values() if broker.running]
-        asked = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in running]
-        told = _each(cluster.admin.describe_configs(asked, request_timeout=_SECONDS), "the brokers' settings")
-        return all(entries[name].value == value for entries in told for name, value in config.items())
 
-    until(known, f"the brokers to have settings {config}", interval=0.2)
+def _await_config(cluster: Cluster, broker: int, config: Mapping[str, str]) -> None:
+    what = f"broker {broker} to have settings {config}"
+    until(lambda: config.items() <= broker_config(cluster, broker).items(), what, interval=0.2)
+
+
+def broker_config(cluster: Cluster, broker: int) -> dict[str, str]:
+    """All settings of a broker, as it applies them.
+
+    Raises:
+        LabError: the broker refuses.
+    """
+    futures = cluster.admin.describe_configs(
+        [ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=_SECONDS
+    )
+    (entries,) = _each(futures, f"broker {broker}: its settings")
+    return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
 
 def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:
@@ -333,6 +347,7 @@ def _result(future: Future[Any], what: str) -> Any:
 
 __all__ = [
     "add_partitions",
+    "broker_config",
     "commit_offsets",
     "delete_group",
     "delete_records",
