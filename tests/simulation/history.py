@@ -9,11 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 RETENTION = 2_000
 EXPIRATION = 5_000
 BROKERS = (1, 2, 3)
 TOMBSTONE = -1
+NO_KEY = -1
 PLAIN = -1
 FILLER = 90
 
@@ -39,6 +41,10 @@ class Profile:
     brokers: tuple[int, ...]
     compacted: bool = True
     """The topic is compacted; if not, nothing is ever cleaned, and a replica may lose a batch for no reason at all."""
+    wired: bool = False
+    """What replicas hold is read as bytes, by the product's own reader and decoder."""
+    idempotent: bool = False
+    """Some writes come from an idempotent producer; in a topic that is not compacted some have no key."""
 
 
 def profile(seed: int, healthy: bool) -> Profile:
@@ -57,7 +63,19 @@ def profile(seed: int, healthy: bool) -> Profile:
         cap=draw.choice((400, 1_000, 3_000)) if draw.random() < 0.1 else None,
         brokers=BROKERS[:2] if draw.random() < 0.15 else BROKERS,
         compacted=seed % 8 != 6,
+        **_later_kinds(seed, healthy),
     )
+
+
+EVENTFUL = frozenset({0, 2, 6, 11, 13, 14, 15})
+"""The seeds, modulo 16, whose histories hold what the model learnt later: the others stay as they were."""
+
+
+def _later_kinds(seed: int, healthy: bool) -> dict[str, Any]:
+    """What a history holds beside, from draws of its own."""
+    draw = random.Random(f"kinds {seed} {healthy}")
+    wired, idempotent = draw.random() < 1 / 8, draw.random() < 0.5
+    return {"wired": wired, "idempotent": idempotent and seed % 16 in EVENTFUL}
 
 
 def generate(p: Profile) -> list[Op]:
@@ -71,6 +89,17 @@ def generate(p: Profile) -> list[Op]:
             at.pop(0)
             ops += _with_noise(draw, p, _outage(draw, p))
         ops += _step(draw, p)
+    return _eventful(p, ops)
+
+
+def _eventful(p: Profile, ops: list[Op]) -> list[Op]:
+    """The history with what was added to the model later, at places of its own."""
+    draw = random.Random(f"events {p.seed}")
+    if p.idempotent:
+        for _ in range(draw.randint(1, 8)):
+            key = NO_KEY if not p.compacted and draw.random() < 0.5 else draw.randrange(p.keys)
+            value = TOMBSTONE if draw.random() < 0.3 else draw.randrange(100)
+            ops.insert(draw.randint(0, len(ops)), ("put", key, value, 0))
     return ops
 
 

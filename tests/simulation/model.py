@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 NO_PRODUCER = -1
+IDEMPOTENT = 500
+"""The producer that numbers its batches outside of transactions."""
 
 
 class End(IntEnum):
@@ -26,10 +28,10 @@ class End(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A data record; ``value`` is None in a tombstone."""
+    """A data record; ``value`` is None in a tombstone, ``key`` where there is none (no compacted topic takes that)."""
 
     offset: int
-    key: int
+    key: int | None
     value: int | None
 
 
@@ -383,8 +385,13 @@ class Cluster:
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
-    def write(self, records: list[tuple[int, int | None]], writer: int | None = None) -> bool:
-        """Append one batch of (key, value); with a writer, as part of its transaction (begun when none is open)."""
+    def write(
+        self, records: list[tuple[int | None, int | None]], writer: int | None = None, *, idempotent: bool = False
+    ) -> bool:
+        """Append one batch of (key, value); with a writer, as part of its transaction (begun when none is open).
+
+        An idempotent one without a writer is numbered by a producer, and of no transaction.
+        """
         if not self.leading.up:
             return False
         base = self.leading.leo
@@ -394,6 +401,8 @@ class Cluster:
             w = self.writers[writer]
             w.open = True
             batch = replace(batch, producer_id=w.producer_id, producer_epoch=w.epoch, transactional=True)
+        elif idempotent:
+            batch = replace(batch, producer_id=IDEMPOTENT, producer_epoch=0)
         self._append(batch)
         return True
 

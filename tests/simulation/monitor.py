@@ -21,7 +21,8 @@ from parallax.config import CompareSettings
 from parallax.findings.claim import Claim, claim_from_row, explains
 from parallax.findings.decide import Decision, Verdict
 from parallax.model import Outcome, ReadEvent, RowKind
-from tests.simulation.content import content_hash, key_halves, key_of_halves, value_size
+from tests.simulation import wire
+from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
 from tests.simulation.oracle import Shown
 from tests.simulation.probe import probe
@@ -68,10 +69,14 @@ class Monitor:
     late: bool = False
     """The readers begin at the end of the log, each at its own time."""
     compacted: bool = True
+    wired: bool = False
+    """What a replica holds goes over the wire as bytes, through the product's reader and decoder."""
+    reads_decoded: int = 0
 
     def __post_init__(self) -> None:
         self.state = PartitionState().to_bytes()
         self.random = random.Random(self.seed)
+        self.draw = random.Random(f"wire {self.seed}")
         self.begun: set[tuple[int, int]] = set()
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
@@ -91,13 +96,23 @@ class Monitor:
         end = min(replica.hw if view == RU else replica.lso, start + limit)
         if end <= start:
             return False
-        for batch, record in replica.held(start, end):
-            if record is None:
-                self._marker(view, replica, batch)
-            else:
-                self._data(view, replica, batch, record)
+        rows = [
+            self._marker(view, replica, batch) if record is None else self._data(view, replica, batch, record)
+            for batch, record in replica.held(start, end)
+        ]
+        if self.wired:
+            rows = self._decoded(view, replica, (start, end), rows)
+        self.queues[view, broker] += rows
         self._position(view, replica, end, ReadEvent.OK)
         return True
+
+    def _decoded(self, view: int, replica: Replica, span: tuple[int, int], told: list[Row]) -> list[Row]:
+        """The rows of a range as the product makes them of the bytes; they must be what the model told of it."""
+        rows, reached = wire.read(wire.Broker(replica, self.draw, self.seed), view, *span)
+        assert rows == told, f"what is decoded must be what the replica holds: {rows} of {span}; it holds {told}"
+        assert reached == span[1], f"a range must be read to its end: {reached} of {span}"
+        self.reads_decoded += 1
+        return rows
 
     def _begin(self, view: int, replica: Replica) -> int:
         name = view, replica.id
@@ -107,16 +122,21 @@ class Monitor:
             self.shown.skipped.add(replica.id)
         return self.positions[name]
 
-    def _put(self, view: int, replica: Replica, kind: RowKind, offset: int, **columns: Any) -> None:
-        row = {"view": view, "broker": replica.id, "kind": int(kind), "offset": offset, **columns}
-        self.queues[view, replica.id].append(row)
-
-    def _marker(self, view: int, replica: Replica, batch: Batch) -> None:
-        kind = RowKind.COMMIT if batch.marker is End.COMMIT else RowKind.ABORT
-        self._put(view, replica, kind, batch.base, **_head(batch))
+    def _marker(self, view: int, replica: Replica, batch: Batch) -> Row:
+        is_commit = batch.marker is End.COMMIT
         self.shown.markers.setdefault(replica.id, set()).add((batch.producer_id, batch.base))
+        return {
+            **_head(view, replica, batch, batch.base),
+            "kind": int(RowKind.COMMIT if is_commit else RowKind.ABORT),
+            "outcome": int(Outcome.COMMITTED if is_commit else Outcome.ABORTED),
+            "key_hash_hi": 0,
+            "key_hash_lo": 0,
+            "content_hash": 0,
+            "key_size": -1,
+            "value_size": -1,
+        }
 
-    def _data(self, view: int, replica: Replica, batch: Batch, record: Record) -> None:
+    def _data(self, view: int, replica: Replica, batch: Batch, record: Record) -> Row:
         outcome, end = Outcome.NONE, None
         if batch.transactional and view == RU:
             outcome = Outcome.UNDECIDED
@@ -129,34 +149,32 @@ class Monitor:
             seen = self.shown.visible.setdefault(replica.id, {})
             seen.setdefault(record.key, []).append((record.offset, record.value))
         hi, lo = key_halves(record.key)
-        self._put(
-            view,
-            replica,
-            RowKind.RECORD,
-            record.offset,
-            **_head(batch),
-            outcome=int(outcome),
-            key_hash_hi=hi,
-            key_hash_lo=lo,
-            content_hash=content_hash(record.value),
-            key_size=1,
-            value_size=value_size(record.value),
-        )
+        return {
+            **_head(view, replica, batch, record.offset),
+            "kind": int(RowKind.RECORD),
+            "outcome": int(outcome),
+            "key_hash_hi": hi,
+            "key_hash_lo": lo,
+            "content_hash": content_hash(record.value),
+            "key_size": key_size(record.key),
+            "value_size": value_size(record.value),
+        }
 
     def _position(self, view: int, replica: Replica, offset: int, event: ReadEvent) -> None:
         self.positions[view, replica.id] = offset
-        self._put(
-            view,
-            replica,
-            RowKind.POSITION,
-            offset,
-            timestamp=self.cluster.now,
-            high_watermark=replica.hw,
-            last_stable_offset=replica.lso,
-            log_start_offset=replica.log_start,
-            event=str(event),
-            topic_id=1,
-        )
+        row = {
+            "view": view,
+            "broker": replica.id,
+            "kind": int(RowKind.POSITION),
+            "offset": offset,
+            "timestamp": self.cluster.now,
+            "high_watermark": replica.hw,
+            "last_stable_offset": replica.lso,
+            "log_start_offset": replica.log_start,
+            "event": str(event),
+            "topic_id": 1,
+        }
+        self.queues[view, replica.id].append(row)
 
     def progress(self, broker: int) -> None:
         """One tick of the progress reader for one broker."""
@@ -278,9 +296,13 @@ def _nothing() -> None:
     """The cluster stands still."""
 
 
-def _head(batch: Batch) -> Row:
+def _head(view: int, replica: Replica, batch: Batch, offset: int) -> Row:
     return {
+        "view": view,
+        "broker": replica.id,
+        "offset": offset,
         "timestamp": batch.timestamp,
+        "leader_epoch": batch.leader_epoch,
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,
     }

@@ -44,8 +44,8 @@ class Truth:
     def __init__(self, history: list[Batch]) -> None:
         self.transactions: list[Transaction] = []
         self.of_offset: dict[int, Transaction] = {}
-        self.records: dict[int, list[tuple[int, int | None]]] = {}
-        self.written: dict[int, tuple[int, int | None]] = {}
+        self.records: dict[int | None, list[tuple[int, int | None]]] = {}
+        self.written: dict[int, tuple[int | None, int | None]] = {}
         now_open: dict[int, Transaction] = {}
         for batch in history:
             if batch.marker is not None:
@@ -229,7 +229,7 @@ class Shown:
     """Broker to (producer id, offset) of records read as read_uncommitted."""
     outcomes: dict[int, dict[int, End]] = field(default_factory=dict)
     """Broker to offset to outcome, read as read_committed."""
-    visible: dict[int, dict[int, list[tuple[int, int | None]]]] = field(default_factory=dict)
+    visible: dict[int, dict[int | None, list[tuple[int, int | None]]]] = field(default_factory=dict)
     """Broker to key to (offset, value) of what a read_committed consumer was given, tombstones too."""
     skipped: set[int] = field(default_factory=set)
     """Brokers whose log start passed a reader: part of them was never shown."""

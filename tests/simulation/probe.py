@@ -23,7 +23,7 @@ from parallax.findings.answers import (
 )
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, decide
-from tests.simulation.content import content_hash, key_halves, key_of_halves, value_size
+from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
 
 
@@ -137,11 +137,15 @@ def _shown(replica: Replica, batch: Batch, record: Record) -> RecordShown:
         batch.producer_id,
         batch.producer_epoch,
         batch.leader_epoch,
-        f"{hi:016x}{lo:016x}",
-        f"{content_hash(record.value):016x}",
-        1,
+        "" if record.key is None else f"{_unsigned(hi):016x}{_unsigned(lo):016x}",
+        f"{_unsigned(content_hash(record.value)):016x}",
+        key_size(record.key),
         value_size(record.value),
     )
+
+
+def _unsigned(word: int) -> int:
+    return word & (1 << 64) - 1
 
 
 def _key(replica: Replica, claim: Claim, bound: int) -> KeyShown | None:

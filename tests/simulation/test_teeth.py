@@ -12,6 +12,8 @@ import pytest
 from parallax.compare.rules import latest, markers, outcome, progress
 from parallax.compare.state import CANDIDATE
 from parallax.findings import decide
+from parallax.model import IsolationLevel
+from parallax.replica import reader
 from tests.simulation.history import Op, Profile, generate, profile
 from tests.simulation.test_regressions import SHRUNKEN, parse
 from tests.simulation.world import World
@@ -51,3 +53,32 @@ def test_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, function, broken = BROKEN[name]
     monkeypatch.setattr(module, function, broken)
     assert noticed() is not None
+
+
+def as_if_none_were_listed(columns: Any, _aborted: Any, isolation: IsolationLevel) -> Any:
+    return OUTCOMES(columns, np.empty((0, 2), np.int64), isolation)
+
+
+def one_too_low(records: Any, **options: Any) -> Any:
+    columns = DECODE(records, **options)
+    return replace(columns, offset=columns.offset - (columns.offset > 20))
+
+
+OUTCOMES, DECODE = reader.outcomes, reader.decode
+MISREAD: dict[str, tuple[str, Callable[..., Any]]] = {
+    "the list of aborted transactions is not heeded": ("outcomes", as_if_none_were_listed),
+    "offsets are misread from some on": ("decode", one_too_low),
+}
+
+
+@pytest.mark.parametrize("name", MISREAD)
+def test_bytes_that_are_misread_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, broken = MISREAD[name]
+    monkeypatch.setattr(reader, function, broken)
+    with pytest.raises(AssertionError, match="what is decoded must be what the replica holds"):
+        run_decoding()
+
+
+def run_decoding() -> None:
+    for p, ops in histories():
+        World(replace(p, wired=True)).run(ops)

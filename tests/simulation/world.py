@@ -12,7 +12,7 @@ from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution, Verdict
 from parallax.model import FindingKind, Rule
-from tests.simulation.history import EXPIRATION, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
+from tests.simulation.history import EXPIRATION, NO_KEY, RETENTION, TOMBSTONE, Op, Profile, generate, profile, stir
 from tests.simulation.model import Cluster, End, Limits
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.oracle import (
@@ -55,7 +55,14 @@ class World:
         if self.profile.cap is not None:
             # Below what a user may set, so that the cap bites in a short history.
             settings = settings.model_copy(update={"state_cap_bytes": self.profile.cap})
-        self.monitor = Monitor(self.cluster, settings, seed, late=self.profile.late, compacted=self.profile.compacted)
+        self.monitor = Monitor(
+            self.cluster,
+            settings,
+            seed,
+            late=self.profile.late,
+            compacted=self.profile.compacted,
+            wired=self.profile.wired,
+        )
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
 
@@ -198,6 +205,7 @@ class World:
         counts["ran suspects dismissed"] += len(self.monitor.dismissed)
         counts["ran micro-batches"] += self.monitor.steps
         counts["did cleaner passes"] += sum(r.passes for r in self.cluster.replicas.values())
+        counts["ran reads decoded from bytes"] += self.monitor.reads_decoded
         counts["did topics that are not compacted"] += not self.profile.compacted
         counts["did readers that begin at the log end"] += self.profile.late
         counts["did a state of a few hundred bytes"] += self.profile.cap is not None
@@ -274,6 +282,11 @@ def _pair(w: World, writer: int, key: int, value: int) -> None:
     w.cluster.write(records, None if writer < 0 else writer)
 
 
+def _put(w: World, key: int, value: int, _c: int) -> None:
+    record = (None if key == NO_KEY else key, None if value == TOMBSTONE else value)
+    w.done["did idempotent writes"] += w.cluster.write([record], idempotent=True)
+
+
 def _lose(w: World, broker: int, tenths: int, _c: int) -> None:
     w.done["did batches lost from a log that is not compacted"] += w.cluster.replicas[broker].lose(tenths)
 
@@ -296,6 +309,7 @@ _OF_A_BROKER = frozenset({"fetch", "clean", "lose", "stop", "start", "lead", "pr
 _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None]] = {
     "write": _write,
     "pair": _pair,
+    "put": _put,
     "end": lambda w, writer, end, _: w.cluster.end(writer, End(end)) and None,
     "tick": _tick,
     "fetch": lambda w, broker, batches, _: w.cluster.fetch(broker, batches) and None,

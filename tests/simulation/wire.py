@@ -1,0 +1,123 @@
+"""A replica behind the wire: what it holds as bytes, answered as a broker answers a Fetch, and read by the product.
+
+The product's own reader, decoder and outcomes make rows of it. They must be those that the model tells directly.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parallax.model import IsolationLevel
+from parallax.replica.client import FetchedPartition, FetchPosition
+from parallax.replica.reader import Chunk, read_all, read_range
+from tests.simulation.batches import encode
+from tests.simulation.content import HASHER
+from tests.simulation.model import Replica
+
+_COLUMNS = (
+    "kind",
+    "offset",
+    "timestamp",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "key_hash_hi",
+    "key_hash_lo",
+    "content_hash",
+    "key_size",
+    "value_size",
+)
+
+
+@dataclass
+class Broker:
+    """Stands in for the client: answers each Fetch with what one replica of the model holds at this moment.
+
+    Args:
+        replica: the replica that is asked.
+        draw: how much more than it must the broker says is drawn from here.
+        salt: of the encoding.
+    """
+
+    replica: Replica
+    draw: random.Random
+    salt: int
+
+    def begin_fetch(
+        self, _broker: int, positions: Sequence[FetchPosition], *, isolation: IsolationLevel, **_: Any
+    ) -> Broker:
+        """Take a request in; the answer is that of the moment in which it is waited for."""
+        self._asked, self._isolation = positions[0], isolation
+        return self
+
+    def result(self, *_: Any) -> list[FetchedPartition]:
+        """Answer the request."""
+        replica, asked = self.replica, self._asked
+        committed = self._isolation is IsolationLevel.READ_COMMITTED
+        bound = replica.lso if committed else replica.hw
+        batches = [b for b in replica.batches if b.last >= asked.offset and b.base < bound]
+        parts = [encode(b, self.salt) for b in batches]
+        data = b"".join(parts)
+        # The first batch comes whole, however large; the last may be cut off.
+        size = max(asked.max_bytes, len(parts[0])) if parts else 0
+        aborted = self._aborted(asked.offset, batches[-1].last + 1 if batches else bound) if committed else []
+        return [
+            FetchedPartition(
+                asked.topic,
+                asked.partition,
+                high_watermark=replica.hw,
+                last_stable_offset=replica.lso,
+                log_start_offset=replica.log_start,
+                aborted=np.array(aborted, np.int64).reshape(-1, 2),
+                records=memoryview(data[:size]),
+            )
+        ]
+
+    def _aborted(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The entries of the transaction index that overlap the range; the broker may take its end too high."""
+        end = self.draw.choice((end, self.replica.leo))
+        listed = [(a.producer_id, a.first) for a in self.replica.aborted if a.last >= start and a.first < end]
+        self.draw.shuffle(listed)
+        return listed
+
+    def cancel(self) -> None:
+        """Nothing is under way."""
+
+
+def read(broker: Broker, view: int, start: int, end: int) -> tuple[list[dict[str, int]], int]:
+    """Read ``[start, end)`` as the product does: its rows, and where it got to.
+
+    Raises:
+        ReplicaError: as the product's reader raises it.
+    """
+    chunks, position, failure = read_all(
+        read_range(
+            broker,  # type: ignore[arg-type]
+            broker.replica.id,
+            "t",
+            0,
+            start,
+            end,
+            isolation=IsolationLevel(view),
+            hasher=HASHER,
+            max_bytes=broker.draw.choice((1, 200, 1_000, 1 << 20)),
+        )
+    )
+    if failure is not None:
+        raise failure
+    rows = [row for chunk in chunks for row in _rows(chunk, view, broker.replica.id)]
+    return rows, start if position is None else position
+
+
+def _rows(chunk: Chunk, view: int, broker: int) -> list[dict[str, int]]:
+    columns = [getattr(chunk.columns, name).tolist() for name in _COLUMNS]
+    names = ("view", "broker", "outcome", *_COLUMNS)
+    return [
+        dict(zip(names, (view, broker, outcome, *values), strict=True))
+        for outcome, *values in zip(chunk.outcome.tolist(), *columns, strict=True)
+    ]
