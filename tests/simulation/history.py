@@ -45,6 +45,10 @@ class Profile:
     """What replicas hold is read as bytes, by the product's own reader and decoder."""
     idempotent: bool = False
     """Some writes come from an idempotent producer; in a topic that is not compacted some have no key."""
+    wipes: bool = False
+    """Disks are replaced by empty ones."""
+    reassigns: bool = False
+    """The partition is taken from a broker and given back to it."""
 
 
 def profile(seed: int, healthy: bool) -> Profile:
@@ -74,8 +78,9 @@ EVENTFUL = frozenset({0, 2, 6, 11, 13, 14, 15})
 def _later_kinds(seed: int, healthy: bool) -> dict[str, Any]:
     """What a history holds beside, from draws of its own."""
     draw = random.Random(f"kinds {seed} {healthy}")
-    wired, idempotent = draw.random() < 1 / 8, draw.random() < 0.5
-    return {"wired": wired, "idempotent": idempotent and seed % 16 in EVENTFUL}
+    wired = draw.random() < 1 / 8
+    kinds = {"idempotent": draw.random() < 0.5, "wipes": draw.random() < 0.4, "reassigns": draw.random() < 0.4}
+    return {"wired": wired, **{kind: has and seed % 16 in EVENTFUL for kind, has in kinds.items()}}
 
 
 def generate(p: Profile) -> list[Op]:
@@ -100,6 +105,12 @@ def _eventful(p: Profile, ops: list[Op]) -> list[Op]:
             key = NO_KEY if not p.compacted and draw.random() < 0.5 else draw.randrange(p.keys)
             value = TOMBSTONE if draw.random() < 0.3 else draw.randrange(100)
             ops.insert(draw.randint(0, len(ops)), ("put", key, value, 0))
+    for _ in range(p.wipes * draw.randint(1, 2)):
+        ops.insert(draw.randint(0, len(ops)), ("wipe", draw.choice(BROKERS), draw.randrange(2), 0))
+    for _ in range(p.reassigns * draw.randint(1, 2)):
+        broker, at = draw.choice(BROKERS), draw.randint(0, len(ops))
+        ops.insert(at, ("unassign", broker, 0, 0))
+        ops.insert(min(len(ops), at + draw.choice((1, 2, 5, 20))), ("assign", broker, 0, 0))
     return ops
 
 

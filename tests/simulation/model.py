@@ -151,6 +151,10 @@ class Replica:
     aborted: list[Aborted] = field(default_factory=list)
     ended: list[Ended] = field(default_factory=list)
     passes: int = 0
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    """Leader epochs and where they begin in this log (``LeaderEpochFileCache``), rising."""
+    past: list[Ended] = field(default_factory=list)
+    """What logs of this broker had ended that it does not have any more."""
 
     # -- what a client sees ------------------------------------------------------------------------------------------
 
@@ -168,6 +172,15 @@ class Replica:
     def is_aborted(self, producer_id: int, offset: int) -> bool:
         """What a read_committed consumer of this replica makes of a transactional record."""
         return any(a.producer_id == producer_id and a.first <= offset <= a.last for a in self.aborted)
+
+    def epoch_end(self, epoch: int) -> tuple[int, int] | None:
+        """The largest epoch of this log up to ``epoch``, and where it ends; None where it knows no epoch as large."""
+        if not self.epochs or self.epochs[-1][0] < epoch:
+            return None
+        if self.epochs[-1][0] == epoch:
+            return epoch, self.leo
+        higher = min(start for known, start in self.epochs if known > epoch)
+        return max((known for known, _ in self.epochs if known <= epoch), default=epoch), higher
 
     def held(self, start: int, end: int) -> Iterator[tuple[Batch, Record | None]]:
         """The records and markers (a None record) of [start, end), in offset order."""
@@ -191,7 +204,13 @@ class Replica:
             self.segment_time = batch.timestamp
         self.batches.append(batch)
         self.leo = batch.last + 1
+        self.begin_epoch(batch.leader_epoch, batch.base)
         self._track(batch)
+
+    def begin_epoch(self, epoch: int, start: int) -> None:
+        """Note where an epoch begins, if it is new to this log."""
+        if not self.epochs or self.epochs[-1][0] < epoch:
+            self.epochs = [e for e in self.epochs if e[1] < start] + [(epoch, start)]
 
     def _track(self, batch: Batch) -> None:
         if batch.producer_id == NO_PRODUCER or (batch.control and batch.marker is None):
@@ -232,6 +251,9 @@ class Replica:
         self.batches = [b for b in self.batches if b.last >= self.log_start]
         self.aborted = [a for a in self.aborted if a.last >= self.log_start]
         self.unreplicated = [e for e in self.unreplicated if e.marker >= self.log_start]
+        below = [epoch for epoch, start in self.epochs if start <= self.log_start]
+        if below:
+            self.epochs = [(below[-1], self.log_start)] + [e for e in self.epochs if e[1] > self.log_start]
 
     def lose(self, tenths: int) -> bool:
         """Lose one batch of decided records without a trace, as a bad disk does; ``tenths`` says where in the log."""
@@ -245,7 +267,7 @@ class Replica:
         """Throw everything away and start at the leader's log start (``truncateFullyAndStartAt``)."""
         self.batches, self.segments, self.segment_time = [], [offset], None
         self.leo = self.hw = self.log_start = self.clean_to = offset
-        self.producers, self.unreplicated, self.aborted = {}, [], []
+        self.producers, self.unreplicated, self.aborted, self.epochs = {}, [], [], []
 
     def truncate(self, end: int) -> None:
         """Drop everything from ``end`` on and rebuild the producers' state, as a follower of a new leader does."""
@@ -256,6 +278,7 @@ class Replica:
         aborted, ended = [a for a in self.aborted if a.last < end], [e for e in self.ended if e.marker < end]
         reopened = {e.producer_id: e.first for e in self.ended if e.first < end <= e.marker}
         self.batches, self.leo = batches, end
+        self.epochs = [e for e in self.epochs if e[1] < end]
         self.hw, self.clean_to = min(self.hw, end), min(self.clean_to, end)
         self.segments = [s for s in self.segments if s < end] or [0]
         self.producers, self.unreplicated = {}, []
@@ -377,6 +400,9 @@ class Cluster:
         self.follower_epoch = dict.fromkeys(brokers, 0)
         self.checkpointed = dict.fromkeys(brokers, 0)
         self.history: list[Batch] = []
+        self.limits = limits
+        self.away: dict[int, Replica] = {}
+        """Replicas whose log was given to nobody, by a reassignment, as they were then."""
         self.writers = [Writer(100 + i, version2=i % 2 == 1) for i in range(writers)]
 
     @property
@@ -497,6 +523,40 @@ class Cluster:
         replica.unreplicated = [e for e in replica.ended if e.marker >= max(replica.hw, replica.log_start)]
         return True
 
+    def wipe(self, broker: int) -> bool:
+        """Stop a broker, whose disk is then replaced by an empty one."""
+        if self.replicas[broker].up and not self.stop(broker):
+            return False
+        self._place(broker, self.replicas[broker]).up = False
+        return True
+
+    def unassign(self, broker: int) -> bool:
+        """Take the partition from a broker, with its log; one of the others is in sync."""
+        heirs = [b for b in self.isr if b != broker and self.replicas[b].up]
+        if not heirs:
+            return False
+        self.isr.discard(broker)
+        if broker == self.leader:
+            self._elect(min(heirs))
+        self.away[broker] = self.replicas.pop(broker)
+        self._raise_hw()
+        return True
+
+    def assign(self, broker: int) -> bool:
+        """Give the partition back to a broker that it was taken from; its log begins empty."""
+        if broker not in self.away:
+            return False
+        self._place(broker, self.away.pop(broker))
+        return True
+
+    def _place(self, broker: int, before: Replica) -> Replica:
+        """An empty log on a broker that had another one."""
+        past, passes = before.past + before.ended, before.passes
+        placed = self.replicas[broker] = Replica(broker, self.limits, past=past, passes=passes)
+        self.fetched[broker] = self.checkpointed[broker] = 0
+        self.follower_epoch[broker] = self.leader_epoch
+        return placed
+
     def checkpoint(self) -> None:
         """What brokers do every 5 s: write their high watermarks to disk."""
         self.checkpointed.update((b, r.hw) for b, r in self.replicas.items() if r.up)
@@ -514,6 +574,7 @@ class Cluster:
         self.leader = broker
         self.leader_epoch += 1
         self.epoch_starts.append((self.leader_epoch, leader.leo))
+        leader.begin_epoch(self.leader_epoch, leader.leo)
         self.follower_epoch[broker] = self.leader_epoch
         self.fetched = {b: min(r.leo, leader.hw) for b, r in self.replicas.items()}
         self.history = [b for b in self.history if b.last < leader.leo]

@@ -21,6 +21,8 @@ from parallax.config import CompareSettings
 from parallax.findings.claim import Claim, claim_from_row, explains
 from parallax.findings.decide import Decision, Verdict
 from parallax.model import Outcome, ReadEvent, RowKind
+from parallax.source.offsets import Range, Reader
+from parallax.source.planning import LogState, next_range, stopped
 from tests.simulation import wire
 from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
@@ -28,7 +30,7 @@ from tests.simulation.oracle import Shown
 from tests.simulation.probe import probe
 
 RU, RC, PROGRESS = 0, 1, 2
-TOPIC, PARTITION = "t", 0
+TOPIC, PARTITION, TOPIC_ID = "t", 0, "1"
 
 Row = dict[str, Any]
 
@@ -72,55 +74,98 @@ class Monitor:
     wired: bool = False
     """What a replica holds goes over the wire as bytes, through the product's reader and decoder."""
     reads_decoded: int = 0
+    eventful: bool = False
+    """Replicas come, go, or lose what they had."""
 
     def __post_init__(self) -> None:
         self.state = PartitionState().to_bytes()
         self.random = random.Random(self.seed)
         self.draw = random.Random(f"wire {self.seed}")
-        self.begun: set[tuple[int, int]] = set()
+        self.ranges: dict[Reader, Range] = {}
+        if not (self.late or self.eventful):
+            # They began when the log did.
+            readers = [Reader(v, b, TOPIC, PARTITION) for v in (RU, RC) for b in self.cluster.replicas]
+            self.ranges = dict.fromkeys(readers, Range(0, 0, TOPIC_ID))
+        self.epochs: dict[Reader, int] = {}
+        self.told_members: tuple[int, ...] = ()
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def read(self, view: int, broker: int, limit: int = 1_000) -> bool:
-        """One pinned read of at most ``limit`` offsets; nothing where the broker is down or has nothing new."""
-        replica = self.cluster.replicas[broker]
+        """What a micro-batch reads of one replica, at most ``limit`` offsets; False where there is nothing to read."""
+        reader = Reader(view, broker, TOPIC, PARTITION)
+        previous = self.ranges.get(reader)
+        replica = self.cluster.replicas.get(broker)
+        if replica is None:
+            if previous is not None:
+                self._tell(reader, stopped(previous, ReadEvent.NOT_HOSTED, "no longer a replica"))
+            return False
         if not replica.up:
             return False
-        start = self._begin(view, replica) if self.late else self.positions[view, broker]
-        if start < replica.log_start:
-            start = replica.log_start
-            self.shown.skipped.add(broker)
-            self._position(view, replica, start, ReadEvent.LOG_START_ADVANCED)
-        end = min(replica.hw if view == RU else replica.lso, start + limit)
+        log = LogState(replica.hw, replica.lso, replica.log_start, replica.leo)
+        span = next_range(reader, previous, None, log, TOPIC_ID, "latest" if self.late else "earliest")
+        assert span is not None
+        follows = self._tell(reader, span)
+        return self._range(reader, replica, (span.start, min(span.end, span.start + limit)), follows)
+
+    def _tell(self, reader: Reader, span: Range) -> int:
+        """Tell of what the plan says; returns the leader epoch that the range follows on, -1 where none is known."""
+        self.ranges[reader] = Range(span.start, span.start, span.topic_id, span.state)
+        self.positions[reader.isolation, reader.broker] = span.start
+        epoch = self.epochs.get(reader, -1)
+        if not span.fresh:
+            return epoch
+        if span.state is ReadEvent.LOG_START_ADVANCED or (span.state is ReadEvent.PARTITION_ADDED and self.late):
+            self.shown.skipped.add(reader.broker)
+        # Where nothing happens to the replicas themselves, the histories do without the row that begins a reader.
+        if span.state is not ReadEvent.PARTITION_ADDED or self.eventful:
+            self._position(reader, span.start, span.state, epoch)
+        if span.state is ReadEvent.OK:
+            return epoch
+        if span.state is not ReadEvent.LOG_TRUNCATED:
+            self.epochs.pop(reader, None)
+        return -1
+
+    def _range(self, reader: Reader, replica: Replica, span: tuple[int, int], follows: int) -> bool:
+        """Read one range, unless the log turns out to have been cut off below it."""
+        view = reader.isolation
+        start, end = span
         if end <= start:
             return False
+        cut = _cut_below(replica, start, follows)
+        if cut is not None:
+            if self.wired:
+                told = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows).cut
+                assert told == cut, f"a log that was cut off must be noticed: {told}, not {cut}"
+            self._close(reader, replica, cut[0], ReadEvent.LOG_TRUNCATED, follows if cut[1] else -1)
+            return True
+        held = list(replica.held(start, end))
         rows = [
             self._marker(view, replica, batch) if record is None else self._data(view, replica, batch, record)
-            for batch, record in replica.held(start, end)
+            for batch, record in held
         ]
+        # The last answer holds the batch that lies around the end or beyond it, if there is one below the bound.
+        bound = replica.hw if view == RU else replica.lso
+        epoch = next((b.leader_epoch for b in replica.batches if b.last >= end - 1 and b.base < bound), -1)
         if self.wired:
-            rows = self._decoded(view, replica, (start, end), rows)
-        self.queues[view, broker] += rows
-        self._position(view, replica, end, ReadEvent.OK)
+            done = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
+            assert done.cut is None, f"a log that was not cut off must not be told as such: {done.cut}"
+            assert done.rows == rows, f"what is decoded must be what the replica holds: {done.rows}; it holds {rows}"
+            assert done.position == end, f"a range must be read to its end: {done.position} of {span}"
+            self.reads_decoded += 1
+            rows, epoch = done.rows, done.epoch
+        self.queues[view, replica.id] += rows
+        self._close(reader, replica, end, ReadEvent.OK, epoch)
         return True
 
-    def _decoded(self, view: int, replica: Replica, span: tuple[int, int], told: list[Row]) -> list[Row]:
-        """The rows of a range as the product makes them of the bytes; they must be what the model told of it."""
-        rows, reached = wire.read(wire.Broker(replica, self.draw, self.seed), view, *span)
-        assert rows == told, f"what is decoded must be what the replica holds: {rows} of {span}; it holds {told}"
-        assert reached == span[1], f"a range must be read to its end: {reached} of {span}"
-        self.reads_decoded += 1
-        return rows
-
-    def _begin(self, view: int, replica: Replica) -> int:
-        name = view, replica.id
-        if name not in self.begun:
-            self.begun.add(name)
-            self.positions[name] = replica.hw if view == RU else replica.lso
-            self.shown.skipped.add(replica.id)
-        return self.positions[name]
+    def _close(self, reader: Reader, replica: Replica, offset: int, event: ReadEvent, epoch: int) -> None:
+        """The row that ends a range."""
+        self.ranges[reader] = Range(offset, offset, TOPIC_ID, event)
+        self.positions[reader.isolation, reader.broker] = offset
+        self.epochs[reader] = epoch
+        self._position(reader, offset, event, epoch, replica)
 
     def _marker(self, view: int, replica: Replica, batch: Batch) -> Row:
         is_commit = batch.marker is End.COMMIT
@@ -160,25 +205,33 @@ class Monitor:
             "value_size": value_size(record.value),
         }
 
-    def _position(self, view: int, replica: Replica, offset: int, event: ReadEvent) -> None:
-        self.positions[view, replica.id] = offset
-        row = {
-            "view": view,
-            "broker": replica.id,
+    def _position(
+        self, reader: Reader, offset: int, event: ReadEvent, epoch: int, replica: Replica | None = None
+    ) -> None:
+        """A position row; one that only tells an event names no watermarks."""
+        row: Row = {
+            "view": reader.isolation,
+            "broker": reader.broker,
             "kind": int(RowKind.POSITION),
             "offset": offset,
             "timestamp": self.cluster.now,
-            "high_watermark": replica.hw,
-            "last_stable_offset": replica.lso,
-            "log_start_offset": replica.log_start,
+            "leader_epoch": epoch,
             "event": str(event),
-            "topic_id": 1,
+            "topic_id": int(TOPIC_ID),
         }
-        self.queues[view, replica.id].append(row)
+        if replica is not None:
+            row |= {
+                "high_watermark": replica.hw,
+                "last_stable_offset": replica.lso,
+                "log_start_offset": replica.log_start,
+            }
+        self.queues[reader.isolation, reader.broker].append(row)
 
     def progress(self, broker: int) -> None:
         """One tick of the progress reader for one broker."""
-        replica = self.cluster.replicas[broker]
+        replica = self.cluster.replicas.get(broker)
+        if replica is None:
+            return
         row: Row = {"broker": broker, "observed_at": self.cluster.now, "reachable": replica.up}
         if replica.up:
             row |= {
@@ -211,9 +264,33 @@ class Monitor:
             fresh += [queue.popleft() for _ in range(count)]
         again = sorted(self.random.sample(range(len(self.delivered)), min(4, len(self.delivered)))) if repeat else []
         rows = [self.delivered[i] for i in again] + fresh
-        self.delivered += fresh
+        # A row that tells of a log cut off is the one kind that may not come again: see docs/theory.md, Order.
+        self.delivered += [row for row in fresh if row.get("event") != ReadEvent.LOG_TRUNCATED]
         if rows:
+            self._follow_members(fresh)
+            self._follow_cuts(fresh)
             self._step(rows, crash)
+
+    def _follow_cuts(self, rows: list[Row]) -> None:
+        """What comes in one micro-batch with the news that a log was cut off is not compared."""
+        cut = {(row["view"], row["broker"]) for row in rows if row.get("event") == ReadEvent.LOG_TRUNCATED}
+        for row in rows if cut else ():
+            if (row.get("view"), row["broker"]) in cut:
+                self.shown.known_from = max(self.shown.known_from, row["offset"])
+
+    def _follow_members(self, rows: list[Row]) -> None:
+        """Where a replica has left or joined, what was read before is compared without it, or not at all."""
+        told = [(row["observed_at"], row["replicas"]) for row in rows if row.get("replicas")]
+        if told:
+            members = tuple(sorted(max(told)[1]))
+            if self.told_members not in ((), members):
+                self.forget(*self.cluster.replicas, *self.cluster.away)
+            self.told_members = members
+
+    def forget(self, *brokers: int) -> None:
+        """Nothing is promised of what lies below where these replicas have been read to: their logs are others now."""
+        read_to = [position for (_, broker), position in self.positions.items() if broker in brokers]
+        self.shown.known_from = max(self.shown.known_from, *read_to)
 
     def _step(self, rows: list[Row], crash: bool) -> None:
         seen = Observations.of(TOPIC, PARTITION, rows)
@@ -276,6 +353,21 @@ class Monitor:
             self.progress(broker)
         self.batch()
         return self.probe(between)
+
+
+def _cut_below(replica: Replica, position: int, epoch: int) -> tuple[int, bool] | None:
+    """Where a log was cut off below a position that was read in a leader epoch, and whether it is sure.
+
+    It was where a higher epoch begins below the position. It may have been where the log knows no epoch as high.
+    """
+    if epoch < 0:
+        return None
+    higher = [start for known, start in replica.epochs if known > epoch]
+    if higher and min(higher) < position:
+        return min(higher), True
+    if not higher and epoch not in dict(replica.epochs):
+        return min(position, replica.hw), False
+    return None
 
 
 def _finding(claim: Claim, decision: Decision, now: int, before: Cluster) -> Finding:

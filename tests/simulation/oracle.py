@@ -111,14 +111,14 @@ def passed_over(truth: Truth, replica: Replica, producer_id: int) -> bool:
         and t.marker is not None
         and t.first <= e.first <= t.marker < e.marker
         for t in truth.transactions
-        for e in replica.ended
+        for e in replica.ended + replica.past
     )
 
 
-def wrong_outcomes(truth: Truth, replica: Replica) -> dict[int, End]:
-    """Offset to the outcome that the replica has decided against the truth."""
+def wrong_outcomes(truth: Truth, replica: Replica, *, ever: bool = False) -> dict[int, End]:
+    """Offset to the outcome that the replica has decided against the truth; ``ever``, by logs that it had before."""
     wrong = {}
-    for ended in replica.ended:
+    for ended in replica.past + replica.ended if ever else replica.ended:
         for transaction in truth.transactions:
             if transaction.producer_id != ended.producer_id or transaction.end in (None, ended.end):
                 continue
@@ -144,7 +144,7 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
         around = transaction_around(replica, producer_id, offset)
-        return any(o in around and wrong is end for o, wrong in wrong_outcomes(truth, replica).items())
+        return any(o in around and wrong is end for o, wrong in wrong_outcomes(truth, replica, ever=True).items())
     if key is None:
         elsewhere = any(offset in held_offsets(r) for r in cluster.replicas.values() if r is not replica)
         return kind == "record_missing" and elsewhere and offset not in held_offsets(replica)
@@ -179,11 +179,18 @@ def stands_now(
         return (producer_id, start) in missed_markers(truth, replica)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
-        return offset in held and offset in wrong_outcomes(truth, replica)
+        return offset in held and offset in wrong_outcomes(truth, replica) and not has_spread(cluster, broker, offset)
     if kind != "deleted_record_resurrected" or key is None:
         return False
     old = shown_latest(replica, key, replica.lso)
     return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
+
+
+def has_spread(cluster: Cluster, broker: int, offset: int) -> bool:
+    """Whether all others that hold a record show it as wrongly as this one: their logs were copied from a wrong one."""
+    truth = Truth(cluster.history)
+    others = [r for r in cluster.replicas.values() if r.id != broker and offset in held_offsets(r)]
+    return bool(others) and all(offset in wrong_outcomes(truth, r) for r in others)
 
 
 def lost(cluster: Cluster) -> list[str]:
@@ -206,7 +213,7 @@ def lost(cluster: Cluster) -> list[str]:
 def outcomes_differ(cluster: Cluster, offset: int) -> bool:
     """Whether some replica has ever decided the outcome of this record against the truth."""
     truth = Truth(cluster.history)
-    return any(offset in wrong_outcomes(truth, replica) for replica in cluster.replicas.values())
+    return any(offset in wrong_outcomes(truth, replica, ever=True) for replica in cluster.replicas.values())
 
 
 def outcome_explains(cluster: Cluster, offset: int) -> bool:
@@ -231,6 +238,8 @@ class Shown:
     """Broker to offset to outcome, read as read_committed."""
     visible: dict[int, dict[int | None, list[tuple[int, int | None]]]] = field(default_factory=dict)
     """Broker to key to (offset, value) of what a read_committed consumer was given, tombstones too."""
+    known_from: int = 0
+    """Below it nothing is promised: some log there was replaced by another after it had been read."""
     skipped: set[int] = field(default_factory=set)
     """Brokers whose log start passed a reader: part of them was never shown."""
 
@@ -273,6 +282,8 @@ def _lacking(cluster: Cluster, truth: Truth, replica: Replica, shown: Shown) -> 
         witnesses = [
             b for b, r in cluster.replicas.items() if offset in _visible(shown, b) and offset in held_offsets(r)
         ]
+        if offset < shown.known_from:
+            continue
         if offset in truth.written and truth.committed(offset) and offset not in mine and witnesses:
             transaction = truth.of_offset.get(offset)
             producer = -1 if transaction is None else transaction.producer_id
@@ -306,7 +317,7 @@ def _unmarked(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
     return [
         Divergence(frozenset({"marker_missing", "read_committed_frozen"}), replica.id, pid, frozenset({first}))
         for (pid, first), t in missed_markers(truth, replica).items()
-        if (pid, t.marker) in markers and (pid, first) in begun
+        if (pid, t.marker) in markers and (pid, first) in begun and first >= shown.known_from
     ]
 
 
@@ -316,7 +327,7 @@ def _wrong(truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
     wrong = wrong_outcomes(truth, replica)
     for offset, end in wrong.items():
         proven = any(seen.get(offset, end) is not end for b, seen in shown.outcomes.items() if b != replica.id)
-        if mine.get(offset) is end and proven:
+        if mine.get(offset) is end and proven and truth.of_offset[offset].first >= shown.known_from:
             found.setdefault(truth.of_offset[offset].first, set()).add(offset)
     return [
         Divergence(
@@ -343,7 +354,7 @@ def _is_proven(transaction: Transaction, replica: Replica, shown: Shown) -> bool
 
 def transaction_around(replica: Replica, producer_id: int, offset: int) -> range:
     """The offsets, first to marker, of the transaction that the replica believes an offset to belong to."""
-    for ended in replica.ended:
+    for ended in replica.ended + replica.past:
         if ended.producer_id == producer_id and ended.first <= offset <= ended.marker:
             return range(ended.first, ended.marker + 1)
     return range(offset, offset + 1)
@@ -362,7 +373,7 @@ def _resurrected(
             continue
         offset, value = truth.latest(key, bound)
         old = shown_latest(replica, key, bound)
-        if offset < 0 or value is not None or old[1] is None or old[0] < start:
+        if offset < shown.known_from or value is not None or old[1] is None or old[0] < start:
             continue
         if any((offset, None) in seen.get(key, []) for b, seen in shown.visible.items() if b != replica.id):
             found.append(Divergence(frozenset({"deleted_record_resurrected"}), replica.id, key=key))

@@ -38,8 +38,16 @@ def probe(
         between: called between questions; lets the cluster move on.
         live_only: the claim is a finding that is checked again.
     """
+    if claim.broker not in cluster.replicas:
+        gone = f"broker {claim.broker} holds no replica any more"
+        return decide(claim, Answers({}, cluster.leader, gone=gone), live_only=live_only)
+    isr = tuple(sorted(cluster.isr))
     answers = Answers(
-        _rounds(cluster, claim, between), cluster.leader, _coordinator(cluster, claim), asked_at_ms=cluster.now
+        _rounds(cluster, claim, between),
+        cluster.leader,
+        _coordinator(cluster, claim),
+        asked_at_ms=cluster.now,
+        isr=isr,
     )
     return decide(claim, answers, live_only=live_only)
 
@@ -114,7 +122,15 @@ def _answer(replica: Replica, claim: Claim, between: Callable[[], None], *, keys
         aborted=tuple(a for a in aborted if a[0] == claim.producer_id),
         open_transactions=opened,
         key=key,
+        epoch_ends=_epoch_ends(replica, claim.lost_epoch),
     )
+
+
+def _epoch_ends(replica: Replica, epoch: int) -> dict[int, int | None]:
+    if epoch < 0:
+        return {}
+    found = replica.epoch_end(epoch)
+    return {epoch: None if found is None else found[1]}
 
 
 def _records(replica: Replica, offset: int, bound: int) -> dict[int, RecordShown]:

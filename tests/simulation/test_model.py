@@ -43,6 +43,56 @@ def at(replica: Replica, offset: int):
 LEGACY, VERSION2 = 0, 1
 
 
+def test_a_new_disk_is_copied_from_what_the_leader_holds_now() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    plain(c, 1, 11)
+    turn(c)
+    assert c.wipe(1)
+    assert (c.leader, c.replicas[1].leo, c.replicas[1].up, c.isr) == (2, 0, False, {2, 3})
+    turn(c)
+    c.start(1)
+    c.sync()
+    assert offsets(c.replicas[1]) == offsets(c.replicas[2]) == [1]
+    assert c.isr == {1, 2, 3}
+    assert c.replicas[1].epochs == [(0, 1), (1, 3)]
+
+
+def test_a_replica_that_is_given_back_begins_anew_and_remembers_what_it_had_ended() -> None:
+    c = cluster()
+    c.write([(1, 10)], writer=LEGACY)
+    c.end(LEGACY, End.COMMIT)
+    c.sync()
+    assert c.unassign(1)
+    assert (c.leader, set(c.replicas), c.isr) == (2, {2, 3}, {2, 3})
+    assert c.assign(1)
+    assert (c.replicas[1].leo, c.replicas[1].ended) == (0, [])
+    assert [e.end for e in c.replicas[1].past] == [End.COMMIT]
+    assert not c.assign(1)
+    c.sync()
+    assert offsets(c.replicas[1]) == [0, 1]
+
+
+def test_the_last_replica_in_sync_keeps_its_disk() -> None:
+    c = cluster()
+    c.stop(2)
+    c.stop(3)
+    assert not c.wipe(1)
+    assert not c.unassign(1)
+
+
+def test_a_log_tells_where_an_epoch_ends() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.sync()
+    c.lead(2)
+    c.lead(3)
+    plain(c, 1, 11)
+    c.sync()
+    assert c.replicas[1].epochs == [(0, 0), (2, 1)]
+    assert [c.replicas[1].epoch_end(epoch) for epoch in (0, 1, 2, 3)] == [(0, 1), (0, 1), (2, 2), None]
+
+
 def test_a_record_is_dropped_only_once_a_later_one_of_its_key_lies_below_the_active_segment() -> None:
     c = cluster()
     plain(c, 1, 10)

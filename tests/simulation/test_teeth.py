@@ -12,11 +12,11 @@ import pytest
 from parallax.compare.rules import latest, markers, outcome, progress
 from parallax.compare.state import CANDIDATE
 from parallax.findings import decide
-from parallax.model import IsolationLevel
+from parallax.model import FindingKind, IsolationLevel
 from parallax.replica import reader
 from tests.simulation.history import Op, Profile, generate, profile
 from tests.simulation.test_regressions import SHRUNKEN, parse
-from tests.simulation.world import World
+from tests.simulation.world import Violation, World
 
 MOST = 300
 NO_CANDIDATES = np.zeros(0, CANDIDATE)
@@ -28,6 +28,7 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "frozen replicas are overlooked": (progress, "observe", lambda *_: []),
     "a value that is newer elsewhere is ignored": (decide, "_accused_shows", lambda case, _: case.dismissed("")),
 }
+TRUSTING = {**decide._JUDGES, FindingKind.LOG_TRUNCATED: lambda case: case.confirmed("it is shorter")}
 
 
 def histories() -> Iterator[tuple[Profile, list[Op]]]:
@@ -53,6 +54,18 @@ def test_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, function, broken = BROKEN[name]
     monkeypatch.setattr(module, function, broken)
     assert noticed() is not None
+
+
+def test_a_disk_that_is_only_copied_anew_must_not_be_told_as_a_log_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "_JUDGES", TRUSTING)
+    with pytest.raises(Violation, match="log_truncated"):
+        run_wiped()
+
+
+def run_wiped() -> None:
+    for seed in range(MOST):
+        p = replace(profile(seed, healthy=True), wipes=True)
+        World(p).run(generate(p))
 
 
 def as_if_none_were_listed(columns: Any, _aborted: Any, isolation: IsolationLevel) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchedPartition, FetchPosition
+from parallax.replica.errors import LogTruncated, OffsetOutOfRange
 from parallax.replica.reader import Chunk, read_all, read_range
 from tests.simulation.batches import encode
 from tests.simulation.content import HASHER
@@ -58,6 +59,8 @@ class Broker:
     def result(self, *_: Any) -> list[FetchedPartition]:
         """Answer the request."""
         replica, asked = self.replica, self._asked
+        if asked.after_epoch >= 0 and (refused := self._checked(asked)) is not None:
+            return [refused]
         committed = self._isolation is IsolationLevel.READ_COMMITTED
         bound = replica.lso if committed else replica.hw
         batches = [b for b in replica.batches if b.last >= asked.offset and b.base < bound]
@@ -78,6 +81,17 @@ class Broker:
             )
         ]
 
+    def _checked(self, asked: FetchPosition) -> FetchedPartition | None:
+        """What the broker answers where its log may not hold what was read (``Partition.readRecords``, KIP-595)."""
+        found = self.replica.epoch_end(asked.after_epoch)
+        if found is None:
+            return FetchedPartition(asked.topic, asked.partition, OffsetOutOfRange("no such epoch"))
+        if found[0] == asked.after_epoch and found[1] >= asked.offset:
+            return None
+        replica = self.replica
+        marks = replica.hw, replica.lso, replica.log_start
+        return FetchedPartition(asked.topic, asked.partition, None, *marks, diverging=found)
+
     def _aborted(self, start: int, end: int) -> list[tuple[int, int]]:
         """The entries of the transaction index that overlap the range; the broker may take its end too high."""
         end = self.draw.choice((end, self.replica.leo))
@@ -89,8 +103,25 @@ class Broker:
         """Nothing is under way."""
 
 
-def read(broker: Broker, view: int, start: int, end: int) -> tuple[list[dict[str, int]], int]:
-    """Read ``[start, end)`` as the product does: its rows, and where it got to.
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of reading a range.
+
+    Attributes:
+        rows: of the view.
+        position: where it ended.
+        epoch: leader epoch of the last batch below; -1 where it is not known.
+        cut: where the log was found to be cut off, and whether that is known for sure; None where it was not.
+    """
+
+    rows: list[dict[str, int]]
+    position: int
+    epoch: int
+    cut: tuple[int, bool] | None = None
+
+
+def read(broker: Broker, view: int, start: int, end: int, after_epoch: int = -1) -> Done:
+    """Read ``[start, end)`` as the product does.
 
     Raises:
         ReplicaError: as the product's reader raises it.
@@ -106,12 +137,17 @@ def read(broker: Broker, view: int, start: int, end: int) -> tuple[list[dict[str
             isolation=IsolationLevel(view),
             hasher=HASHER,
             max_bytes=broker.draw.choice((1, 200, 1_000, 1 << 20)),
+            after_epoch=after_epoch,
         )
     )
-    if failure is not None:
+    if failure is not None and not isinstance(failure, LogTruncated):
         raise failure
+    epoch, at = after_epoch, start
+    for chunk in chunks:
+        epoch, at = (chunk.epoch if chunk.position > at else epoch), chunk.position
     rows = [row for chunk in chunks for row in _rows(chunk, view, broker.replica.id)]
-    return rows, start if position is None else position
+    cut = None if failure is None else (min(at, failure.end), failure.known)
+    return Done(rows, start if position is None else position, epoch, cut)
 
 
 def _rows(chunk: Chunk, view: int, broker: int) -> list[dict[str, int]]:

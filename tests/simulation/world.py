@@ -17,6 +17,7 @@ from tests.simulation.model import Cluster, End, Limits
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.oracle import (
     Divergence,
+    has_spread,
     is_true,
     lost,
     must_be_found,
@@ -62,6 +63,7 @@ class World:
             late=self.profile.late,
             compacted=self.profile.compacted,
             wired=self.profile.wired,
+            eventful=self.profile.wipes or self.profile.reassigns,
         )
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
@@ -109,6 +111,8 @@ class World:
 
     def _possible(self, name: str, a: int, b: int) -> bool:
         broker = b if name == "read" else a
+        if name == "assign" or (name == "read" and broker in self.cluster.away):
+            return broker in self.cluster.away
         return name not in _OF_A_BROKER or broker in self.cluster.replicas
 
     def stirring(self, seed: int) -> Callable[[], None] | None:
@@ -126,6 +130,8 @@ class World:
 
     def settle(self) -> None:
         """All brokers up and level, then a bounded number of full rounds."""
+        for broker in list(self.cluster.away):
+            self.apply(("assign", broker, 0, 0))
         for broker in self.cluster.replicas:
             self.apply(("start", broker, 0, 0))
         for number in range(ROUNDS):
@@ -173,6 +179,7 @@ class World:
             if stands and decision.verdict is not Verdict.CONFIRMED:
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
             healed = decision.verdict is Verdict.DISMISSED and decision.resolution is Resolution.HEALED
+            healed &= not has_spread(self.cluster, finding.broker, finding.offset)
             if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding):
                 raise Violation(f"said to be healed although only its trace is gone: {finding}; {decision}")
             if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
@@ -287,6 +294,22 @@ def _put(w: World, key: int, value: int, _c: int) -> None:
     w.done["did idempotent writes"] += w.cluster.write([record], idempotent=True)
 
 
+def _wipe(w: World, broker: int, restart: int, _c: int) -> None:
+    if not w.cluster.wipe(broker):
+        return
+    w.monitor.forget(broker)
+    w.done["did disks replaced"] += 1
+    if restart:
+        w.cluster.start(broker)
+
+
+def _unassign(w: World, broker: int, _b: int, _c: int) -> None:
+    if w.cluster.unassign(broker):
+        w.monitor.forget(broker)
+        w.level.pop(broker, None)
+        w.done["did replicas reassigned"] += 1
+
+
 def _lose(w: World, broker: int, tenths: int, _c: int) -> None:
     w.done["did batches lost from a log that is not compacted"] += w.cluster.replicas[broker].lose(tenths)
 
@@ -304,7 +327,9 @@ def _tick(w: World, ms: int, _b: int, _c: int) -> None:
 
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
 
-_OF_A_BROKER = frozenset({"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read"})
+_OF_A_BROKER = frozenset(
+    {"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read", "wipe", "unassign", "assign"}
+)
 
 _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None]] = {
     "write": _write,
@@ -318,6 +343,9 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
     "lose": _lose,
     "stop": lambda w, broker, *_: w.cluster.stop(broker) and None,
     "start": lambda w, broker, *_: w.cluster.start(broker) and None,
+    "wipe": _wipe,
+    "unassign": _unassign,
+    "assign": lambda w, broker, *_: w.cluster.assign(broker) and None,
     "checkpoint": lambda w, *_: w.cluster.checkpoint(),
     "lead": lambda w, broker, *_: w.cluster.lead(broker) and None,
     "trim": lambda w, share, *_: w.cluster.trim(w.cluster.leading.hw * share // 4),
