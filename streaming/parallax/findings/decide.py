@@ -102,6 +102,9 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
             it earlier does not keep a finding open.
     """
     claim = named(claim, answers)
+    if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:
+        # Another producer's transaction is meant now than the one that the coordinator was asked about.
+        answers = replace(answers, coordinator=None)
     if answers.gone is not None:
         return Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
     accused = answers.replicas.get(claim.broker)

@@ -245,6 +245,13 @@ class TestOpenTransaction:
         got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
 
+    def test_the_coordinator_of_another_producer_ends_no_transaction(self) -> None:
+        # What was claimed is over; a later one of another producer is open on all.
+        later = (OpenTransaction(producer_id=PID + 1, start_offset=30),)
+        held = [replica(b, open_transactions=later, last_stable_offset=30) for b in (1, 2, 3)]
+        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        assert decide(self.frozen, answers(*held, coordinator=ended)).verdict is Verdict.DISMISSED
+
     def test_the_coordinator_still_writing_markers_is_waited_for(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
         ending = CoordinatorAnswer(PID, "tx", "PrepareCommit")
