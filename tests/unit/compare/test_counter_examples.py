@@ -114,6 +114,16 @@ def test_unlike_outcomes_without_a_marker_accuse_nobody(comparison: Comparison) 
     }
 
 
+def test_two_records_at_one_offset_have_no_unlike_outcomes(comparison: Comparison) -> None:
+    lost, written = record(2, "K", "V"), record(2, "K", "W", pid=9, outcome=ABORTED)
+    comparison.feed(tick(0, everywhere(6)), both(1, [lost, filler(5)], 6), both(3, [lost, filler(5)], 6))
+    comparison.feed(both(2, [written, abort(3, 9), filler(5)], 6))
+    settle(comparison, 6)
+    assert [(s.kind, s.accusation.rule, s.accusation.broker) for s in comparison.suspects] == [
+        ("content_mismatch", "I1", 2)
+    ]
+
+
 # I3
 
 

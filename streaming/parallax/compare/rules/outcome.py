@@ -39,7 +39,8 @@ def shown_records(
 def take_in(pending: Array, shown: Array) -> Array:
     """Merge what was shown into the table; `PENDING` in offset order, one row an offset.
 
-    Where replicas show unlike outcomes, `DISPUTED` is set.
+    Where replicas show unlike outcomes of one record, `DISPUTED` is set. Where they show two records at one offset,
+    neither's outcome says anything of the other's: that is a difference of content (I1), not told of here.
     """
     if not len(shown):
         return pending
@@ -57,8 +58,19 @@ def _merged(pending: Array, shown: Array) -> Array:
     if len(merged) < len(both):
         merged["visible"] = np.bitwise_or.reduceat(both["visible"][order], starts)
         merged["aborted"] = np.bitwise_or.reduceat(both["aborted"][order], starts)
-        merged["flags"][(merged["visible"] != 0) & (merged["aborted"] != 0)] |= DISPUTED
+        disputed = (merged["visible"] != 0) & (merged["aborted"] != 0)
+        merged["flags"][disputed] |= DISPUTED
+        if disputed.any():
+            merged["flags"][disputed & _differ(both[order], starts)] |= TOLD
     return merged
+
+
+def _differ(rows: Array, starts: Array) -> Array:
+    """Mask of the groups of rows that are not all of one record."""
+    unlike = np.zeros(len(starts), np.bool_)
+    for name in ("producer_id", "key_hash_hi", "key_hash_lo"):
+        unlike |= np.minimum.reduceat(rows[name], starts) != np.maximum.reduceat(rows[name], starts)
+    return unlike
 
 
 def open_disputes(pending: Array) -> Array:
