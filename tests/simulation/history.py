@@ -47,6 +47,8 @@ class Profile:
     """Some writes come from an idempotent producer; in a topic that is not compacted some have no key."""
     wipes: bool = False
     """Disks are replaced by empty ones."""
+    unclean: bool = False
+    """Replicas that are not in sync come to lead; only in faulty histories."""
     reassigns: bool = False
     """The partition is taken from a broker and given back to it."""
 
@@ -80,6 +82,7 @@ def _later_kinds(seed: int, healthy: bool) -> dict[str, Any]:
     draw = random.Random(f"kinds {seed} {healthy}")
     wired = draw.random() < 1 / 8
     kinds = {"idempotent": draw.random() < 0.5, "wipes": draw.random() < 0.4, "reassigns": draw.random() < 0.4}
+    kinds["unclean"] = draw.random() < 0.3 and not healthy
     return {"wired": wired, **{kind: has and seed % 16 in EVENTFUL for kind, has in kinds.items()}}
 
 
@@ -111,7 +114,28 @@ def _eventful(p: Profile, ops: list[Op]) -> list[Op]:
         broker, at = draw.choice(BROKERS), draw.randint(0, len(ops))
         ops.insert(at, ("unassign", broker, 0, 0))
         ops.insert(min(len(ops), at + draw.choice((1, 2, 5, 20))), ("assign", broker, 0, 0))
+    for _ in range(p.unclean * draw.randint(1, 2)):
+        at = draw.randint(0, len(ops))
+        ops[at:at] = _with_noise(draw, p, _usurped(draw, p))
     return ops
+
+
+def _usurped(draw: random.Random, p: Profile) -> list[Op]:
+    """One replica falls behind; the others die, and it leads on without what it lacks."""
+    behind = draw.choice(BROKERS)
+    ops: list[Op] = [("sync", 0, 0, 0), ("stop", behind, 0, 0)]
+    for _ in range(draw.randint(1, 4)):
+        ops.append(_write(draw, p))
+        if draw.random() < 0.3:
+            ops.append(("end", draw.randrange(4), draw.randrange(2), 0))
+    ops.append(("sync", 0, 0, 0))
+    if draw.random() < 0.7:
+        ops.append(("round", 0, 0, 0))
+    ops.append(("usurp", behind, 0, 0))
+    ops += [_write(draw, p) for _ in range(draw.randint(0, 5))]
+    if draw.random() < 0.3:
+        ops.append(("end", draw.randrange(4), draw.randrange(2), 0))
+    return [*ops, *(("start", b, 0, 0) for b in draw.sample(BROKERS, draw.randint(0, 3)))]
 
 
 def _with_noise(draw: random.Random, p: Profile, ops: list[Op]) -> Iterator[Op]:

@@ -71,6 +71,14 @@ class Ended:
     end: End
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Offsets that a log gave up."""
+
+    start: int
+    end: int
+
+
 @dataclass(slots=True)
 class Producer:
     """A replica's state of one producer (``ProducerStateEntry``)."""
@@ -401,6 +409,10 @@ class Cluster:
         self.checkpointed = dict.fromkeys(brokers, 0)
         self.history: list[Batch] = []
         self.limits = limits
+        self.lost: list[Batch] = []
+        """What was in the history until an unclean election."""
+        self.cuts: dict[int, list[Cut]] = {}
+        """By broker: what its log had to give up to follow a leader that was not in sync."""
         self.away: dict[int, Replica] = {}
         """Replicas whose log was given to nobody, by a reassignment, as they were then."""
         self.writers = [Writer(100 + i, version2=i % 2 == 1) for i in range(writers)]
@@ -480,10 +492,30 @@ class Cluster:
 
     def _align(self, broker: int) -> None:
         """Truncate to the end of the last epoch that the follower and the leader share (KIP-101)."""
+        if self.lost:
+            self._follow_epochs(self.replicas[broker], self.leading)
+            return
         last = self.follower_epoch[broker]
         later = [start for epoch, start in self.epoch_starts if epoch > last]
         if later:
             self.replicas[broker].truncate(min(later))
+
+    def _follow_epochs(self, follower: Replica, leader: Replica) -> None:
+        """As `_align`, where a leader that was not in sync may have begun an epoch below what others hold (KIP-279)."""
+        before, exposed = follower.leo, follower.ended
+        while follower is not leader and follower.epochs:
+            epoch = follower.epochs[-1][0]
+            found = leader.epoch_end(epoch)
+            if found is None or (found[0] == epoch and found[1] >= follower.leo):
+                break
+            own = follower.epoch_end(found[0])
+            assert own is not None
+            follower.truncate(min(found[1], own[1]))
+            if own[0] == found[0]:
+                break
+        if follower.leo < before:
+            self.cuts.setdefault(follower.id, []).append(Cut(follower.leo, before))
+            follower.past = follower.past + [e for e in exposed if e.marker >= follower.leo]
 
     def _raise_hw(self) -> None:
         ends = [self.leading.leo if b == self.leader else self.fetched[b] for b in self.isr]
@@ -568,8 +600,29 @@ class Cluster:
         self._elect(broker)
         return True
 
+    def usurp(self, broker: int) -> bool:
+        """All replicas in sync die, and one that is not leads with what it has: an unclean election."""
+        replica = self.replicas[broker]
+        if broker in self.isr or replica.leo < max(r.log_start for r in self.replicas.values()):
+            return False
+        self.start(broker)
+        for member in self.isr:
+            self.replicas[member].up = False
+        known = {(b.base, b.leader_epoch) for b in self.history}
+        own = [b for b in replica.batches if (b.base, b.leader_epoch) not in known]
+        end = min((b.base for b in own), default=replica.leo)
+        self.lost += [b for b in self.history if b.last >= end]
+        self.history = [b for b in self.history if b.last < end] + own
+        self.isr = {broker}
+        self._lead(broker)
+        self._raise_hw()
+        return True
+
     def _elect(self, broker: int) -> None:
         self._align(broker)
+        self._lead(broker)
+
+    def _lead(self, broker: int) -> None:
         leader = self.replicas[broker]
         self.leader = broker
         self.leader_epoch += 1

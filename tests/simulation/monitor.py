@@ -26,7 +26,7 @@ from parallax.source.planning import LogState, next_range, stopped
 from tests.simulation import wire
 from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
-from tests.simulation.oracle import Shown
+from tests.simulation.oracle import Shown, Taken
 from tests.simulation.probe import probe
 
 RU, RC, PROGRESS = 0, 1, 2
@@ -88,6 +88,7 @@ class Monitor:
             self.ranges = dict.fromkeys(readers, Range(0, 0, TOPIC_ID))
         self.epochs: dict[Reader, int] = {}
         self.told_members: tuple[int, ...] = ()
+        self.given_up: dict[int, int] = {}
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
 
@@ -113,7 +114,10 @@ class Monitor:
     def _tell(self, reader: Reader, span: Range) -> int:
         """Tell of what the plan says; returns the leader epoch that the range follows on, -1 where none is known."""
         self.ranges[reader] = Range(span.start, span.start, span.topic_id, span.state)
+        before = self.positions[reader.isolation, reader.broker]
         self.positions[reader.isolation, reader.broker] = span.start
+        if span.start != before and span.state is not ReadEvent.LOG_TRUNCATED:
+            self.epochs.pop(reader, None)
         epoch = self.epochs.get(reader, -1)
         if not span.fresh:
             return epoch
@@ -122,11 +126,7 @@ class Monitor:
         # Where nothing happens to the replicas themselves, the histories do without the row that begins a reader.
         if span.state is not ReadEvent.PARTITION_ADDED or self.eventful:
             self._position(reader, span.start, span.state, epoch)
-        if span.state is ReadEvent.OK:
-            return epoch
-        if span.state is not ReadEvent.LOG_TRUNCATED:
-            self.epochs.pop(reader, None)
-        return -1
+        return epoch if span.state is ReadEvent.OK else -1
 
     def _range(self, reader: Reader, replica: Replica, span: tuple[int, int], follows: int) -> bool:
         """Read one range, unless the log turns out to have been cut off below it."""
@@ -291,6 +291,25 @@ class Monitor:
         """Nothing is promised of what lies below where these replicas have been read to: their logs are others now."""
         read_to = [position for (_, broker), position in self.positions.items() if broker in brokers]
         self.shown.known_from = max(self.shown.known_from, *read_to)
+
+    def give_up(self, broker: int) -> None:
+        """The log of a replica was given up as a whole; what it had shown does not count any more."""
+        self.forget(broker)
+        self.given_up[broker] = self.positions[RU, broker]
+        self.shown.taken = [t for t in self.shown.taken if t.broker != broker]
+
+    def lose_sight(self, broker: int, start: int) -> None:
+        """The log of a replica was cut off at an offset: what had been read of it beyond is to be told."""
+        self.forget(broker)
+        reader = Reader(RU, broker, TOPIC, PARTITION)
+        read_to, epoch = self.positions[RU, broker], self.epochs.get(reader, -1)
+        if self.given_up.get(broker) == read_to:
+            return  # What had been read is of a log that was given up before.
+        unread = [t for t in self.shown.taken if t.broker == broker and t.read_to == read_to]
+        self.shown.taken = [t for t in self.shown.taken if t not in unread]
+        start = min([start, *(t.start for t in unread)])
+        if read_to > start and epoch >= 0:
+            self.shown.taken.append(Taken(broker, start, read_to, epoch))
 
     def _step(self, rows: list[Row], crash: bool) -> None:
         seen = Observations.of(TOPIC, PARTITION, rows)

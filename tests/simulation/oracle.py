@@ -126,7 +126,15 @@ def wrong_outcomes(truth: Truth, replica: Replica, *, ever: bool = False) -> dic
     return wrong
 
 
-def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: int, key: int | None) -> bool:
+def lost_markers(cluster: Cluster, producer_id: int, offset: int) -> set[End]:
+    """The types of the end markers above an offset that an unclean election took from all, after they were written."""
+    lost = [b for b in cluster.lost if b.producer_id == producer_id and b.base > offset]
+    return {b.marker for b in lost if b.marker is not None}
+
+
+def is_true(
+    cluster: Cluster, kind: str, broker: int, producer_id: int, offset: int, key: int | None, *, lost: bool = True
+) -> bool:
     """Whether a finding says what is so in the model at this moment.
 
     Args:
@@ -136,15 +144,23 @@ def is_true(cluster: Cluster, kind: str, broker: int, producer_id: int, offset: 
         producer_id: the producer of the transaction that it names, or -1.
         offset: the record (or the transaction's start) that it names.
         key: the key that it names, where it names one.
+        lost: against what all replicas have lost as well, not only against what the cluster's log holds now.
     """
     truth, replica = Truth(cluster.history), cluster.replicas[broker]
+    gone = lost_markers(cluster, producer_id, offset) if lost else set()
+    if kind in ("marker_missing", "read_committed_frozen") and gone:
+        return True
     if kind in ("marker_missing", "read_committed_frozen"):
         missed = any(pid == producer_id for pid, _ in missed_markers(truth, replica))
         return missed or passed_over(truth, replica, producer_id)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
         around = transaction_around(replica, producer_id, offset)
+        if End(1 - end) in gone:
+            return True
         return any(o in around and wrong is end for o, wrong in wrong_outcomes(truth, replica, ever=True).items())
+    if kind in ("log_truncated", "content_mismatch"):
+        return any(batch.last >= offset for batch in cluster.lost)
     if key is None:
         elsewhere = any(offset in held_offsets(r) for r in cluster.replicas.values() if r is not replica)
         return kind == "record_missing" and elsewhere and offset not in held_offsets(replica)
@@ -213,6 +229,8 @@ def lost(cluster: Cluster) -> list[str]:
 def outcomes_differ(cluster: Cluster, offset: int) -> bool:
     """Whether some replica has ever decided the outcome of this record against the truth."""
     truth = Truth(cluster.history)
+    if any(lost_markers(cluster, pid, offset) for pid in {b.producer_id for b in cluster.lost if b.marker is not None}):
+        return True
     return any(offset in wrong_outcomes(truth, replica, ever=True) for replica in cluster.replicas.values())
 
 
@@ -224,6 +242,16 @@ def outcome_explains(cluster: Cluster, offset: int) -> bool:
         if offset in wrong_outcomes(truth, replica) or any(offset in t.offsets for t in missed):
             return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a replica had been read to show up to ``read_to``, in ``epoch``, before its log was cut off at ``start``."""
+
+    broker: int
+    start: int
+    read_to: int
+    epoch: int
 
 
 @dataclass(slots=True)
@@ -240,6 +268,8 @@ class Shown:
     """Broker to key to (offset, value) of what a read_committed consumer was given, tombstones too."""
     known_from: int = 0
     """Below it nothing is promised: some log there was replaced by another after it had been read."""
+    taken: list[Taken] = field(default_factory=list)
+    """What logs that were cut off had shown."""
     skipped: set[int] = field(default_factory=set)
     """Brokers whose log start passed a reader: part of them was never shown."""
 
@@ -256,7 +286,7 @@ def must_be_found(
         compacted: the topic is; if not, every absence is a loss.
     """
     truth = Truth(cluster.history)
-    found = []
+    found = [_cut_off(t) for t in shown.taken if _is_noticed(t, cluster.replicas[t.broker])]
     for broker, replica in cluster.replicas.items():
         if broker not in shown.skipped:
             found += _frozen(cluster, truth, replica)
@@ -266,6 +296,16 @@ def must_be_found(
             else:
                 found += _lacking(cluster, truth, replica, shown)
     return found
+
+
+def _cut_off(taken: Taken) -> Divergence:
+    return Divergence(frozenset({"log_truncated"}), taken.broker, -1, frozenset(range(taken.start, taken.read_to)))
+
+
+def _is_noticed(taken: Taken, replica: Replica) -> bool:
+    """Whether the log tells that it is another: a newer epoch begins below, and it has not grown to just there."""
+    newer = [start for epoch, start in replica.epochs if epoch > taken.epoch]
+    return bool(newer) and min(newer) < taken.read_to != replica.leo
 
 
 def held_offsets(replica: Replica) -> set[int]:

@@ -8,6 +8,7 @@ open transactions of each replica, and the coordinator's word. They are asked in
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.findings.answers import (
@@ -185,6 +186,9 @@ def _coordinator(cluster: Cluster, claim: Claim) -> CoordinatorAnswer | None:
     if not mine:
         return None
     last = mine[-1]
+    forgotten = [b for b in cluster.lost if b.producer_id == claim.producer_id and b.timestamp > last.timestamp]
+    if forgotten and forgotten[-1].marker is not None:
+        last = replace(forgotten[-1], base=-1)  # The log has lost the marker, the coordinator knows that it wrote it.
     if last.marker is None:
         return CoordinatorAnswer(claim.producer_id, "t", "Ongoing")
     name = "Commit" if last.marker is End.COMMIT else "Abort"

@@ -81,6 +81,42 @@ def test_the_last_replica_in_sync_keeps_its_disk() -> None:
     assert not c.unassign(1)
 
 
+def test_an_unclean_election_takes_from_all_what_the_new_leader_lacks() -> None:
+    c = cluster()
+    plain(c, 1, 10)
+    c.sync()
+    c.stop(3)
+    plain(c, 1, 11)
+    c.write([(2, 20)], writer=LEGACY)
+    c.sync()
+    assert not c.usurp(1)
+    assert c.usurp(3)
+    assert (c.leader, c.isr, [r.up for r in c.replicas.values()]) == (3, {3}, [False, False, True])
+    assert [b.base for b in c.lost] == [1, 2]
+    assert not c.writers[LEGACY].open
+    plain(c, 1, 12)
+    c.start(1)
+    c.sync()
+    assert [(b.base, b.leader_epoch) for b in c.replicas[1].batches] == [(0, 0), (1, 1)]
+    assert (c.cuts[1][0].start, c.cuts[1][0].end, c.isr) == (1, 3, {1, 3})
+    assert c.replicas[1].epoch_end(0) == (0, 1)
+
+
+def test_an_end_marker_that_all_have_lost_leaves_its_transaction_open_on_all() -> None:
+    c = cluster()
+    c.write([(1, 10)], writer=LEGACY)
+    c.sync()
+    c.stop(3)
+    c.end(LEGACY, End.COMMIT)
+    c.sync()
+    c.usurp(3)
+    c.start(1)
+    c.sync()
+    assert [c.replicas[b].open_transactions() for b in (1, 3)] == [{100: (0, 0)}] * 2
+    assert [e.end for e in c.replicas[1].past] == [End.COMMIT]
+    assert c.writers[LEGACY].open
+
+
 def test_a_log_tells_where_an_epoch_ends() -> None:
     c = cluster()
     plain(c, 1, 10)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parallax.compare import replicas
 from parallax.compare.rules import latest, markers, outcome, progress
 from parallax.compare.state import CANDIDATE
+from parallax.compare.suspect import Accusation
 from parallax.findings import decide
-from parallax.model import FindingKind, IsolationLevel
+from parallax.model import FindingKind, IsolationLevel, Rule
 from parallax.replica import reader
 from tests.simulation.history import Op, Profile, generate, profile
 from tests.simulation.test_regressions import SHRUNKEN, parse
@@ -65,6 +67,30 @@ def test_a_disk_that_is_only_copied_anew_must_not_be_told_as_a_log_cut_off(monke
 def run_wiped() -> None:
     for seed in range(MOST):
         p = replace(profile(seed, healthy=True), wipes=True)
+        World(p).run(generate(p))
+
+
+CUT_OVERLOOKED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "a log that was cut off is read on": (replicas, "_truncated", lambda *_: nobody()),
+    "a log that knows a newer epoch is taken for a copy": (decide, "_replaced", lambda *_: None),
+}
+
+
+def nobody() -> Accusation:
+    return Accusation(Rule.CONTENT, FindingKind.CONTENT_MISMATCH, 1, 10**6)
+
+
+@pytest.mark.parametrize("name", CUT_OVERLOOKED)
+def test_a_log_cut_off_must_be_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, function, broken = CUT_OVERLOOKED[name]
+    monkeypatch.setattr(module, function, broken)
+    with pytest.raises(Violation, match=r"missed|pending"):
+        run_unclean()
+
+
+def run_unclean() -> None:
+    for seed in range(MOST):
+        p = replace(profile(seed, healthy=False), unclean=True)
         World(p).run(generate(p))
 
 

@@ -63,8 +63,9 @@ class World:
             late=self.profile.late,
             compacted=self.profile.compacted,
             wired=self.profile.wired,
-            eventful=self.profile.wipes or self.profile.reassigns,
+            eventful=self.profile.wipes or self.profile.reassigns or self.profile.unclean,
         )
+        self.seen_cuts: Counter[int] = Counter()
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
 
@@ -94,10 +95,18 @@ class World:
             if name in _COUNTED:
                 self._count(name, a, b, c)
             found = _OPERATIONS[name](self, a, b, c)
+        self._see_cuts()
         for broker in self.cluster.replicas:
             if not self.cluster.behind(broker):
                 self.level[broker] = self.cluster.now
         return found
+
+    def _see_cuts(self) -> None:
+        for broker, cuts in self.cluster.cuts.items():
+            for cut in cuts[self.seen_cuts[broker] :]:
+                self.monitor.lose_sight(broker, cut.start)
+                self.done["did logs cut off below what was committed"] += 1
+            self.seen_cuts[broker] = len(cuts)
 
     def _count(self, name: str, a: int, b: int, c: int) -> None:
         """Count an operation that hurts, where it will have an effect."""
@@ -160,8 +169,11 @@ class World:
         """Whether the accused is frozen, and a finding says so, before what would decide the claim.
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
-        those that have come further, for what deleted or replaced the value may lie behind.
+        those that have come further, for what deleted or replaced the value may lie behind. Or whether all have lost
+        what is claimed, and nothing was written in its place yet.
         """
+        if self.cluster.lost and self.cluster.replicas[claim.broker].lso <= claim.first_offset:
+            return True
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == FindingKind.READ_COMMITTED_FROZEN}
         is_behind = self.cluster.replicas[claim.broker].lso <= claim.first_offset
         return claim.broker in frozen and (is_behind or claim.rule is Rule.LATEST_VALUE)
@@ -180,7 +192,7 @@ class World:
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
             healed = decision.verdict is Verdict.DISMISSED and decision.resolution is Resolution.HEALED
             healed &= not has_spread(self.cluster, finding.broker, finding.offset)
-            if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding):
+            if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding, lost=False):
                 raise Violation(f"said to be healed although only its trace is gone: {finding}; {decision}")
             if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
                 raise Violation(f"kept open although it is gone: {finding}; {decision}")
@@ -198,7 +210,9 @@ class World:
         replicas = self.cluster.replicas.values()
         level = (min(r.hw for r in replicas), min(r.lso for r in replicas))
         compared = tuple(max(0, offset) for offset in self.monitor.coverage.compared_up_to)
-        if self.profile.cap is None and not self.profile.late and compared != level:
+        # Where an end marker was lost by all, the last stable offset has stepped back behind what had been read.
+        enough = compared == level or (self.cluster.lost and all(c >= e for c, e in zip(compared, level, strict=True)))
+        if self.profile.cap is None and not self.profile.late and not enough:
             raise Violation(f"not compared up to {level} on a cluster at rest: {self.monitor.coverage}")
 
     def tally(self) -> Counter[str]:
@@ -240,10 +254,11 @@ class World:
         return f"{op}  t={self.cluster.now}  {replicas}"
 
 
-def _is_true(cluster: Cluster, finding: Finding) -> bool:
+def _is_true(cluster: Cluster, finding: Finding, *, lost: bool = True) -> bool:
     if _is_undirected(finding):
         return outcomes_differ(cluster, finding.offset)
-    return is_true(cluster, finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key)
+    told = finding.kind, finding.broker, finding.producer_id, finding.offset, finding.key
+    return is_true(cluster, *told, lost=lost)
 
 
 def _is_undirected(finding: Finding) -> bool:
@@ -273,6 +288,8 @@ def _matches(divergence: Divergence, finding: Finding) -> bool:
         return False
     if divergence.key is not None:
         return finding.key == divergence.key
+    if finding.kind == FindingKind.LOG_TRUNCATED:
+        return finding.offset in divergence.offsets
     return finding.producer_id == divergence.producer_id and (
         finding.kind == FindingKind.READ_COMMITTED_FROZEN
         or finding.offset in divergence.offsets
@@ -297,7 +314,7 @@ def _put(w: World, key: int, value: int, _c: int) -> None:
 def _wipe(w: World, broker: int, restart: int, _c: int) -> None:
     if not w.cluster.wipe(broker):
         return
-    w.monitor.forget(broker)
+    w.monitor.give_up(broker)
     w.done["did disks replaced"] += 1
     if restart:
         w.cluster.start(broker)
@@ -305,9 +322,15 @@ def _wipe(w: World, broker: int, restart: int, _c: int) -> None:
 
 def _unassign(w: World, broker: int, _b: int, _c: int) -> None:
     if w.cluster.unassign(broker):
-        w.monitor.forget(broker)
+        w.monitor.give_up(broker)
         w.level.pop(broker, None)
         w.done["did replicas reassigned"] += 1
+
+
+def _usurp(w: World, broker: int, _b: int, _c: int) -> None:
+    if w.cluster.usurp(broker):
+        w.monitor.forget(*w.cluster.replicas)
+        w.done["did unclean elections"] += 1
 
 
 def _lose(w: World, broker: int, tenths: int, _c: int) -> None:
@@ -328,7 +351,7 @@ def _tick(w: World, ms: int, _b: int, _c: int) -> None:
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
 
 _OF_A_BROKER = frozenset(
-    {"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read", "wipe", "unassign", "assign"}
+    {"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read", "wipe", "unassign", "assign", "usurp"}
 )
 
 _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None]] = {
@@ -345,6 +368,7 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
     "start": lambda w, broker, *_: w.cluster.start(broker) and None,
     "wipe": _wipe,
     "unassign": _unassign,
+    "usurp": _usurp,
     "assign": lambda w, broker, *_: w.cluster.assign(broker) and None,
     "checkpoint": lambda w, *_: w.cluster.checkpoint(),
     "lead": lambda w, broker, *_: w.cluster.lead(broker) and None,
