@@ -122,6 +122,7 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
     intervals = state.intervals = state.intervals.copy()
     committed = replicas.positions(state, READ_COMMITTED)
     accusations = []
+    settling: list[int] = []
     for i in missed:
         interval = intervals[i]
         if interval["end"] == NEVER and not interval["told"] & _TOLD_MISSING:
@@ -136,7 +137,8 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
             if not interval["told"] & _TOLD_TURNED:
                 intervals["told"][i] |= _TOLD_TURNED
                 accusations.append(_turned(state, interval, own))
-            _settle(state, interval)
+            settling.append(int(i))
+    _settle(state, intervals[settling])
     return accusations
 
 
@@ -150,9 +152,9 @@ def _shown_committed(state: PartitionState) -> Array:
     return np.concatenate([waiting, state.pending])
 
 
-def _settle(state: PartitionState, interval: Array) -> None:
-    """Mark the disputes that a wrongly ended transaction explains."""
-    explained = outcome.explained(state.pending, interval) & outcome.open_disputes(state.pending)
+def _settle(state: PartitionState, intervals: Array) -> None:
+    """Mark the disputes that wrongly ended transactions explain."""
+    explained = outcome.explained(state.pending, intervals) & outcome.open_disputes(state.pending)
     if explained.any():
         state.pending = state.pending.copy()
         state.pending["flags"][explained] |= TOLD
@@ -260,12 +262,9 @@ def _read_for_markers(state: PartitionState, rows: Array) -> int:
 
 
 def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
-    explained = np.zeros(len(rows), np.bool_)
     # One that is still open missed a marker: the marker that ended it there has not been read yet.
     missed = (state.intervals["missed"] != NEVER) & (state.intervals["end"] == NEVER)
-    for interval in state.intervals[missed | outcome.turned(state.intervals)]:
-        explained |= outcome.explained(state.pending[rows], interval)
-    return explained
+    return outcome.explained(state.pending[rows], state.intervals[missed | outcome.turned(state.intervals)])
 
 
 def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:

@@ -187,14 +187,23 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
-def explained(pending: Array, interval: Array) -> Array:
-    """Mask of the `PENDING` rows whose outcome on the interval's replica is not that of the marker which it missed.
+def explained(pending: Array, intervals: Array) -> Array:
+    """Mask of the `PENDING` rows of which all that show one of the outcomes have it for a marker that they missed.
 
-    A difference between others is none of its business.
+    An interval explains what its own replica shows, and no other: two may have missed the same marker, and one of them
+    be read much later.
+
+    Args:
+        pending: `PENDING`.
+        intervals: `INTERVAL`, of transactions that missed a marker.
     """
-    showed = pending["aborted"] if interval["missed_type"] == COMMIT else pending["visible"]
-    own = (showed >> np.uint32(interval["slot"])) & 1 == 1
-    mask: Array = own & covered(pending["offset"], pending["producer_id"], interval)
+    wrong = np.zeros(len(pending), np.uint32)
+    for interval in intervals:
+        showed = pending["aborted"] if interval["missed_type"] == COMMIT else pending["visible"]
+        inside = covered(pending["offset"], pending["producer_id"], interval)
+        wrong |= np.where(inside, showed & bits(interval["slot"]), np.uint32(0))
+    rest_shows, rest_hides = pending["visible"] & ~wrong, pending["aborted"] & ~wrong
+    mask: Array = (wrong != 0) & ((rest_shows == 0) | (rest_hides == 0))
     return mask
 
 

@@ -203,9 +203,16 @@ class TestIntervals:
     def test_it_explains_only_what_its_replica_shows_otherwise_than_the_missed_marker_made_it(self) -> None:
         rows = pending((2, B, A), (3, A, B), (4, A, C), (5, B, A))
         for more in ({}, {"end": NEVER, "end_type": UNREAD}):
-            assert outcome.explained(rows, self.interval(**more)[0]).tolist() == [True, False, False, False]
-            lost_commit = self.interval(**({"end_type": ABORT} | more), missed_type=COMMIT)[0]
+            assert outcome.explained(rows, self.interval(**more)).tolist() == [True, False, False, False]
+            lost_commit = self.interval(**({"end_type": ABORT} | more), missed_type=COMMIT)
             assert outcome.explained(rows, lost_commit).tolist() == [False, True, False, False]
+
+    def test_a_difference_is_explained_once_all_that_are_wrong_in_it_are(self) -> None:
+        rows = pending((2, B | C, A), (3, B, A | C))
+        one, both = self.interval(), np.concatenate([self.interval(), self.interval(slot=2)])
+        assert outcome.explained(rows, one).tolist() == [False, True]
+        assert outcome.explained(rows, both).tolist() == [True, True]
+        assert outcome.explained(rows, one[:0]).tolist() == [False, False]
 
     def test_wrongly_shown_is_what_its_replica_shows_as_the_wrong_marker_made_it(self) -> None:
         rows = pending((2, B, A), (3, A, B), (4, A | B, 0))
