@@ -445,10 +445,12 @@ class Cluster:
 
     def _align(self, broker: int) -> None:
         """Truncate to the end of the last epoch that the follower and the leader share (KIP-101)."""
+        self.replicas[broker].truncate(self._shared_end(broker))
+
+    def _shared_end(self, broker: int) -> int:
+        """Where the first epoch of the leader that the replica has not followed begins; else the leader's log end."""
         last = self.follower_epoch[broker]
-        later = [start for epoch, start in self.epoch_starts if epoch > last]
-        if later:
-            self.replicas[broker].truncate(min(later))
+        return min((start for epoch, start in self.epoch_starts if epoch > last), default=self.leading.leo)
 
     def _raise_hw(self) -> None:
         ends = [self.leading.leo if b == self.leader else self.fetched[b] for b in self.isr]
@@ -461,8 +463,8 @@ class Cluster:
             changed = sum(self.fetch(b) for b in self.replicas) > 0
 
     def behind(self, broker: int) -> bool:
-        """Whether the replica lacks something that the leader's log goes beyond."""
-        return self.replicas[broker].leo < self.leading.leo
+        """Whether the replica lacks something of the leader's log; a tail that it alone has makes up for nothing."""
+        return min(self._shared_end(broker), self.replicas[broker].leo) < self.leading.leo
 
     # -- brokers -----------------------------------------------------------------------------------------------------
 
