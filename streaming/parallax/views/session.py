@@ -92,7 +92,7 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
     try:
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        # What the JVM had to say went to standard error, past this process.
+        # What the JVM had to say went to the terminal, past this process.
         raise SetupError(
             f"Spark's JVM ({jdk.path}) did not start, for the reason it tells above ({error.getCondition()}); correct "
             "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
