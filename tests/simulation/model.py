@@ -495,10 +495,12 @@ class Cluster:
         if self.lost:
             self._follow_epochs(self.replicas[broker], self.leading)
             return
+        self.replicas[broker].truncate(self._shared_end(broker))
+
+    def _shared_end(self, broker: int) -> int:
+        """Where the first epoch of the leader that the replica has not followed begins; else the leader's log end."""
         last = self.follower_epoch[broker]
-        later = [start for epoch, start in self.epoch_starts if epoch > last]
-        if later:
-            self.replicas[broker].truncate(min(later))
+        return min((start for epoch, start in self.epoch_starts if epoch > last), default=self.leading.leo)
 
     def _follow_epochs(self, follower: Replica, leader: Replica) -> None:
         """As `_align`, where a leader that was not in sync may have begun an epoch below what others hold (KIP-279)."""
@@ -528,8 +530,8 @@ class Cluster:
             changed = sum(self.fetch(b) for b in self.replicas) > 0
 
     def behind(self, broker: int) -> bool:
-        """Whether the replica lacks something that the leader's log goes beyond."""
-        return self.replicas[broker].leo < self.leading.leo
+        """Whether the replica lacks something of the leader's log; a tail that it alone has makes up for nothing."""
+        return min(self._shared_end(broker), self.replicas[broker].leo) < self.leading.leo
 
     # -- brokers -----------------------------------------------------------------------------------------------------
 

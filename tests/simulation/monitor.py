@@ -303,8 +303,9 @@ class Monitor:
         self.forget(broker)
         reader = Reader(RU, broker, TOPIC, PARTITION)
         read_to, epoch = self.positions[RU, broker], self.epochs.get(reader, -1)
-        if self.given_up.get(broker) == read_to:
-            return  # What had been read is of a log that was given up before.
+        known = self.ranges.get(reader)
+        if self.given_up.get(broker) == read_to or (known is not None and known.state is ReadEvent.LOG_TRUNCATED):
+            return  # What had been read is of a log that was given up or cut off before.
         unread = [t for t in self.shown.taken if t.broker == broker and t.read_to == read_to]
         self.shown.taken = [t for t in self.shown.taken if t not in unread]
         start = min([start, *(t.start for t in unread)])

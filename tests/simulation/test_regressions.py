@@ -171,9 +171,25 @@ SHRUNKEN = {
             "95; end 1"
         ),
     ),
+    "a transactional tombstone that one replica holds is lost on another where a third has deleted the key too": (
+        4000193,
+        (
+            "write -1 0 82; sync; stop 1; write 1 0 -1; end 1 1; tick 200; write -1 90 30; sync; clean 2; tick "
+            "2001; write -1 90 9; clean 2"
+        ),
+    ),
+    "a missing marker becomes a wrong outcome although the end that made it wrong was cleaned unread": (
+        4001861,
+        (
+            "write 1 3 33; sync; round; stop 3; end 1 1; write -1 3 34; sync; tick 2001; write -1 90 66; clean 1;"
+            " tick 2001; write -1 90 20; sync; read 1 2 3; clean 1; tick 2001; write -1 90 78; clean 1; start 3; "
+            "sync; write 2 1 -1; round 914; end 2; end 3; sync; read 1 3 3; clean 3; tick 2001; write -1 90 58; "
+            "sync; clean 3; tick 2001; write -1 90 46; sync; clean 3"
+        ),
+    ),
 }
 
-SEEDS = (209, 218, 5043, 5145, 5171, 5256, 10636, 10887, 11404, 20069)
+SEEDS = (209, 218, 5043, 5145, 5171, 5256, 10636, 10887, 11404, 20069, 4000193, 4001861, 5000148, 5000277, 5000994)
 
 
 def parse(text: str) -> list[Op]:

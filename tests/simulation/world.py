@@ -198,10 +198,17 @@ class World:
                 raise Violation(f"kept open although it is gone: {finding}; {decision}")
 
     def _check_one_cause(self) -> None:
-        """What a wrong outcome explains is not told a second time as a difference of a key."""
-        told = {f.producer_id for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS}
+        """What a wrong outcome explains is not told a second time as a difference of a key.
+
+        A finding about a transaction that begins behind the record says nothing of it: the producer's earlier ones may
+        have been ended wrongly as well.
+        """
+        told = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
-            again = finding.claim.kind in KEY_KINDS and finding.producer_id in told
+            again = finding.claim.kind in KEY_KINDS and any(
+                f.producer_id == finding.producer_id and f.claim.transaction_start_offset <= finding.offset
+                for f in told
+            )
             if again and outcome_explains(self.cluster, finding.offset):
                 raise Violation(f"told twice: {finding} is about a record whose outcome is wrong")
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from parallax.config import SupervisorSettings
+from parallax.lab.waiting import until
 from parallax.supervisor import Supervised, Supervisor
 
 SETTINGS = SupervisorSettings(restart_backoff_ms=1000, restart_backoff_max_ms=4000, no_progress_deadline_s=10)
@@ -119,9 +120,13 @@ def test_a_query_that_stands_still_past_the_deadline_is_stopped_and_restarted(be
     report = bench.supervisor.reports()[0]
     assert report.error is not None
     assert "no progress for 10 s" in report.error
-    bench.look_at(17)
+
+    def restarted() -> bool:  # it is stopped by a thread of its own, and its successor waits for that
+        bench.look_at(17)
+        return len(bench.started) == 2
+
+    until(restarted, "the query to be started again", timeout=10)
     assert bench.started[0].stopped
-    assert len(bench.started) == 2
 
 
 def test_rows_are_counted_once_per_batch(bench: Bench) -> None:

@@ -113,7 +113,7 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
 
 def _judge_markers(state: PartitionState) -> list[Accusation]:
     positions = replicas.positions(state, READ_UNCOMMITTED)
-    state.intervals = markers.drop_ended(state.intervals, positions)
+    state.intervals = markers.close_ended(state.intervals, positions)
     unpassed = state.markers[state.markers["offset"] >= _floor(state, READ_UNCOMMITTED)]
     state.intervals = markers.find_missed(state.intervals, unpassed, positions, replicas.members(state))
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)
@@ -122,6 +122,7 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
     intervals = state.intervals = state.intervals.copy()
     committed = replicas.positions(state, READ_COMMITTED)
     accusations = []
+    settling: list[int] = []
     for i in missed:
         interval = intervals[i]
         if interval["end"] == NEVER and not interval["told"] & _TOLD_MISSING:
@@ -136,7 +137,8 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
             if not interval["told"] & _TOLD_TURNED:
                 intervals["told"][i] |= _TOLD_TURNED
                 accusations.append(_turned(state, interval, own))
-            _settle(state, interval)
+            settling.append(int(i))
+    _settle(state, intervals[settling])
     return accusations
 
 
@@ -150,13 +152,12 @@ def _shown_committed(state: PartitionState) -> Array:
     return np.concatenate([waiting, state.pending])
 
 
-def _settle(state: PartitionState, interval: Array) -> None:
-    """Mark the disputes that a wrongly ended transaction explains."""
-    covered = outcome.covered(state.pending["offset"], state.pending["producer_id"], interval)
-    covered &= outcome.open_disputes(state.pending)
-    if covered.any():
+def _settle(state: PartitionState, intervals: Array) -> None:
+    """Mark the disputes that wrongly ended transactions explain."""
+    explained = outcome.explained(state.pending, intervals) & outcome.open_disputes(state.pending)
+    if explained.any():
         state.pending = state.pending.copy()
-        state.pending["flags"][covered] |= TOLD
+        state.pending["flags"][explained] |= TOLD
 
 
 def _missing(state: PartitionState, interval: Array) -> Accusation:
@@ -241,7 +242,7 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
         rows = rows[~_explained_by_interval(state, rows)]
         if reached >= horizon:
             if len(rows):
-                for verdict in outcome.judge_disputes(state.pending, rows, state.markers):
+                for verdict in outcome.judge_disputes(state.pending, rows, state.markers, state.intervals):
                     accusations += _accuse_disputed(state, verdict)
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= TOLD
@@ -261,12 +262,9 @@ def _read_for_markers(state: PartitionState, rows: Array) -> int:
 
 
 def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
-    explained = np.zeros(len(rows), np.bool_)
     # One that is still open missed a marker: the marker that ended it there has not been read yet.
     missed = (state.intervals["missed"] != NEVER) & (state.intervals["end"] == NEVER)
-    for interval in state.intervals[missed | outcome.turned(state.intervals)]:
-        explained |= outcome.covered(state.pending["offset"][rows], state.pending["producer_id"][rows], interval)
-    return explained
+    return outcome.explained(state.pending[rows], state.intervals[missed | outcome.turned(state.intervals)])
 
 
 def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
@@ -406,7 +404,10 @@ def _let_go(state: PartitionState) -> None:
 
 
 def _let_go_intervals(state: PartitionState, floor: int) -> None:
-    """An ended transaction is settled once no marker below its end can come; a wrongly ended one, once it was told."""
+    """An ended transaction is settled once no marker below its end can come; a wrongly ended one, once it was told.
+
+    One that missed a marker and whose end was not read, once no outcome before that marker can come into dispute.
+    """
     if not len(state.intervals):
         return
     intervals = state.intervals
@@ -416,5 +417,6 @@ def _let_go_intervals(state: PartitionState, floor: int) -> None:
         int(state.pending["offset"][outcome.open_disputes(state.pending)].min(initial=NEVER)),
     )
     told = (intervals["told"] & _TOLD_TURNED) != 0
-    awaited = turned & (~told | (intervals["missed"] >= _floor(state, READ_COMMITTED)) | (oldest < intervals["missed"]))
+    unsettled = (intervals["missed"] >= _floor(state, READ_COMMITTED)) | (oldest < intervals["missed"])
+    awaited = (turned & (~told | unsettled)) | (markers.passed_open(intervals) & unsettled)
     state.intervals = intervals[(intervals["end"] >= floor) | awaited]

@@ -108,6 +108,7 @@ INTERVAL = np.dtype(
 """A transaction as one replica shows it: first data, end marker (`NEVER` while open), and the marker it missed.
 
 ``over_by``: the replica itself said that it had ended below this offset; ``next_start``: and that this one followed.
+Where it ended and the marker was not read, ``end`` is ``over_by``, and ``end_type`` is 0.
 """
 
 MARKER = np.dtype([("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4")])

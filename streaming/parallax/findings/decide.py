@@ -481,6 +481,13 @@ def _shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
     return other.key.complete or (offset in other.asked and offset not in other.committed)
 
 
+def _witnesses(case: _Case, live: RecordShown) -> int:
+    """How many others have deleted the value that the accused shows, by what the accused has passed."""
+    accused, offset = case.accused, case.claim.offset
+    past = [a for a in case.others if a.last_stable_offset > offset]
+    return sum(_shows_deleted(a, live.offset, accused.last_stable_offset) for a in past)
+
+
 def _resurrected(case: _Case, live: RecordShown, other: ReplicaAnswer) -> Decision:
     shown = other.key.visible if other.key is not None else None
     what = "nothing" if shown is None else f"a tombstone at offset {shown.offset}"
@@ -490,6 +497,9 @@ def _resurrected(case: _Case, live: RecordShown, other: ReplicaAnswer) -> Decisi
     )
     past = [a.key for a in case.others if a.last_stable_offset > live.offset and a.key is not None]
     alone = len(past) < 2 or any(key.live is not None for key in past)
+    if not alone and _witnesses(case, live) > 1:
+        # Whoever showed the tombstone is not the only one to have deleted the key: it hangs on no lone outcome.
+        return case.confirmed(reason, FindingKind.DELETED_RECORD_RESURRECTED)
     if shown is not None and shown.outcome == COMMITTED and alone:
         return replace(case.confirmed(reason, FindingKind.VISIBILITY_MISMATCH), lone_witness=True)
     if case.claim.kind is FindingKind.RECORD_MISSING:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
+from parallax.errors import SetupError
 from parallax.jars import cache_folder, delta_classpath
 from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
@@ -69,7 +71,7 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
         The ``SparkSession``.
 
     Raises:
-        SetupError: no JDK 17 or 21, or Delta's jars cannot be resolved.
+        SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, or the JVM does not start.
     """
     jdk = find_java()
     os.environ.setdefault("SPARK_HOME", str(_spark_home()))
@@ -87,7 +89,14 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
     }
     for option, value in chosen.items():
         builder = builder.config(option, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        # What the JVM had to say went to the terminal, past this process.
+        raise SetupError(
+            f"Spark's JVM ({jdk.path}) did not start, for the reason it tells above ({error.getCondition()}); correct "
+            "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
+        ) from error
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(KafkaReplicaSource)
     spark.dataSource.register(KafkaProgressSource)

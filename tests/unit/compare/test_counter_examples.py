@@ -124,6 +124,18 @@ def test_two_records_at_one_offset_have_no_unlike_outcomes(comparison: Compariso
     ]
 
 
+def test_an_end_that_was_cleaned_unread_gives_no_direction_without_a_second_outcome(comparison: Comparison) -> None:
+    # On 2 two transactions came and went before their ends were read, and look like one that passed COMMIT 3.
+    first = record(0, "K", "V", pid=9, outcome=ABORTED)
+    comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [first], 1) for b in BROKERS))
+    comparison.feed(shown(RC, 2, [first], 1), tick(1_000, everywhere(5)))
+    for b in BROKERS:
+        rest = [filler(4)] if b == 2 else [commit(3, 9), filler(4)]
+        comparison.feed(shown(RU, b, rest, 5), shown(RC, b, rest[-1:], 5))
+    settle(comparison, 5)
+    assert comparison.suspects == []
+
+
 # I3
 
 

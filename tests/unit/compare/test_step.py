@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parallax.compare.state import PartitionState
 from parallax.config import CompareSettings
 from parallax.model import Outcome, ReadEvent
 from tests.unit.compare.history import (
@@ -152,6 +153,46 @@ class TestCommittedToAborted:
         assert comparison.kinds == [("marker_missing", 2), ("committed_record_aborted", 2)] or comparison.kinds == [
             ("committed_record_aborted", 2)
         ]
+
+
+class TestAnEndThatWasCleanedUnread:
+    """COMMIT 1 was lost on 2, where ABORT 5 ended the transaction; data and ABORT were cleaned before RU came to it."""
+
+    TX1 = record(0, "K", "V", pid=9, outcome=COMMITTED)
+    REST = (record(2, "K", "V2"), filler(6))
+
+    def run(self, comparison: Comparison, outcome: Outcome) -> None:
+        comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [self.TX1], 1) for b in (1, 2, 3)))
+        for b in (1, 3):
+            comparison.feed(
+                shown(RU, b, [commit(1, 9), *self.REST], 7, 100), shown(RC, b, [self.TX1, *self.REST], 7, 100)
+            )
+        comparison.feed(
+            shown(RU, 2, self.REST[:1], 3, 200), tick(300, everywhere(0), everywhere(3), open={2: [(9, 0)]})
+        )
+        comparison.feed(shown(RC, 2, [{**self.TX1, "outcome": outcome}, *self.REST], 7, 400))
+        assert comparison.kinds == [("marker_missing", 2)]
+        comparison.feed(shown(RU, 2, self.REST[1:], 7, 500), tick(600, everywhere(7)))
+        settle(comparison, 7)
+
+    def test_the_missing_marker_becomes_the_wrong_outcome_that_was_shown(self, comparison: Comparison) -> None:
+        self.run(comparison, ABORTED)
+        assert comparison.kinds == [("marker_missing", 2), ("committed_record_aborted", 2)]
+        assert comparison.findings == {(2, "txn:9:0")}
+        row = comparison.suspects[-1].as_row()
+        assert (row["transaction_start_offset"], row["marker_offset"], row["offset"]) == (0, 1, 0)
+        evidence = comparison.suspects[-1].accusation.observations
+        assert evidence["outcomes"] == {"1": "committed", "3": "committed", "2": "aborted"}
+
+    def test_it_is_healed_where_the_outcome_is_right(self, comparison: Comparison) -> None:
+        self.run(comparison, COMMITTED)
+        assert comparison.kinds == [("marker_missing", 2)]
+
+    def test_nothing_of_it_stays_in_the_state(self, comparison: Comparison) -> None:
+        self.run(comparison, ABORTED)
+        comparison.feed(*(both(b, [filler(7)], 8, 600) for b in (1, 2, 3)))
+        state = PartitionState.from_bytes(comparison.state)
+        assert (len(state.intervals), len(state.pending), len(state.markers)) == (0, 0, 0)
 
 
 class TestFrozen:

@@ -482,6 +482,17 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, record(40, producer_id=-1)), shows(2, self.old), shows(3, None)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
+    def test_a_tombstone_of_a_transaction_that_fewer_showed_is_told_by_who_has_deleted_the_key(self) -> None:
+        # The comparison knows one witness to the tombstone, whose outcome may be wrong; a second has no value either.
+        unsure = replace(self.c, kind=FindingKind.VISIBILITY_MISMATCH, producer_id=PID)
+        for holder in (shows(3, record(50, "committed", value_size=-1)), shows(3, None)):
+            got = decide(unsure, answers(shows(1, None), shows(2, self.old), holder))
+            assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
+            assert not got.lone_witness
+            for second in (shows(1, self.old), silent(1), shows(1, None, last_stable_offset=50)):
+                got = decide(unsure, answers(second, shows(2, self.old), holder))
+                assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+
     def test_a_healthy_replica_that_has_not_cleaned_yet_shows_the_tombstone(self) -> None:
         assert outcome_of(self.c, shows(1, None), shows(2, self.tombstone), shows(3, None)) is Verdict.DISMISSED
 

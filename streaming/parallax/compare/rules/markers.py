@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare.observations import Array
+from parallax.compare.observations import UNKNOWN, Array
 from parallax.compare.rules.arrays import bits, group_starts, passed_without, slots_of, table
-from parallax.compare.state import INTERVAL, MARKER, NEVER
+from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 
 DATA = 0
 """Stands for a data row where a marker's type (1 commit, 2 abort: `RowKind`) would stand."""
+
+UNREAD = 0
+"""Stands for the type of the end marker where a transaction has ended and its marker was not read."""
+
+
+_OVER = 255
+"""Stands for an end of which only the replica's own list tells, where a marker's type would stand."""
 
 
 def take_in_markers(markers: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
@@ -47,11 +54,21 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         return intervals
     is_open = intervals["end"] == NEVER
     carried = intervals[is_open]
-    slot = np.concatenate([carried["slot"], slots.astype(np.uint8)])
-    producer = np.concatenate([carried["producer_id"], producers])
-    offset = np.concatenate([carried["start"], offsets])
-    kind = np.concatenate([np.zeros(len(carried), np.uint8), types.astype(np.uint8)])
-    origin = np.concatenate([np.arange(len(carried)), np.full(len(offsets), -1)])
+    # What its replica told to be over goes on no further than that; what followed begins there.
+    reached = np.full(MAX_BROKERS, UNKNOWN)
+    np.maximum.at(reached, slots, offsets)
+    over = carried[carried["over_by"] <= reached[carried["slot"]]]
+    following = over[over["next_start"] != NEVER]
+    known = np.concatenate([over, following])
+    slot = np.concatenate([carried["slot"], known["slot"], slots.astype(np.uint8)])
+    producer = np.concatenate([carried["producer_id"], known["producer_id"], producers])
+    offset = np.concatenate([carried["start"], over["over_by"], following["next_start"], offsets])
+    kind = np.full(len(offset), DATA, np.uint8)
+    kind[len(carried) : len(carried) + len(over)] = _OVER
+    kind[len(carried) + len(known) :] = types
+    origin = np.full(len(offset), -1)
+    origin[: len(carried)] = np.arange(len(carried))
+    # A stable sort: at one offset what was over comes before what followed, and both before the rows.
     order = np.lexsort((offset, producer, slot))
     slot, producer, offset, kind, origin = slot[order], producer[order], offset[order], kind[order], origin[order]
 
@@ -71,7 +88,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         producer_id=producer[begins],
         start=offset[begins],
         end=np.where(has_end, offset[end], NEVER),
-        end_type=np.where(has_end, kind[end], 0),
+        end_type=np.where(has_end & (kind[end] != _OVER), kind[end], UNREAD),
         missed=NEVER,
         over_by=NEVER,
         next_start=NEVER,
@@ -80,6 +97,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     old = came >= 0
     for name in ("missed", "missed_type", "missed_shown", "told", "over_by", "next_start"):
         made[name][old] = carried[name][came[old]]
+    made["missed"][made["missed"] >= made["end"]] = NEVER
     return np.concatenate([intervals[~is_open], made])
 
 
@@ -137,7 +155,7 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
 
     A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker.
     What the rows show as open is over where the replica does not list it, or lists a later one of the same producer;
-    it is dropped only once the reader has passed the place (`drop_ended`): the marker may still be to come.
+    it is closed only once the reader has passed the place (`close_ended`): the marker may still be to come.
 
     Args:
         intervals: `INTERVAL`.
@@ -169,8 +187,10 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
     return made
 
 
-def drop_ended(intervals: Array, positions: Array) -> Array:
-    """Let go of the open intervals that ended unseen; the transaction that followed takes the place.
+def close_ended(intervals: Array, positions: Array) -> Array:
+    """Close the open intervals that ended unseen where they are known to be over; the transaction that followed begins.
+
+    What was missed before that stays missed: the replica had passed it with the transaction open.
 
     Args:
         intervals: `INTERVAL`.
@@ -179,9 +199,17 @@ def drop_ended(intervals: Array, positions: Array) -> Array:
     over = (intervals["end"] == NEVER) & (intervals["over_by"] <= positions[intervals["slot"]])
     if not over.any():
         return intervals
-    followed = over & (intervals["next_start"] != NEVER)
-    made = intervals.copy()
-    made["start"][followed] = made["next_start"][followed]
+    closed = intervals[over]
+    following = closed[closed["next_start"] != NEVER]
+    closed["end"], closed["end_type"] = closed["over_by"], UNREAD
+    # A marker from there on is one of the transaction that followed.
+    closed["missed"][closed["missed"] >= closed["end"]] = NEVER
+    following["start"] = following["next_start"]
     for name, fresh in (("missed", NEVER), ("over_by", NEVER), ("next_start", NEVER), ("missed_shown", 0), ("told", 0)):
-        made[name][followed] = fresh
-    return made[~over | followed]
+        following[name] = fresh
+    return np.concatenate([intervals[~over], closed, following])
+
+
+def passed_open(intervals: Array) -> Array:
+    """Mask of the transactions whose replica passed another's end marker before an end that was not read."""
+    return (intervals["end"] != NEVER) & (intervals["end_type"] == UNREAD) & (intervals["missed"] != NEVER)

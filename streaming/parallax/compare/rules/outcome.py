@@ -8,6 +8,7 @@ import numpy as np
 
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
 from parallax.compare.rules.arrays import bit_counts, bits, group_starts, slots_of, table
+from parallax.compare.rules.markers import UNREAD, passed_open
 from parallax.compare.state import DISPUTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
 
@@ -97,22 +98,25 @@ class Verdict:
     markers: Array
 
 
-def judge_disputes(pending: Array, rows: Array, markers: Array) -> list[Verdict]:
+def judge_disputes(pending: Array, rows: Array, markers: Array, intervals: Array) -> list[Verdict]:
     """Say who is wrong where outcomes differ and no interval tells, so far as end markers prove it.
 
     The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
     the type of the outcome; if it is not, a lower one did, which is gone. Of two replicas with unlike outcomes the one
-    whose transaction ended higher is wrong. Where that does not tell, the replicas that are fewer are named, in a tie
-    those that hide the record: neither numbers nor the order of reading prove anything.
+    whose transaction ended higher is wrong; one that passed a marker with the transaction open ended it above that one,
+    though its own end was cleaned before it was read. Where that does not tell, the replicas that are fewer are named,
+    in a tie those that hide the record: neither numbers nor the order of reading prove anything.
 
     Args:
         pending: `PENDING`.
         rows: indices of disputed rows, all of one producer.
         markers: `MARKER`, in offset order.
+        intervals: `INTERVAL`.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
-    mine = markers[markers["producer_id"] == pending["producer_id"][rows[0]]]
+    producer = pending["producer_id"][rows[0]]
+    mine = markers[markers["producer_id"] == producer]
     ends = {slot: _first_end(mine, slot, offsets, _has(hides, slot)) for slot in concerned}
     verdicts = []
     proven = np.zeros(len(rows), np.bool_)
@@ -126,7 +130,9 @@ def judge_disputes(pending: Array, rows: Array, markers: Array) -> list[Verdict]
             below = np.where(certain, end, end - 1)
             lower = np.where(unlike & (end != NEVER), np.minimum(lower, below), lower)
             marker = np.where(unlike & certain, np.minimum(marker, end), marker)
-        wrong = is_certain & (lower < own)
+        past = _open_past(intervals, slot, offsets, producer)
+        # One that showed an end up to there had not passed it open: what looks like one transaction were several.
+        wrong = (is_certain & (lower < own)) | ((past < own) & (lower <= past))
         proven |= wrong
         for aborted in (False, True):
             at = np.flatnonzero(wrong & (_has(hides, slot) == aborted))
@@ -152,6 +158,15 @@ def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tup
     return end, fits
 
 
+def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Array:
+    """The marker that a replica passed with the transaction around each offset open, its end unread; -1 where none."""
+    past = np.full(len(offsets), UNKNOWN)
+    producers = np.full(len(offsets), producer)
+    for interval in intervals[passed_open(intervals) & (intervals["slot"] == slot)]:
+        past = np.where(covered(offsets, producers, interval), interval["missed"], past)
+    return past
+
+
 def _undirected(pending: Array, rows: Array) -> list[Verdict]:
     if not len(rows):
         return []
@@ -172,6 +187,7 @@ def turned(intervals: Array) -> Array:
     return (
         (intervals["missed"] != NEVER)
         & (intervals["end"] != NEVER)
+        & (intervals["end_type"] != UNREAD)
         & (intervals["end_type"] != intervals["missed_type"])
     )
 
@@ -181,6 +197,26 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
     own = (showed >> np.uint32(interval["slot"])) & 1 == 1
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
+
+
+def explained(pending: Array, intervals: Array) -> Array:
+    """Mask of the `PENDING` rows of which all that show one of the outcomes have it for a marker that they missed.
+
+    An interval explains what its own replica shows, and no other: two may have missed the same marker, and one of them
+    be read much later.
+
+    Args:
+        pending: `PENDING`.
+        intervals: `INTERVAL`, of transactions that missed a marker.
+    """
+    wrong = np.zeros(len(pending), np.uint32)
+    for interval in intervals:
+        showed = pending["aborted"] if interval["missed_type"] == COMMIT else pending["visible"]
+        inside = covered(pending["offset"], pending["producer_id"], interval)
+        wrong |= np.where(inside, showed & bits(interval["slot"]), np.uint32(0))
+    rest_shows, rest_hides = pending["visible"] & ~wrong, pending["aborted"] & ~wrong
+    mask: Array = (wrong != 0) & ((rest_shows == 0) | (rest_hides == 0))
+    return mask
 
 
 def covered(offsets: Array, producers: Array, interval: Array) -> Array:

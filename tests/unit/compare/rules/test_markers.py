@@ -10,7 +10,7 @@ import pytest
 from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules import markers
 from parallax.compare.rules.arrays import table
-from parallax.compare.rules.markers import DATA
+from parallax.compare.rules.markers import DATA, UNREAD
 from parallax.compare.state import INTERVAL, MARKER, NEVER
 
 NONE = np.zeros(0, INTERVAL)
@@ -96,6 +96,38 @@ class TestIntervals:
         assert made[0] == before[0]
         empty = np.empty(0, int)
         assert markers.take_in_intervals(before, empty, empty, empty, empty) is before
+
+
+class TestToldToBeOver:
+    """The replica does not list the transaction any more: nothing from there on continues it."""
+
+    def test_a_marker_from_there_on_ends_another_transaction(self) -> None:
+        carried = interval(over_by=7, missed=3, missed_type=COMMIT)
+        made = take_in((8, 9, DATA, 1), (10, 9, ABORT, 1), intervals=carried)
+        assert spans(made) == [(1, 9, 2, 7, UNREAD), (1, 9, 8, 10, ABORT)]
+        assert made["missed"].tolist() == [3, NEVER]
+        assert spans(take_in((10, 9, ABORT, 1), intervals=carried)) == [(1, 9, 2, 7, UNREAD)]
+
+    def test_its_own_end_may_still_be_read_before_that(self) -> None:
+        carried = interval(over_by=7)
+        assert spans(take_in((6, 9, ABORT, 1), intervals=carried)) == [(1, 9, 2, 6, ABORT)]
+        made = take_in((6, 9, ABORT, 1), (8, 9, DATA, 1), intervals=carried)
+        assert spans(made) == [(1, 9, 2, 6, ABORT), (1, 9, 8, -1, UNREAD)]
+
+    def test_it_stays_open_until_its_replica_has_been_read_to_there(self) -> None:
+        carried = interval(over_by=7)
+        assert spans(take_in((6, 8, DATA, 1), (9, 9, DATA, 2), intervals=carried)) == [
+            (1, 8, 6, -1, UNREAD),
+            (1, 9, 2, -1, UNREAD),
+            (2, 9, 9, -1, UNREAD),
+        ]
+
+    def test_the_transaction_that_followed_begins_where_it_was_told_to(self) -> None:
+        made = take_in((10, 9, ABORT, 1), intervals=interval(over_by=7, next_start=7))
+        assert spans(made) == [(1, 9, 2, 7, UNREAD), (1, 9, 7, 10, ABORT)]
+        made = take_in((7, 9, DATA, 1), intervals=interval(over_by=7, next_start=7, told=1))
+        assert spans(made) == [(1, 9, 2, 7, UNREAD), (1, 9, 7, -1, UNREAD)]
+        assert made["told"].tolist() == [1, 0]
 
 
 class TestMissed:
@@ -195,25 +227,41 @@ class TestReconcile:
         assert self.reconcile(other) is other
 
 
-class TestDropEnded:
-    def drop(self, intervals: Array, position: int) -> list[tuple[int, int, int, int, int]]:
+class TestCloseEnded:
+    def close(self, intervals: Array, position: int) -> list[tuple[int, int, int, int, int]]:
         positions = np.full(32, -1)
         positions[1] = position
-        return spans(markers.drop_ended(intervals, positions))
+        return spans(markers.close_ended(intervals, positions))
 
-    def test_one_that_is_over_goes_when_the_reader_has_passed_the_place(self) -> None:
+    def test_one_that_is_over_is_closed_when_the_reader_has_passed_the_place(self) -> None:
         over = interval(over_by=20)
-        assert self.drop(over, 19) == spans(over)
-        assert self.drop(over, 20) == []
-        assert self.drop(interval(), 99) == spans(interval())
+        assert self.close(over, 19) == spans(over)
+        assert self.close(over, 20) == [(1, 9, 2, 20, UNREAD)]
+        assert self.close(interval(), 99) == spans(interval())
 
     def test_one_that_has_ended_stays(self) -> None:
         ended = interval(end=9, end_type=COMMIT, over_by=20)
-        assert self.drop(ended, 30) == spans(ended)
+        assert self.close(ended, 30) == spans(ended)
 
     def test_the_transaction_that_followed_takes_its_place_with_nothing_known(self) -> None:
         followed = interval(over_by=7, next_start=7, missed=5, missed_type=ABORT, missed_shown=1, told=3)
         positions = np.full(32, 30)
-        (made,) = markers.drop_ended(np.concatenate([followed, interval(over_by=9)]), positions)
+        *closed, made = markers.close_ended(np.concatenate([followed, interval(over_by=9)]), positions)
         values = [int(made[n]) for n in ("start", "missed", "missed_shown", "told", "over_by", "next_start", "end")]
         assert values == [7, NEVER, 0, 0, NEVER, NEVER, NEVER]
+        assert [(int(i["start"]), int(i["end"]), int(i["missed"])) for i in closed] == [(2, 7, 5), (2, 9, NEVER)]
+
+    def test_a_marker_at_or_behind_the_place_where_it_is_over_was_not_missed_by_it(self) -> None:
+        positions = np.full(32, 30)
+        for missed, stays in ((6, True), (7, False), (8, False)):
+            (closed,) = markers.close_ended(interval(over_by=7, missed=missed, missed_type=ABORT), positions)
+            assert int(closed["missed"]) == (missed if stays else NEVER)
+            assert markers.passed_open(np.array([closed])).tolist() == [stays]
+
+    def test_what_it_missed_before_it_ended_is_still_found(self) -> None:
+        positions = np.full(32, 30)
+        closed = markers.close_ended(interval(over_by=9), positions)
+        found = markers.find_missed(closed, shown((5, COMMIT, 1)), positions, 3)
+        assert found["missed"].tolist() == [5]
+        assert markers.passed_open(found).tolist() == [True]
+        assert markers.passed_open(interval(missed=5)).tolist() == [False]

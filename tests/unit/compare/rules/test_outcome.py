@@ -10,7 +10,10 @@ import pytest
 from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
 from parallax.compare.rules import outcome
 from parallax.compare.rules.arrays import table
+from parallax.compare.rules.markers import UNREAD
 from parallax.compare.state import DISPUTED, INTERVAL, MARKER, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
+
+NO_INTERVALS = np.zeros(0, INTERVAL)
 
 
 def pending(*rows: tuple[int, int, int], producer: int = 9) -> Array:
@@ -25,9 +28,11 @@ def ends(*rows: tuple[int, int, int], producer: int = 9) -> Array:
     return table(MARKER, len(rows), offset=offsets, producer_id=producer, type=types, shown=shown)
 
 
-def verdicts(rows: Array, markers: Array) -> list[tuple[int, list[int], bool, bool, int]]:
+def verdicts(
+    rows: Array, markers: Array, intervals: Array = NO_INTERVALS
+) -> list[tuple[int, list[int], bool, bool, int]]:
     """With one marker for all rows of a verdict; for several see the test that has them."""
-    judged = outcome.judge_disputes(rows, np.arange(len(rows)), markers)
+    judged = outcome.judge_disputes(rows, np.arange(len(rows)), markers, intervals)
     assert all(len(set(v.markers.tolist())) == 1 and len(v.markers) == len(v.rows) for v in judged)
     return [(v.slot, v.rows.tolist(), v.proven, v.shown_aborted, int(v.markers[0])) for v in judged]
 
@@ -71,13 +76,55 @@ class TestProvenByMarkers:
     def test_each_record_has_the_marker_of_its_own_transaction(self) -> None:
         rows = pending((2, B, A), (3, B, A), (6, B, A))
         markers = ends((4, ABORT, A), (5, COMMIT, B), (7, ABORT, A), (9, COMMIT, B))
-        (verdict,) = outcome.judge_disputes(rows, np.arange(3), markers)
+        (verdict,) = outcome.judge_disputes(rows, np.arange(3), markers, NO_INTERVALS)
         assert (verdict.slot, verdict.rows.tolist(), verdict.markers.tolist()) == (1, [0, 1, 2], [4, 4, 7])
 
     def test_the_lowest_of_several_true_ends_is_told(self) -> None:
         rows = pending((2, B, A | C))
         found = verdicts(rows, ends((3, ABORT, A), (4, ABORT, C), (5, COMMIT, B)))
         assert found == [(1, [0], True, False, 3)]
+
+
+class TestProvenByPassingOpen:
+    """The end of the transaction on the second replica was cleaned, with its data, before it was read."""
+
+    def passed(self, missed: int = 3, **fields: Any) -> Array:
+        row = {"slot": 1, "producer_id": 9, "start": 2, "end": 8, "end_type": UNREAD, "missed": missed}
+        return table(INTERVAL, 1, **(row | fields))
+
+    def test_one_that_passed_the_end_of_another_with_the_transaction_open_is_wrong(self) -> None:
+        markers = ends((3, COMMIT, A))
+        assert verdicts(pending((2, A, B)), markers, self.passed()) == [(1, [0], True, True, 3)]
+        assert verdicts(pending((2, A, B)), markers) == [(1, [0], False, True, UNKNOWN)]
+
+    def test_a_bound_of_the_others_end_is_enough(self) -> None:
+        # The first shows the record as committed and an abort at 4 after it: its own end is gone, and lies below.
+        assert verdicts(pending((2, A, B)), ends((4, ABORT, A)), self.passed()) == [(1, [0], True, True, UNKNOWN)]
+        found = verdicts(pending((2, A, B)), ends((5, ABORT, A)), self.passed())
+        assert [proven for _, _, proven, _, _ in found] == [False]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"slot": 2},
+            {"producer_id": 8},
+            {"start": 3, "missed": 4},  # a later transaction
+            {"end": NEVER},  # open as far as it was read: what ends it may be read yet
+            {"end_type": ABORT},
+            {"missed": NEVER},
+        ],
+    )
+    def test_what_another_transaction_missed_or_none_proves_nothing(self, other: dict[str, int]) -> None:
+        found = verdicts(pending((2, A, B)), ends((3, COMMIT, A)), self.passed(**other))
+        assert [proven for _, _, proven, _, _ in found] == [False]
+
+    def test_an_end_that_it_showed_below_the_missed_marker_was_its_end(self) -> None:
+        # Read in the other view: it ended at 3 there, and what it missed at 5 ended a transaction that followed.
+        markers = ends((3, ABORT, B), (5, COMMIT, A))
+        assert verdicts(pending((2, A, B)), markers, self.passed(missed=5)) == [(0, [0], True, False, 3)]
+        # The same where the end that it showed says of the record only that its own lies lower still.
+        found = verdicts(pending((2, A, B)), ends((4, COMMIT, B), (5, COMMIT, A)), self.passed(missed=5))
+        assert (1, True) not in [(slot, proven) for slot, _, proven, _, _ in found]
 
 
 class TestNotProven:
@@ -146,11 +193,26 @@ class TestIntervals:
         assert outcome.turned(self.interval(missed_type=COMMIT)).tolist() == [False]
         assert outcome.turned(self.interval(end=NEVER)).tolist() == [False]
         assert outcome.turned(self.interval(missed=NEVER)).tolist() == [False]
+        assert outcome.turned(self.interval(end_type=UNREAD)).tolist() == [False]
 
     def test_it_covers_the_records_from_its_start_to_the_missed_marker(self) -> None:
         offsets, producers = np.array([1, 2, 4, 5, 2]), np.array([9, 9, 9, 9, 8])
         covered = outcome.covered(offsets, producers, self.interval()[0])
         assert covered.tolist() == [False, True, True, False, False]
+
+    def test_it_explains_only_what_its_replica_shows_otherwise_than_the_missed_marker_made_it(self) -> None:
+        rows = pending((2, B, A), (3, A, B), (4, A, C), (5, B, A))
+        for more in ({}, {"end": NEVER, "end_type": UNREAD}):
+            assert outcome.explained(rows, self.interval(**more)).tolist() == [True, False, False, False]
+            lost_commit = self.interval(**({"end_type": ABORT} | more), missed_type=COMMIT)
+            assert outcome.explained(rows, lost_commit).tolist() == [False, True, False, False]
+
+    def test_a_difference_is_explained_once_all_that_are_wrong_in_it_are(self) -> None:
+        rows = pending((2, B | C, A), (3, B, A | C))
+        one, both = self.interval(), np.concatenate([self.interval(), self.interval(slot=2)])
+        assert outcome.explained(rows, one).tolist() == [False, True]
+        assert outcome.explained(rows, both).tolist() == [True, True]
+        assert outcome.explained(rows, one[:0]).tolist() == [False, False]
 
     def test_wrongly_shown_is_what_its_replica_shows_as_the_wrong_marker_made_it(self) -> None:
         rows = pending((2, B, A), (3, A, B), (4, A | B, 0))
