@@ -289,7 +289,7 @@ def must_be_found(
     found = [_cut_off(t) for t in shown.taken if _is_noticed(t, cluster.replicas[t.broker])]
     for broker, replica in cluster.replicas.items():
         if broker not in shown.skipped:
-            found += _frozen(cluster, truth, replica)
+            found += _frozen(cluster, truth, replica, shown)
             found += _wrong(truth, replica, shown)
             if compacted:
                 found += _resurrected(cluster, truth, replica, shown, positions)
@@ -335,12 +335,15 @@ def _visible(shown: Shown, broker: int) -> set[int]:
     return {offset for records in shown.visible.get(broker, {}).values() for offset, _ in records}
 
 
-def _frozen(cluster: Cluster, truth: Truth, replica: Replica) -> list[Divergence]:
+def _frozen(cluster: Cluster, truth: Truth, replica: Replica, shown: Shown) -> list[Divergence]:
+    """Transactions that pin a replica; one from below a log start only where its end marker was shown (theory, I4)."""
     others = max(r.lso for r in cluster.replicas.values() if r.id != replica.id)
+    start = max(r.log_start for r in cluster.replicas.values())
+    known = {first for d in _unmarked(truth, replica, shown) for first in d.offsets}
     return [
         Divergence(frozenset({"read_committed_frozen"}), replica.id, pid, frozenset({first}))
         for pid, first in missed_markers(truth, replica)
-        if replica.lso == first < others
+        if replica.lso == first < others and (first >= start or first in known)
     ]
 
 
