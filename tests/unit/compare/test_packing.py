@@ -155,14 +155,14 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
 
 
 def test_progress_is_packed_by_partition_each_with_the_lists_of_its_own_rows() -> None:
-    def opened(*transactions: tuple[int, int]) -> list[dict[str, int]]:
+    def opened(*transactions: tuple[int | None, int | None]) -> list[dict[str, int | None]]:
         return [{"producer_id": producer, "start_offset": start} for producer, start in transactions]
 
     rows = [
         progress_row("b", 0, 1, observed_at=5, replicas=[1, 2, 3], open_transactions=opened((7, 1), (8, 2))),
         progress_row("a", 0, 1, observed_at=6, replicas=[4], open_transactions=None),
         progress_row("b", 0, 2, observed_at=7, replicas=None, open_transactions=opened((9, 3))),
-        progress_row("a", 1, 3, observed_at=8, replicas=[], open_transactions=opened((6, 4))),
+        progress_row("a", 1, 3, observed_at=8, replicas=[], open_transactions=opened((6, 4), (None, None))),
     ]
     rows[1] |= {"reachable": None, "high_watermark": None, "leader": None}
     (batch,) = pack_progress([progress_batch(rows[:0]), progress_batch(rows)])
@@ -181,7 +181,7 @@ def test_progress_is_packed_by_partition_each_with_the_lists_of_its_own_rows() -
     assert ticks == {("a", 0): [(1, 6)], ("a", 1): [(3, 8)], ("b", 0): [(1, 5), (2, 7)]}
     assert lists("open_transactions") == {
         ("a", 0): [],
-        ("a", 1): [(3, 8, 6, 4)],
+        ("a", 1): [(3, 8, 6, 4), (3, 8, -1, -1)],
         ("b", 0): [(1, 5, 7, 1), (1, 5, 8, 2), (2, 7, 9, 3)],
     }
     assert lists("replica_sets") == {("a", 0): [(6, 4)], ("a", 1): [], ("b", 0): [(5, 1), (5, 2), (5, 3)]}
