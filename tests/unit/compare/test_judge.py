@@ -82,6 +82,12 @@ class TestContent:
         comparison.feed(tick(0, everywhere(3)), both(1, others, 3), both(2, mine, 3), both(3, others, 3))
         assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0)]
 
+    def test_a_record_that_one_other_holds_ends_a_run(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(3)]
+        mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
+        comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, mine, 3), both(3, [rows[0], rows[2]], 3))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 2)]
+
     def test_the_runs_of_two_replicas_are_two(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
         on = {b: [{**r, "content_hash": 5} if i == b else r for i, r in enumerate(rows)] for b in (1, 2)}
@@ -145,6 +151,30 @@ class TestMarkers:
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
         assert set(suspect["seen"]) == {"markers", "closed_by_marker_offset"}
 
+    def test_a_missed_marker_is_told_again_as_what_became_of_the_transaction(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
+        comparison.feed(*(shown(RU, b, [commit(8, 9)], 9) for b in (1, 2, 3)))
+        comparison.feed(
+            *(shown(RC, b, [{**row, "outcome": COMMITTED if b == 2 else ABORTED}], 9) for b in (1, 2, 3)),
+            tick(10, everywhere(9)),
+        )
+        settle(comparison, 9)
+        assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
+        assert comparison.findings == {(2, "txn:9:2")}
+
+    def test_an_absence_is_no_part_of_a_transaction_that_its_replica_was_not_read_to_show_wrongly(
+        self, comparison: Comparison
+    ) -> None:
+        row = record(2, "K", "V", pid=9, outcome=COMMITTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        later = [record(29, "L", "W", pid=9, outcome=ABORTED), abort(30, 9)]
+        comparison.feed(*(shown(RU, b, [commit(20, 9), *later], 31) for b in (1, 3)), shown(RU, 2, later, 31))
+        comparison.feed(*(shown(RC, b, [] if b == 2 else [row], 31, 40) for b in (1, 2, 3)))
+        settle(comparison, 31)
+        assert comparison.kinds == [("committed_record_aborted", 2), ("record_missing", 2)]
+
 
 class TestDisputes:
     def unlike(self, rows: list[Row]) -> list[list[Row]]:
@@ -165,6 +195,22 @@ class TestDisputes:
                 }
             }
         ]
+
+    def test_the_records_of_several_transactions_are_told_by_transaction(self, comparison: Comparison) -> None:
+        """As far as the named replica's rows tell them apart: it was not read to hold the data at 2 and 10."""
+        rows = [record(i, f"k{i}", "V", pid=9) for i in (2, 3, 4, 7, 10)]
+        held = [{**r, "outcome": COMMITTED} for r in rows]
+        on_2 = [held[1], held[2], commit(5, 9), held[3], commit(9, 9)]
+        comparison.feed(
+            tick(0, everywhere(12)),
+            *self.unlike(rows),
+            *(shown(RU, b, on_2 if b == 2 else [], 12) for b in (1, 2, 3)),
+        )
+        assert {s.broker for s in comparison.suspects} == {2}
+        assert [
+            (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"])
+            for t in told(comparison)
+        ] == [(2, 2, [2, 10], crc32(b"k2")), (3, 3, [3, 4], crc32(b"k3")), (7, 7, [7], crc32(b"k7"))]
 
     def test_it_is_told_once(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9)]

@@ -124,6 +124,7 @@ class TestObservations:
             for f in fields(getattr(joined, part)):
                 wanted = np.concatenate([getattr(getattr(p, part), f.name) for p in parts])
                 assert getattr(getattr(joined, part), f.name).tolist() == wanted.tolist(), (part, f.name)
+        assert as_rows(Observations.concat(parts[:1]).rows) == as_rows(parts[0].rows)
 
     @pytest.mark.parametrize(
         "others", [[], [Observations("t", 0), Observations("t", 1)], [Observations("t", 0), Observations("u", 0)]]

@@ -242,6 +242,22 @@ class TestTakingIn:
         ]
 
 
+class TestWhatTheCapKeepsOut:
+    def test_a_record_whose_key_was_written_again_there_is_not_judged(self) -> None:
+        """While broker 2 was away the key was deleted, and all was cleaned before it came back."""
+        comparison = Comparison(CompareSettings(state_cap_bytes=1 << 16))
+        rows = [record(0, "K", "V"), *(filler(i) for i in range(1, 2000))]
+        comparison.feed(tick(0, everywhere(2000)), both(1, rows, 2000), both(3, rows, 2000))
+        assert last(comparison).coverage.deferred
+        assert 0 in last(comparison).state.pending["offset"]
+        comparison.feed(*(both(b, [record(2000, "K", None)], 2001) for b in (1, 3)))
+        assert 0 not in last(comparison).state.pending["offset"]
+        comparison.feed(both(2, rows[1:], 2001))
+        for at in (10, 20):
+            comparison.feed(tick(at, everywhere(2001)))
+        assert comparison.suspects == []
+
+
 class TestOpenTransactions:
     OPEN = record(2, "K", "V", pid=9, outcome=COMMITTED)
 
