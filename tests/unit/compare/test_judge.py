@@ -53,6 +53,12 @@ class TestContent:
         assert records["1"] == records["3"] != records["2"]
         assert {len(r) for r in records.values()} == {16}
 
+    def test_where_all_differ_each_record_is_told_as_another(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(1)), *(both(b, [record(0, "K", f"V{b}")], 1) for b in (1, 2, 3)))
+        assert comparison.kinds == [("content_mismatch", 2), ("content_mismatch", 3)]
+        records = comparison.suspects[0].accusation.observations["records"]
+        assert len({int(r, 16) for r in records.values() if 0 <= int(r, 16) < 1 << 64}) == 3
+
     def test_it_waits_for_those_that_can_be_reached_to_have_an_opinion(self, comparison: Comparison) -> None:
         good, wrong = record(0, "K", "V"), record(0, "K", "W")
         comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [wrong], 1), both(3, [], 0))
