@@ -92,7 +92,7 @@ def mutants(root: Path, path: str) -> list[Mutant]:
 
 
 def is_another_program(mutant: Mutant, root: Path) -> bool:
-    """Whether a mutant changes more than annotations and the options of decorators."""
+    """Whether a mutant changes more than annotations, decorators, and from which end one row is counted."""
     try:
         changed = _program(mutant.source(root))
     except SyntaxError:
@@ -100,8 +100,25 @@ def is_another_program(mutant: Mutant, root: Path) -> bool:
     return changed != _program((root / mutant.path).read_text())
 
 
+ONE_ROW = ("partition", "broker")
+"""What the program calls tables of exactly one row: there, the last row is the first."""
+
+
 class _Bare(ast.NodeTransformer):
-    """Takes annotations and decorators away: nothing reads the former, and the latter only make dataclasses."""
+    """Takes annotations and decorators away: nothing reads the former, and the latter only make dataclasses.
+
+    Counts rows of the tables that have just one from the start.
+    """
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        self.generic_visit(node)
+        column = node.value
+        if isinstance(column, ast.Subscript) and _name(column.value) in ONE_ROW:
+            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if ast.unparse(index[0]) == "-1":
+                first = ast.Constant(0)
+                node.slice = ast.Tuple([first, *index[1:]], ast.Load()) if len(index) > 1 else first
+        return node
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
@@ -122,6 +139,11 @@ class _Bare(ast.NodeTransformer):
         node.annotation = ast.Constant(None)
         self.generic_visit(node)
         return node
+
+
+def _name(node: ast.expr) -> str:
+    """The last part of a dotted name; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _program(text: str) -> str:

@@ -24,7 +24,10 @@ from tests.simulation.world import World
 CPU_SECONDS = 60
 """A mutant that takes longer than this, several times what the trial takes, does not come to an end."""
 
-UNIT = ("tests/unit/compare",)
+UNIT = Path("tests/unit/compare")
+SLOW = ("test_order.py", "test_outage.py")
+"""Run after the others: most mutants are noticed before it comes to these."""
+
 IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 FIRST, ALL = 15, 200
 """Seeds run before the unit tests, and in all: each as a faulty history, every third as a healthy one as well."""
@@ -84,7 +87,8 @@ def _histories(seeds: range) -> str:
 
 def _unit() -> str:
     noticed = _FirstFailure()
-    options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *UNIT]
+    files = sorted(UNIT.rglob("test_*.py"), key=lambda path: (path.name in SLOW, path))
+    options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *map(str, files)]
     code = pytest.main(options, plugins=[noticed])
     return noticed.name or (f"exit code {code}" if code else "")
 

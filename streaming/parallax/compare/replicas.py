@@ -261,7 +261,7 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
     if offset <= before:
         return
     if before >= 0:
-        state.partition["skipped"][0, view] += offset - max(before, int(state.partition["floor"][0, view]))
+        state.partition["skipped"][0, view] += max(0, offset - max(before, int(state.partition["floor"][0, view])))
     _raise_floor(state, view, offset)
     if view == READ_UNCOMMITTED:
         mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)

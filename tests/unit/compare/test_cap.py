@@ -159,7 +159,11 @@ class TestEnforce:
     def test_a_range_that_starts_lower_swallows_those_above(self) -> None:
         made = state(0, content=table(CONTENT, 3, offset=[4, 5, 6]))
         made.deferred = deferred(
-            (READ_UNCOMMITTED, 1, 3), (READ_UNCOMMITTED, 8, 9), (READ_UNCOMMITTED, 7, NEVER), (READ_COMMITTED, 9, 11)
+            (READ_UNCOMMITTED, 1, 3),
+            (READ_UNCOMMITTED, 5, 6),
+            (READ_UNCOMMITTED, 8, 9),
+            (READ_UNCOMMITTED, 7, NEVER),
+            (READ_COMMITTED, 9, 11),
         )
         cap.enforce(made, 4 * CONTENT.itemsize)
         assert ranges(made) == [(READ_UNCOMMITTED, 1, 3), (READ_COMMITTED, 9, 11), (READ_UNCOMMITTED, 5, -1)]

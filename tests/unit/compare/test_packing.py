@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from parallax.compare.observations import EVENT_CODE, Observations, topic_id_code
-from parallax.compare.packing import PROGRESS_COLUMNS, VIEW_COLUMNS, pack, pack_progress, pack_views, unpack
+from parallax.compare.packing import (
+    PACKED_AT,
+    PROGRESS_COLUMNS,
+    VIEW_COLUMNS,
+    pack,
+    pack_progress,
+    pack_readers,
+    pack_views,
+    unpack,
+)
 from parallax.compare.results import from_json, to_json
 from parallax.model import ReadEvent
 from tests.unit.compare.history import Comparison, both, everywhere, record, tick
@@ -41,6 +51,10 @@ def view_batch() -> pa.RecordBatch:
         rows.append(row | {"high_watermark": None, "last_stable_offset": None, "log_start_offset": None})
         rows[-1] |= {"event": None, "topic_id": None}
     rows[-1] |= {"kind": 3, "high_watermark": 7, "event": "log_truncated", "topic_id": "abc"}
+    return as_views(rows)
+
+
+def as_views(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     text = ("topic", "event", "topic_id")
     schema = pa.schema([(name, pa.string() if name in text else pa.int64()) for name in VIEW_COLUMNS])
     return pa.RecordBatch.from_pylist(rows, schema=schema)
@@ -64,14 +78,42 @@ def test_views_are_packed_by_partition_in_their_order() -> None:
     assert packed["a", 0].topic_id.tolist() == [0, 0]
 
 
-def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
-    row = dict.fromkeys(PROGRESS_COLUMNS, 1) | {"topic": "t", "partition": 0, "reachable": True, "replicas": [1, 2]}
-    policies = {1: "compact,delete", 2: "delete", 3: None}
-    listed = [{"producer_id": 9, "start_offset": 4}]
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_batch_of_one_partition_is_packed_as_it_is(length: int) -> None:
+    row = dict.fromkeys(VIEW_COLUMNS, 1) | {"topic": "a", "partition": 4, "event": None, "topic_id": None}
+    (batch,) = pack_views([as_views([]), as_views([row | {"offset": at} for at in range(length)])])
+    (packed,) = batch.to_pylist()
+    assert (packed["topic"], packed["partition"]) == ("a", 4)
+    assert unpack("a", 4, packed["packed"]).rows.offset.tolist() == list(range(length))
+
+
+def test_rows_of_partition_and_reader_are_packed_together_with_the_offset_that_they_begin_at() -> None:
+    readers = (("a", 0, 1, 0), ("a", 1, 1, 0), ("a", 0, 0, 1), ("a", 0, 1, 1), ("a", 0, 0, 1), ("b", 0, 1, 0))
     rows = [
-        row | {"broker": b, "open_transactions": o, "cleanup_policy": policies[b]}
-        for b, o in ((1, listed), (2, []), (3, None))
+        dict.fromkeys(VIEW_COLUMNS, 0)
+        | {"topic": topic, "partition": partition, "view": view, "broker": broker, "offset": 10 * n + at}
+        | {"event": None, "topic_id": None}
+        for n in (1, 2)
+        for at, (topic, partition, view, broker) in enumerate(readers)
     ]
+    (batch,) = pack_readers([as_views(rows[:0]), as_views(rows)])
+    assert batch.schema == PACKED_AT
+    made = {}
+    for r in batch.to_pylist():
+        mine = unpack(r["topic"], r["partition"], r["packed"]).rows
+        (view,), (broker,) = set(mine.view.tolist()), set(mine.broker.tolist())
+        made[r["topic"], r["partition"], view, broker] = (r["at"], mine.offset.tolist())
+    assert len(made) == batch.num_rows == 5
+    assert made == {
+        ("a", 0, 1, 0): (10, [10, 20]),
+        ("a", 1, 1, 0): (11, [11, 21]),
+        ("a", 0, 0, 1): (12, [12, 14, 22, 24]),
+        ("a", 0, 1, 1): (13, [13, 23]),
+        ("b", 0, 1, 0): (15, [15, 25]),
+    }
+
+
+def progress_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     transactions = pa.list_(pa.struct([("producer_id", pa.int64()), ("start_offset", pa.int64())]))
     schema = pa.schema(
         [
@@ -88,13 +130,63 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
             if name != "open_transactions"
         ]
     ).append(pa.field("open_transactions", transactions))
-    (batch,) = pack_progress([pa.RecordBatch.from_pylist(rows, schema=schema)])
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def progress_row(topic: str, partition: int, broker: int, **more: Any) -> dict[str, Any]:
+    row = dict.fromkeys(PROGRESS_COLUMNS, 1) | {"reachable": True, "replicas": [1, 2], "open_transactions": None}
+    return row | {"cleanup_policy": None, "topic": topic, "partition": partition, "broker": broker} | more
+
+
+def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
+    policies = {1: "compact,delete", 2: "delete", 3: None}
+    listed = [{"producer_id": 9, "start_offset": 4}]
+    rows = [
+        progress_row("t", 0, b, open_transactions=o, cleanup_policy=policies[b])
+        for b, o in ((1, listed), (2, []), (3, None))
+    ]
+    (batch,) = pack_progress([progress_batch(rows)])
     observed = unpack("t", 0, batch.to_pylist()[0]["packed"])
     assert observed.progress.described.tolist() == [True, True, False]
     assert observed.progress.compacted.tolist() == [1, 0, -1]
     assert observed.open_transactions.producer_id.tolist() == [9]
     assert observed.open_transactions.broker.tolist() == [1]
     assert sorted(set(observed.replica_sets.broker.tolist())) == [1, 2]
+
+
+def test_progress_is_packed_by_partition_each_with_the_lists_of_its_own_rows() -> None:
+    def opened(*transactions: tuple[int | None, int | None]) -> list[dict[str, int | None]]:
+        return [{"producer_id": producer, "start_offset": start} for producer, start in transactions]
+
+    rows = [
+        progress_row("b", 0, 1, observed_at=5, replicas=[1, 2, 3], open_transactions=opened((7, 1), (8, 2))),
+        progress_row("a", 0, 1, observed_at=6, replicas=[4], open_transactions=None),
+        progress_row("b", 0, 2, observed_at=7, replicas=None, open_transactions=opened((9, 3))),
+        progress_row("a", 1, 3, observed_at=8, replicas=[], open_transactions=opened((6, 4), (None, None))),
+    ]
+    rows[1] |= {"reachable": None, "high_watermark": None, "leader": None}
+    (batch,) = pack_progress([progress_batch(rows[:0]), progress_batch(rows)])
+    made = {(r["topic"], r["partition"]): unpack("t", 0, r["packed"]) for r in batch.to_pylist()}
+
+    def lists(name: str) -> dict[tuple[str, int], list[tuple[int, ...]]]:
+        parts = {at: getattr(o, name) for at, o in made.items()}
+        return {
+            at: list(zip(*(getattr(p, f.name).tolist() for f in fields(p)), strict=True)) for at, p in parts.items()
+        }
+
+    ticks = {
+        at: list(zip(o.progress.broker.tolist(), o.progress.observed_at.tolist(), strict=True))
+        for at, o in made.items()
+    }
+    assert ticks == {("a", 0): [(1, 6)], ("a", 1): [(3, 8)], ("b", 0): [(1, 5), (2, 7)]}
+    assert lists("open_transactions") == {
+        ("a", 0): [],
+        ("a", 1): [(3, 8, 6, 4), (3, 8, -1, -1)],
+        ("b", 0): [(1, 5, 7, 1), (1, 5, 8, 2), (2, 7, 9, 3)],
+    }
+    assert lists("replica_sets") == {("a", 0): [(6, 4)], ("a", 1): [], ("b", 0): [(5, 1), (5, 2), (5, 3)]}
+    away = made["a", 0].progress
+    assert (away.reachable.tolist(), away.high_watermark.tolist(), away.leader.tolist()) == ([False], [-1], [-1])
 
 
 def test_suspects_and_coverage_survive_their_text() -> None:

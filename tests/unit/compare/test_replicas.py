@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from parallax.compare import replicas
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Observations
 from parallax.compare.rules.arrays import table
-from parallax.compare.state import CONTENT, INTERVAL, MARKER, MAX_BROKERS, NEVER, PENDING, PartitionState, new_broker
+from parallax.compare.state import (
+    CANDIDATE,
+    CONTENT,
+    INTERVAL,
+    MARKER,
+    MAX_BROKERS,
+    NEVER,
+    PENDING,
+    PartitionState,
+    new_broker,
+)
 from parallax.model import ReadEvent
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
 
@@ -84,6 +95,70 @@ class TestMembers:
         assert replicas.common_position(made, RU) == UNKNOWN
 
 
+class TestChangesOfTheReplicaSet:
+    def assign(self, made: PartitionState, *assigned: int, at: int = 9) -> None:
+        replicas.register(made, observed([{"broker": 1, "observed_at": at, "reachable": True, "replicas": assigned}]))
+
+    def test_what_a_replica_showed_counts_no_longer_once_it_has_left(self) -> None:
+        made = state(1, 2, 3, stalled_since=5, stalled_reference=6, mismatch_start=7, mismatch_last=8)
+        made.content = table(CONTENT, 1, shown=0b111)
+        made.pending = table(PENDING, 1, visible=0b110, aborted=0b011)
+        made.candidates = table(CANDIDATE, 1, visible=0b010, aborted=0b111)
+        made.markers = table(MARKER, 1, shown=0b110)
+        made.intervals = table(INTERVAL, 3, slot=[0, 1, 2])
+        self.assign(made, 1, 3)
+        assert made.brokers["member"].tolist() == [True, False, True]
+        assert made.content["shown"].tolist() == [0b101]
+        assert (made.pending["visible"].tolist(), made.pending["aborted"].tolist()) == ([0b100], [0b001])
+        assert (made.candidates["visible"].tolist(), made.candidates["aborted"].tolist()) == ([0], [0b101])
+        assert made.markers["shown"].tolist() == [0b100]
+        assert made.intervals["slot"].tolist() == [0, 2]
+        for name, value in (
+            ("stalled_since", 5),
+            ("stalled_reference", 6),
+            ("mismatch_start", 7),
+            ("mismatch_last", 8),
+        ):
+            assert made.brokers[name].tolist() == [value, UNKNOWN, value]
+
+    def joined(self, *position: int, floor: tuple[int, int] = (10, 8), log_start: int = 0) -> PartitionState:
+        """Broker 2 comes back to the set; it had been read so far before."""
+        made = state(1, 2, log_start_offset=log_start)
+        made.brokers["member"][1] = False
+        made.brokers["position"] = [[20, 20], position]
+        made.partition["floor"][0] = floor
+        made.candidates = table(CANDIDATE, 3, offset=[1, 2, 3])
+        self.assign(made, 1, 2)
+        assert len(made.candidates) == 0
+        return made
+
+    def test_what_was_judged_without_it_and_what_waits_is_unknown_of_one_that_joins(self) -> None:
+        made = self.joined(4, 3)
+        assert made.partition["skipped"][0].tolist() == [6, 5 + 3]
+        assert made.partition["floor"][0].tolist() == [10, 8]
+        assert self.joined(0, 0).partition["skipped"][0].tolist() == [10, 8 + 3]
+
+    def test_what_it_will_not_be_read_over_again_is_unknown_too(self) -> None:
+        made = self.joined(14, 9)
+        assert made.partition["skipped"][0].tolist() == [4, 1 + 3]
+        assert made.partition["floor"][0].tolist() == [14, 9]
+
+    def test_what_retention_has_deleted_is_not_counted(self) -> None:
+        assert self.joined(4, 3, log_start=7).partition["skipped"][0].tolist() == [3, 1 + 3]
+
+    def test_one_that_was_never_read_leaves_only_what_waits_unknown(self) -> None:
+        made = self.joined(-1, -1)
+        assert made.partition["skipped"][0].tolist() == [0, 3]
+        assert made.partition["floor"][0].tolist() == [10, 8]
+
+    def test_the_first_set_joins_nobody(self) -> None:
+        made = state(1, 2, member=False)
+        made.brokers["position"] = 5
+        made.candidates = table(CANDIDATE, 1, offset=3)
+        self.assign(made, 1, 2)
+        assert (len(made.candidates), made.partition["skipped"][0].tolist()) == (1, [0, 0])
+
+
 class TestPositions:
     def positions(self) -> PartitionState:
         made = state(1, 2, 3)
@@ -155,6 +230,15 @@ class TestPositions:
             51,
         )
 
+    def test_of_several_reads_in_one_batch_the_latest_tells(self) -> None:
+        made = state(1, 2)
+        told = [{"high_watermark": hw, "last_stable_offset": hw - 1} for hw in (7, 9, 8)]
+        reads = [shown(RU, 1, [], 6, at, **t) for at, t in zip((50, 70, 60), told, strict=True)]
+        self.take_in(made, *reads, shown(RU, 2, [], 6, 40, high_watermark=3, last_stable_offset=2))
+        assert made.brokers["high_watermark"].tolist() == [9, 3]
+        assert made.brokers["stable_told"].tolist() == [8, 2]
+        assert made.brokers["reported_at"].tolist() == [70, 40]
+
     def test_when_the_last_read_committed_position_was_read_is_known(self) -> None:
         made = state(1)
         self.take_in(made, shown(RU, 1, [], 6, 80))
@@ -201,6 +285,69 @@ class TestBreaks:
             made = self.read()
             assert self.apply(made, shown(view, 1, [], offset, event=ReadEvent.LOG_TRUNCATED))[1] == []
 
+    def test_what_was_shown_in_the_batch_of_a_truncation_is_lost_as_well(self) -> None:
+        made = self.read()
+        read = shown(RU, 1, [record(13, "K", "V")], 14)
+        cut = shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED, leader_epoch=3)
+        offsets, (accusation,) = self.apply(made, read, cut, shown(RU, 1, [record(7, "K", "V")], 8))
+        assert offsets == []
+        assert accusation.observations == {"shown_to": {"1": 14}, "epochs": {"1": 3}, "topics": {"1": 0}}
+        assert made.brokers["position"].tolist() == [[8, 8], [10, 8]]
+        assert made.brokers["shown"].tolist() == [[8, 8], [10, 8]]
+        assert made.partition["floor"][0].tolist() == [14, 0]
+        assert made.partition["skipped"][0].tolist() == [8, 0]
+
+    @pytest.mark.parametrize(("offset", "starts"), [(4, [5]), (5, [1, 5]), (8, [1, 5, 5])])
+    def test_a_transaction_whose_marker_was_cut_off_is_forgotten(self, offset: int, starts: list[int]) -> None:
+        made = self.read()
+        self.apply(made, shown(RU, 1, [], offset, event=ReadEvent.LOG_TRUNCATED))
+        assert sorted(made.intervals["start"].tolist()) == starts
+
+    def test_in_read_committed_a_truncation_takes_no_transaction_away(self) -> None:
+        made = self.read()
+        self.apply(made, shown(RC, 1, [], 3, event=ReadEvent.LOG_TRUNCATED))
+        assert len(made.intervals) == 4
+        assert made.brokers["position"].tolist() == [[10, 3], [10, 8]]
+        assert made.partition["floor"][0].tolist() == [0, 8]
+        assert made.partition["skipped"][0].tolist() == [0, 5]
+
+    def test_of_a_replica_that_was_never_read_nothing_is_skipped(self) -> None:
+        made = state(1, 2)
+        self.apply(made, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))
+        assert made.partition["skipped"][0].tolist() == [0, 0]
+        assert made.partition["floor"][0].tolist() == [13, 0]
+
+    @pytest.mark.parametrize(("floor", "skipped"), [(9, 3), (11, 2), (13, 0), (15, 0)])
+    def test_only_what_had_no_verdict_yet_is_skipped_by_a_jump(self, floor: int, skipped: int) -> None:
+        made = self.read()
+        made.partition["floor"][0, RU] = floor
+        self.apply(made, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))
+        assert made.partition["skipped"][0].tolist() == [skipped, 0]
+        assert made.partition["floor"][0].tolist() == [max(13, floor), 0]
+
+    def test_a_transaction_that_begins_where_the_log_begins_now_is_kept(self) -> None:
+        made = state(1, position=0, shown=0)
+        made.intervals = table(INTERVAL, 3, start=[5, 6, 2], end=[NEVER, NEVER, 3])
+        self.apply(made, shown(RU, 1, [], 6, event=ReadEvent.LOG_START_ADVANCED))
+        assert sorted(made.intervals["start"].tolist()) == [2, 6]
+
+    def test_a_replica_that_is_added_is_unknown_up_to_what_was_judged_without_it(self) -> None:
+        made = state(1, 2)
+        made.partition["floor"][0] = (10, 8)
+        added = {"event": ReadEvent.PARTITION_ADDED}
+        self.apply(made, shown(RU, 2, [], 3, **added), shown(RC, 2, [], 9, **added))
+        assert made.partition["skipped"][0].tolist() == [7, 0]
+        assert made.partition["floor"][0].tolist() == [10, 9]
+        made.brokers["position"] = 0
+        self.apply(made, shown(RU, 2, [], 3, **added))
+        assert made.partition["skipped"][0].tolist() == [7, 0]
+
+    def test_a_broker_that_has_no_slot_breaks_nothing(self) -> None:
+        made = self.read()
+        offsets, accusations = self.apply(made, shown(RU, 7, [], 6, event=ReadEvent.LOG_TRUNCATED))
+        assert (offsets, accusations) == ([6], [])
+        assert made.brokers["position"].tolist() == [[10, 8], [10, 8]]
+
     def test_a_jump_of_the_log_start_leaves_the_range_unknown(self) -> None:
         made = self.read()
         offsets, accusations = self.apply(made, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))
@@ -246,6 +393,66 @@ class TestBreaks:
         offsets, _ = self.apply(made, shown(RU, 2, [], 0, 30, topic_id=88, event=ReadEvent.TOPIC_RECREATED))
         offsets, _ = self.apply(made, shown(RU, 2, [record(0, "K", "V")], 1, 31, topic_id=88))
         assert offsets == [0, 1]
+
+    def anew(self) -> PartitionState:
+        """All readers had read topic 77 up to 9; broker 1 is the first to read 88."""
+        made = state(1, 2, 3)
+        for view in VIEWS:
+            for broker in (1, 2, 3):
+                self.apply(made, shown(view, broker, [], 9, 5, topic_id=77))
+        made.told = np.arange(3, dtype="<u8")
+        made.brokers["position"] = made.brokers["shown"] = made.brokers["stable_told"] = 9
+        made.brokers["stalled_since"] = made.brokers["stalled_reference"] = made.brokers["log_start_offset"] = 4
+        made.partition["members_at"] = 6
+        made.partition["floor"] = 9
+        made.content = table(CONTENT, 1, offset=9)
+        self.apply(made, shown(RU, 1, [], 0, 20, topic_id=88, event=ReadEvent.TOPIC_RECREATED))
+        return made
+
+    def test_of_a_topic_that_was_made_anew_only_the_replica_set_and_what_was_told_remain(self) -> None:
+        made = self.anew()
+        assert made.partition["topic_id"].tolist() == [88]
+        assert made.partition["members_at"].tolist() == [6]
+        assert made.partition["members_known"].tolist() == [True]
+        assert made.partition["floor"].tolist() == [[0, 0]]
+        assert len(made.content) == 0
+        assert made.told.tolist() == [0, 1, 2]
+        assert made.brokers["position"].tolist() == [[0, -1], [-1, -1], [-1, -1]]
+        assert made.brokers["shown"].tolist() == [[0, -1], [-1, -1], [-1, -1]]
+        for name in ("stable_told", "stalled_since", "stalled_reference", "log_start_offset"):
+            assert made.brokers[name].tolist() == [-1, -1, -1], name
+
+    def test_rows_of_a_reader_that_has_not_told_the_new_topic_are_left_out(self) -> None:
+        made = self.anew()
+        offsets, _ = self.apply(
+            made,
+            shown(RU, 1, [record(0, "K", "V")], 1, 30, topic_id=88),
+            shown(RU, 2, [record(9, "K", "V")], 10, 29, topic_id=77),
+            shown(RC, 3, [record(8, "K", "V")], 9, 28)[:1],
+        )
+        assert offsets == [0, 1]
+
+    def test_rows_of_a_reader_that_goes_over_to_the_new_topic_are_left_out_up_to_where_it_was_told(self) -> None:
+        made = self.anew()
+        rows = [
+            *shown(RU, 2, [record(9, "K", "V")], 10, 25, topic_id=77),
+            *shown(RU, 2, [record(0, "K", "V"), record(1, "L", "V")], 2, 30, topic_id=88),
+        ]
+        assert self.apply(made, rows)[0] == []
+        assert made.brokers["position"][1].tolist() == [2, -1]
+        assert made.brokers["shown"][1].tolist() == [2, -1]
+        assert made.partition["floor"][0].tolist() == [2, 0]
+        assert self.apply(made, shown(RU, 2, [record(2, "K", "V")], 3, 31, topic_id=88))[0] == [2, 3]
+
+    def test_a_reader_that_is_new_is_of_the_topic_that_it_tells(self) -> None:
+        made = state(1, 2)
+        self.apply(made, shown(RU, 1, [], 9, 5, topic_id=77))
+        assert self.apply(made, shown(RU, 2, [record(3, "K", "V")], 4, 6, topic_id=77))[0] == [3, 4]
+        assert self.apply(made, shown(RC, 2, [record(3, "K", "V")], 4, 6), shown(RU, 1, [], 9, 7, topic_id=77))[0] == [
+            3,
+            4,
+            9,
+        ]
 
     def test_rows_without_news_pass_as_they_are(self) -> None:
         made = self.read()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.compare.state import CONTENT, PartitionState, new_broker
+from parallax.compare.observations import UNKNOWN
+from parallax.compare.state import CONTENT, DEFERRED, NEVER, TOLD_IDS, UNMATCHED, PartitionState, kept, new_broker
 
 
 @given(st.lists(st.integers(0, 50), min_size=10, max_size=10), st.integers(0, 2**32 - 1))
@@ -73,3 +74,32 @@ def test_nothing_is_known_of_a_new_broker_but_that_it_is_there() -> None:
     assert row["broker"] == 5
     assert row["reachable"]
     assert list(row["position"]) == [-1, -1]
+
+
+def test_only_the_place_and_the_id_of_a_new_broker_are_no_unknowns() -> None:
+    row = new_broker(5)
+    known = {"broker": [5], "member": [False], "reachable": [True], "topic_id": [[0, 0]]}
+    assert {name: row[name].tolist() for name in known} == known
+    for name in row.dtype.names or ():
+        assert name in known or (row[name] == UNKNOWN).all(), name
+
+
+def test_nothing_is_judged_of_a_fresh_state() -> None:
+    row = PartitionState().partition
+    unknown = {name: [UNKNOWN] for name in ("members_at", "passed_at", "policy_at")}
+    known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
+    assert {name: row[name].tolist() for name in row.dtype.names or ()} == unknown | known
+
+
+@pytest.mark.parametrize("name", [*UNMATCHED, "disputes"])
+def test_a_state_with_anything_unmatched_is_not_settled(name: str) -> None:
+    dtype = PartitionState.__dataclass_fields__[name].metadata["dtype"]
+    assert PartitionState().is_settled
+    assert PartitionState(told=np.zeros(1, TOLD_IDS), deferred=np.zeros(1, DEFERRED)).is_settled
+    assert not PartitionState(**{name: np.zeros(1, dtype)}).is_settled
+
+
+def test_a_table_of_which_all_rows_are_kept_is_not_copied() -> None:
+    table = np.zeros(3, CONTENT)
+    assert kept(table, np.array([True, True, True])) is table
+    assert len(kept(table, np.array([True, False, True]))) == 2

@@ -10,6 +10,7 @@ from parallax.compare.rules.arrays import (
     bit_counts,
     bits,
     group_starts,
+    have_key_among,
     latest_of_keys,
     passed_without,
     slots_of,
@@ -66,6 +67,13 @@ def test_the_latest_offset_of_a_key_is_the_highest_among_all_others(keys: Keys, 
     found = latest_of_keys(hi, lo, [columns(first), columns(second)])
     wanted = [max((o for h, low, o in [*first, *second] if (h, low) == key), default=-1) for key in keys]
     assert found.tolist() == wanted
+
+
+@given(KEYS, KEYS)
+@settings(max_examples=60, deadline=None)
+def test_a_key_is_among_others_where_both_its_halves_are(keys: Keys, others: Keys) -> None:
+    columns = [np.array(rows, np.int64).reshape(-1, 2).T for rows in (keys, others)]
+    assert have_key_among(*columns[0], *columns[1]).tolist() == [key in others for key in keys]
 
 
 def test_many_keys_are_told_apart() -> None:

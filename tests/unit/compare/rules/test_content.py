@@ -91,6 +91,11 @@ def test_three_records_at_one_offset_leave_two_odd() -> None:
     assert content.odd_ones(made) == [(4, 0b110)]
 
 
+def test_a_record_that_is_shown_before_and_after_another_at_its_offset_is_one() -> None:
+    made = take_in((4, 60, 0), (4, 61, 1), (4, 60, 2))
+    assert [tuple(row) for row in made.tolist()] == [(4, 60, 0b101), (4, 61, 0b010)]
+
+
 def test_nothing_shown_changes_nothing() -> None:
     made = take_in((4, 60, 0))
     assert content.take_in(made, *(np.empty(0, int),) * 3) is made

@@ -1,0 +1,311 @@
+"""What an accusation tells, when it is made, and what is let go once it was."""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from parallax.compare.judge import MAX_KEY_VERDICTS
+from parallax.model import Outcome
+from tests.unit.compare.history import RC, RU, Comparison, Row, abort, both, commit, everywhere, record, shown, tick
+
+COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    return Comparison()
+
+
+def settle(comparison: Comparison, end: int) -> None:
+    comparison.feed(tick(50_000, everywhere(end)))
+    comparison.feed(tick(51_000, everywhere(end)))
+
+
+def filler(offset: int) -> Row:
+    return record(offset, f"f{offset}", "x")
+
+
+def told(comparison: Comparison) -> list[dict[str, Any]]:
+    """The suspects' columns that say where, and their evidence."""
+    names = ("rule", "kind", "broker", "offset", "producer_id", "transaction_start_offset", "marker_offset")
+    keys = ("key_hash_hi", "key_hash_lo")
+    return [
+        {n: s.as_row()[n] for n in (*names, *keys)} | {"seen": s.accusation.observations} for s in comparison.suspects
+    ]
+
+
+NO_TRANSACTION = {"producer_id": -1, "transaction_start_offset": -1, "marker_offset": -1}
+NO_KEY = {"key_hash_hi": 0, "key_hash_lo": 0}
+
+
+class TestContent:
+    def test_the_records_that_differ_are_told_of_every_replica(self, comparison: Comparison) -> None:
+        good, wrong = record(0, "K", "V"), record(0, "K", "W")
+        comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [wrong], 1), both(3, [good], 1))
+        (suspect,) = told(comparison)
+        records = suspect.pop("seen")["records"]
+        assert suspect == {"rule": "I1", "kind": "content_mismatch", "broker": 2, "offset": 0} | NO_TRANSACTION | NO_KEY
+        assert set(records) == {"1", "2", "3"}
+        assert records["1"] == records["3"] != records["2"]
+        assert {len(r) for r in records.values()} == {16}
+
+    def test_where_all_differ_each_record_is_told_as_another(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(1)), *(both(b, [record(0, "K", f"V{b}")], 1) for b in (1, 2, 3)))
+        assert comparison.kinds == [("content_mismatch", 2), ("content_mismatch", 3)]
+        records = comparison.suspects[0].accusation.observations["records"]
+        assert len({int(r, 16) for r in records.values() if 0 <= int(r, 16) < 1 << 64}) == 3
+
+    def test_it_waits_for_those_that_can_be_reached_to_have_an_opinion(self, comparison: Comparison) -> None:
+        good, wrong = record(0, "K", "V"), record(0, "K", "W")
+        comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [wrong], 1), both(3, [], 0))
+        assert comparison.suspects == []
+        comparison.feed(both(3, [wrong], 1, 10))
+        assert comparison.kinds == [("content_mismatch", 1)]
+
+    def test_one_that_is_away_is_not_waited_for(self, comparison: Comparison) -> None:
+        good, wrong = record(0, "K", "V"), record(0, "K", "W")
+        comparison.feed(tick(0, everywhere(1), down=(3,)), both(1, [good], 1), both(2, [wrong], 1), both(3, [], 0))
+        assert comparison.kinds == [("content_mismatch", 2)]
+
+    @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
+    def test_a_run_goes_on_over_micro_batches_until_a_record_agrees(self, comparison: Comparison, cut: int) -> None:
+        rows = [filler(i) for i in range(6)]
+        mine = [{**r, "content_hash": 5} if i in (0, 1, 3, 4) else r for i, r in enumerate(rows)]
+        comparison.feed(tick(0, everywhere(6)))
+        for part in (slice(0, cut), slice(cut, 6)):
+            end = min(6, part.stop)
+            comparison.feed(both(1, rows[part], end), both(2, mine[part], end), both(3, rows[part], end))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 3)]
+
+    def test_a_record_that_nobody_else_holds_ends_no_run(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(3)]
+        mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
+        others = [rows[0], rows[2]]
+        comparison.feed(tick(0, everywhere(3)), both(1, others, 3), both(2, mine, 3), both(3, others, 3))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0)]
+
+    def test_a_record_that_one_other_holds_ends_a_run(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(3)]
+        mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
+        comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, mine, 3), both(3, [rows[0], rows[2]], 3))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 2)]
+
+    def test_the_runs_of_two_replicas_are_two(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(3)]
+        on = {b: [{**r, "content_hash": 5} if i == b else r for i, r in enumerate(rows)] for b in (1, 2)}
+        comparison.feed(tick(0, everywhere(3)), both(1, on[1], 3), both(2, on[2], 3), both(3, rows, 3))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(1, 1), (2, 2)]
+
+
+class TestMarkers:
+    def test_a_missed_marker_is_told_with_the_transaction_that_it_should_have_ended(
+        self, comparison: Comparison
+    ) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [filler(1), row], 3) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
+        transaction = {"producer_id": 9, "transaction_start_offset": 2, "marker_offset": 4}
+        assert told(comparison) == [
+            {
+                "rule": "I2",
+                "kind": "marker_missing",
+                "broker": 2,
+                "offset": 2,
+                "seen": {"markers": dict.fromkeys("13", "abort")},
+            }
+            | transaction
+            | NO_KEY
+        ]
+
+    def turned(self, comparison: Comparison, rows: list[Row], read: tuple[int, ...] = (1, 2, 3)) -> dict[str, Any]:
+        """A transaction from 2 that ABORT 20 ended, and on broker 2 COMMIT 30."""
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in (1, 2, 3)))
+        for b in (1, 3):
+            comparison.feed(
+                shown(RU, b, [abort(20, 9), record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)], 31)
+            )
+        comparison.feed(shown(RU, 2, [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)], 31))
+        comparison.feed(
+            *(shown(RC, b, [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows], 31) for b in read)
+        )
+        if 2 not in read:
+            comparison.feed(shown(RC, 2, [], 31))
+        settle(comparison, 31)
+        (suspect,) = told(comparison)
+        assert (suspect["rule"], suspect["kind"], suspect["broker"]) == ("I2", "aborted_record_committed", 2)
+        assert [suspect[n] for n in ("producer_id", "transaction_start_offset", "marker_offset")] == [9, 2, 20]
+        return suspect
+
+    def test_a_wrong_outcome_is_told_with_the_records_that_show_it(self, comparison: Comparison) -> None:
+        rows = [record(2 + i, f"k{i}", "V", pid=9, outcome=ABORTED) for i in range(10)]
+        suspect = self.turned(comparison, rows)
+        assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, crc32(b"k0"), 7)
+        assert suspect["seen"] == {
+            "markers": {"1": "abort", "3": "abort", "2": "commit"},
+            "closed_by_marker_offset": 30,
+            "outcomes": {"1": "aborted", "3": "aborted", "2": "committed"},
+            "count": 10,
+            "offsets": [2, 3, 4, 5, 6, 7, 8, 9],
+        }
+
+    def test_a_wrong_outcome_that_no_record_shows_has_no_key(self, comparison: Comparison) -> None:
+        suspect = self.turned(comparison, [record(2, "K", "V", pid=9, outcome=ABORTED)], read=(1, 3))
+        assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
+        assert set(suspect["seen"]) == {"markers", "closed_by_marker_offset"}
+
+    def test_a_missed_marker_is_told_again_as_what_became_of_the_transaction(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
+        comparison.feed(*(shown(RU, b, [commit(8, 9)], 9) for b in (1, 2, 3)))
+        comparison.feed(
+            *(shown(RC, b, [{**row, "outcome": COMMITTED if b == 2 else ABORTED}], 9) for b in (1, 2, 3)),
+            tick(10, everywhere(9)),
+        )
+        settle(comparison, 9)
+        assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
+        assert comparison.findings == {(2, "txn:9:2")}
+
+    def test_an_absence_is_no_part_of_a_transaction_that_its_replica_was_not_read_to_show_wrongly(
+        self, comparison: Comparison
+    ) -> None:
+        row = record(2, "K", "V", pid=9, outcome=COMMITTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        later = [record(29, "L", "W", pid=9, outcome=ABORTED), abort(30, 9)]
+        comparison.feed(*(shown(RU, b, [commit(20, 9), *later], 31) for b in (1, 3)), shown(RU, 2, later, 31))
+        comparison.feed(*(shown(RC, b, [] if b == 2 else [row], 31, 40) for b in (1, 2, 3)))
+        settle(comparison, 31)
+        assert comparison.kinds == [("committed_record_aborted", 2), ("record_missing", 2)]
+
+
+class TestDisputes:
+    def unlike(self, rows: list[Row]) -> list[list[Row]]:
+        """Broker 2 shows as committed what the others show as aborted."""
+        return [shown(RC, b, [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows], 9) for b in (1, 2, 3)]
+
+    def test_a_difference_without_direction_names_a_place_and_all_outcomes(self, comparison: Comparison) -> None:
+        rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
+        comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
+        assert told(comparison) == [
+            {"rule": "I2", "kind": "visibility_mismatch", "broker": 2, "offset": 3, "producer_id": 9}
+            | {"transaction_start_offset": 3, "marker_offset": -1, "key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
+            | {
+                "seen": {
+                    "outcomes": {"1": "aborted", "2": "committed", "3": "aborted"},
+                    "count": 2,
+                    "offsets": [3, 4],
+                }
+            }
+        ]
+
+    def test_the_records_of_several_transactions_are_told_by_transaction(self, comparison: Comparison) -> None:
+        """As far as the named replica's rows tell them apart: it was not read to hold the data at 2 and 10."""
+        rows = [record(i, f"k{i}", "V", pid=9) for i in (2, 3, 4, 7, 10)]
+        held = [{**r, "outcome": COMMITTED} for r in rows]
+        on_2 = [held[1], held[2], commit(5, 9), held[3], commit(9, 9)]
+        comparison.feed(
+            tick(0, everywhere(12)),
+            *self.unlike(rows),
+            *(shown(RU, b, on_2 if b == 2 else [], 12) for b in (1, 2, 3)),
+        )
+        assert {s.broker for s in comparison.suspects} == {2}
+        assert [
+            (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"])
+            for t in told(comparison)
+        ] == [(2, 2, [2, 10], crc32(b"k2")), (3, 3, [3, 4], crc32(b"k3")), (7, 7, [7], crc32(b"k7"))]
+
+    def test_it_is_told_once(self, comparison: Comparison) -> None:
+        rows = [record(3, "K", "V", pid=9)]
+        comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
+        settle(comparison, 9)
+        assert len(comparison.suspects) == 1
+        assert comparison.last is not None
+        assert comparison.last.state.is_settled
+
+    def test_it_waits_until_markers_up_to_the_high_watermark_have_been_read(self, comparison: Comparison) -> None:
+        rows = [record(3, "K", "V", pid=9)]
+        comparison.feed(tick(0, everywhere(9), everywhere(12)), *self.unlike(rows))
+        for end in (9, 11):
+            comparison.feed(*(shown(RU, b, [], end) for b in (1, 2, 3)))
+            assert comparison.suspects == []
+        comparison.feed(*(shown(RU, b, [], 12) for b in (1, 2, 3)))
+        assert comparison.kinds == [("visibility_mismatch", 2)]
+
+    def test_the_disputes_of_one_producer_do_not_wait_for_those_of_another(self, comparison: Comparison) -> None:
+        first, second = record(3, "K", "V", pid=9), record(20, "L", "W", pid=8)
+        comparison.feed(tick(0, everywhere(9)), *self.unlike([first]))
+        later = [shown(RC, b, [{**second, "outcome": COMMITTED if b == 2 else ABORTED}], 25, 5) for b in (1, 2, 3)]
+        comparison.feed(*later, *(shown(RU, b, [], 10) for b in (1, 2, 3)))
+        assert [s.accusation.producer_id for s in comparison.suspects] == [9]
+        comparison.feed(*(shown(RU, b, [], 25) for b in (1, 2, 3)))
+        assert [s.accusation.producer_id for s in comparison.suspects] == [9, 8]
+
+
+class TestLatest:
+    def lacking(self, comparison: Comparison, rows: list[Row], end: int) -> None:
+        """Broker 2 shows none of the rows."""
+        comparison.feed(tick(0, everywhere(end)), *(both(b, [] if b == 2 else rows, end, 10) for b in (1, 2, 3)))
+
+    def test_an_absence_is_told_with_who_shows_the_record_and_how_far_the_others_were_read(
+        self, comparison: Comparison
+    ) -> None:
+        self.lacking(comparison, [record(3, "K", "V")], 5)
+        settle(comparison, 5)
+        key = {"key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
+        seen = {"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 10, "read_to": 5}
+        assert told(comparison) == [
+            {"rule": "I3", "kind": "record_missing", "broker": 2, "offset": 3, "seen": seen} | NO_TRANSACTION | key
+        ]
+
+    def test_where_every_record_is_compared_the_offset_says_which_it_is(self) -> None:
+        comparison = Comparison(compacted=False)
+        self.lacking(comparison, [record(3, "K", "V")], 5)
+        settle(comparison, 5)
+        assert [s.cause for s in comparison.suspects] == ["offset:3"]
+        assert {n: told(comparison)[0][n] for n in NO_KEY} == NO_KEY
+
+    def test_a_flood_of_absences_is_told_in_parts_the_oldest_first(self, comparison: Comparison) -> None:
+        count = MAX_KEY_VERDICTS + 44
+        self.lacking(comparison, [record(i, f"k{i}", "V") for i in range(count)], count)
+        raised = [comparison.feed(tick(50_000 + at, everywhere(count))) for at in range(4)]
+        offsets = [[s.accusation.offset for s in part] for part in raised if part]
+        assert offsets == [list(range(MAX_KEY_VERDICTS)), list(range(MAX_KEY_VERDICTS, count))]
+
+    def test_an_absence_that_retention_overtakes_is_not_told(self, comparison: Comparison) -> None:
+        self.lacking(comparison, [record(3, "K", "V"), record(4, "L", "W")], 5)
+        assert comparison.last is not None
+        assert comparison.last.coverage.candidates == 2
+        rows = tick(40, everywhere(5))
+        rows[0]["log_start_offset"] = 4
+        comparison.feed(rows)
+        settle(comparison, 5)
+        assert [s.accusation.offset for s in comparison.suspects] == [4]
+        assert comparison.last.coverage.candidates == 0
+
+
+class TestLettingGo:
+    def test_markers_are_kept_while_a_disputed_record_may_need_them(self, comparison: Comparison) -> None:
+        rows = [record(3, "K", "V", pid=9)]
+        comparison.feed(tick(0, everywhere(9), everywhere(12)))
+        for b in (1, 2, 3):
+            outcome, end = (COMMITTED, commit(7, 9)) if b == 2 else (ABORTED, abort(5, 9))
+            comparison.feed(shown(RU, b, [end], 9), shown(RC, b, [{**r, "outcome": outcome} for r in rows], 9))
+        assert comparison.last is not None
+        assert comparison.last.state.markers["offset"].tolist() == [5, 7]
+        comparison.feed(*(shown(RU, b, [], 12) for b in (1, 2, 3)))
+        assert comparison.kinds == [("aborted_record_committed", 2)]
+        comparison.feed(*(both(b, [filler(12)], 13) for b in (1, 2, 3)))
+        assert len(comparison.last.state.markers) == 0
+
+    def test_what_all_have_passed_without_a_difference_is_gone(self, comparison: Comparison) -> None:
+        rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), filler(2)]
+        comparison.feed(tick(0, everywhere(3)))
+        for b in (1, 2, 3):
+            comparison.feed(shown(RU, b, rows, 3), shown(RC, b, [rows[0], rows[2]], 3))
+        assert comparison.last is not None
+        assert comparison.last.state.is_settled
+        assert np.array_equal(comparison.last.state.partition["floor"][0], [3, 3])
