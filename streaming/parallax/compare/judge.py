@@ -274,7 +274,8 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
     mine = state.intervals[(state.intervals["slot"] == verdict.slot) & (state.intervals["producer_id"] == producer)]
     mine = mine[np.argsort(mine["start"], kind="stable")]
     which = np.searchsorted(mine["start"], rows["offset"], side="right") - 1
-    which[(which >= 0) & (mine["end"][which] <= rows["offset"]) if len(mine) else which >= 0] = -1
+    if len(mine):
+        which[mine["end"][which] <= rows["offset"]] = -1
     kind = FindingKind.VISIBILITY_MISMATCH
     if verdict.proven:
         aborted = verdict.shown_aborted

@@ -202,6 +202,21 @@ class TestDisputes:
             }
         ]
 
+    def test_the_outcomes_told_are_those_of_the_first_record(self, comparison: Comparison) -> None:
+        rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
+        on = {
+            b: [{**r, "outcome": ABORTED if b == 2 else COMMITTED} for r in (rows[:1] if b == 3 else rows)]
+            for b in (1, 2, 3)
+        }
+        comparison.feed(tick(0, everywhere(9)), *(shown(RC, b, on[b], 9) + shown(RU, b, [], 9) for b in (1, 2, 3)))
+        (suspect,) = told(comparison)
+        assert (suspect["kind"], suspect["broker"]) == ("visibility_mismatch", 2)
+        assert suspect["seen"] == {
+            "outcomes": {"1": "committed", "2": "aborted", "3": "committed"},
+            "count": 2,
+            "offsets": [3, 4],
+        }
+
     def test_the_records_of_several_transactions_are_told_by_transaction(self, comparison: Comparison) -> None:
         """As far as the named replica's rows tell them apart: it was not read to hold the data at 2 and 10."""
         rows = [record(i, f"k{i}", "V", pid=9) for i in (2, 3, 4, 7, 10)]
