@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from parallax.lab.cluster import Cluster
 from parallax.model import RowKind
 
 JOB = """
-import json, os, signal, sys, time
+import contextlib, json, sys
 import psutil
 from parallax.config import validate
 from parallax.source import feedback
@@ -35,9 +35,9 @@ from parallax.views.session import build_session
 settings, point, batch = validate(json.loads(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 
 def die():
-    for child in psutil.Process().children(recursive=True):
-        child.send_signal(signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+    for process in [*psutil.Process().children(recursive=True), psutil.Process()]:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker ends by itself when its JVM is gone
+            process.kill()
 
 def before(module, name, when):
     real = getattr(module, name)
@@ -89,7 +89,8 @@ def job(document: dict[str, Any], point: str = "never", batch: int = -1) -> Iter
     finally:
         if process.poll() is None:
             for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
             process.kill()
         process.wait(30)
         log.close()
