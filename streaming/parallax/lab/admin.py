@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -130,11 +131,16 @@ def wipe_replica(cluster: Cluster, broker: int, topic: str, partition: int = 0) 
         raise LabError(f"broker {broker} holds no {topic}-{partition} ({folder} is not there)")
     shutil.rmtree(folder)
     for name in _CHECKPOINTS:
-        file = data / name
-        if file.exists():
-            version, _, *entries = file.read_text(encoding="ascii").splitlines()
-            kept = [entry for entry in entries if entry.split()[:2] != [topic, str(partition)]]
-            file.write_text("\n".join([version, str(len(kept)), *kept, ""]), encoding="ascii")
+        _strike_out(data / name, topic, partition)
+
+
+def _strike_out(checkpoint: Path, topic: str, partition: int) -> None:
+    """Take a partition out of a checkpoint file; one that was never written is empty, or not there."""
+    lines = checkpoint.read_text(encoding="ascii").splitlines() if checkpoint.exists() else []
+    if lines:
+        version, _, *entries = lines
+        kept = [entry for entry in entries if entry.split()[:2] != [topic, str(partition)]]
+        checkpoint.write_text("\n".join([version, str(len(kept)), *kept, ""]), encoding="ascii")
 
 
 # --- topics ---------------------------------------------------------------------------------------------------------
