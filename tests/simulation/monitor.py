@@ -87,6 +87,8 @@ class Monitor:
             readers = [Reader(v, b, TOPIC, PARTITION) for v in (RU, RC) for b in self.cluster.replicas]
             self.ranges = dict.fromkeys(readers, Range(0, 0, TOPIC_ID))
         self.epochs: dict[Reader, int] = {}
+        self.taken_back: set[Reader] = set()
+        """Those that were told of a log cut off, and have read nothing of the log that took its place."""
         self.told_members: tuple[int, ...] = ()
         self.given_up: dict[int, int] = {}
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
@@ -114,6 +116,8 @@ class Monitor:
     def _tell(self, reader: Reader, span: Range) -> int:
         """Tell of what the plan says; returns the leader epoch that the range follows on, -1 where none is known."""
         self.ranges[reader] = Range(span.start, span.start, span.topic_id, span.state)
+        if span.state is ReadEvent.LOG_TRUNCATED:
+            self.taken_back.add(reader)
         before = self.positions[reader.isolation, reader.broker]
         self.positions[reader.isolation, reader.broker] = span.start
         if span.start != before and span.state is not ReadEvent.LOG_TRUNCATED:
@@ -163,6 +167,10 @@ class Monitor:
     def _close(self, reader: Reader, replica: Replica, offset: int, event: ReadEvent, epoch: int) -> None:
         """The row that ends a range."""
         self.ranges[reader] = Range(offset, offset, TOPIC_ID, event)
+        if event is ReadEvent.LOG_TRUNCATED:
+            self.taken_back.add(reader)
+        else:
+            self.taken_back.discard(reader)
         self.positions[reader.isolation, reader.broker] = offset
         self.epochs[reader] = epoch
         self._position(reader, offset, event, epoch, replica)
@@ -303,8 +311,7 @@ class Monitor:
         self.forget(broker)
         reader = Reader(RU, broker, TOPIC, PARTITION)
         read_to, epoch = self.positions[RU, broker], self.epochs.get(reader, -1)
-        known = self.ranges.get(reader)
-        if self.given_up.get(broker) == read_to or (known is not None and known.state is ReadEvent.LOG_TRUNCATED):
+        if self.given_up.get(broker) == read_to or reader in self.taken_back:
             return  # What had been read is of a log that was given up or cut off before.
         unread = [t for t in self.shown.taken if t.broker == broker and t.read_to == read_to]
         self.shown.taken = [t for t in self.shown.taken if t not in unread]

@@ -132,6 +132,18 @@ def lost_markers(cluster: Cluster, producer_id: int, offset: int) -> set[End]:
     return {b.marker for b in lost if b.marker is not None}
 
 
+def holds_lost(cluster: Cluster, replica: Replica, producer_id: int) -> bool:
+    """Whether a transaction is open on a replica and on no other, since an unclean election took it from the cluster.
+
+    A log that was copied from a cleaned one knows an epoch only from the first record that is left of it. One that
+    follows it is cut off there and keeps what it had shown below.
+    """
+    start = replica.open_transactions().get(producer_id, (0, -1))[1]
+    gone = any(b.base <= start <= b.last and b.producer_id == producer_id for b in cluster.lost)
+    others = [r for r in cluster.replicas.values() if r is not replica]
+    return gone and not any(producer_id in r.open_transactions() for r in others)
+
+
 def is_true(
     cluster: Cluster, kind: str, broker: int, producer_id: int, offset: int, key: int | None, *, lost: bool = True
 ) -> bool:
@@ -152,7 +164,7 @@ def is_true(
         return True
     if kind in ("marker_missing", "read_committed_frozen"):
         missed = any(pid == producer_id for pid, _ in missed_markers(truth, replica))
-        return missed or passed_over(truth, replica, producer_id)
+        return missed or passed_over(truth, replica, producer_id) or holds_lost(cluster, replica, producer_id)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
         around = transaction_around(replica, producer_id, offset)
@@ -192,7 +204,7 @@ def stands_now(
     """
     truth, replica = Truth(cluster.history), cluster.replicas[broker]
     if kind in ("marker_missing", "read_committed_frozen"):
-        return (producer_id, start) in missed_markers(truth, replica)
+        return (producer_id, start) in missed_markers(truth, replica) and not hangs_on_all(cluster, producer_id)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
         return offset in held and offset in wrong_outcomes(truth, replica) and not has_spread(cluster, broker, offset)
@@ -202,11 +214,26 @@ def stands_now(
     return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
 
 
+def hangs_on_all(cluster: Cluster, producer_id: int) -> bool:
+    """Whether no replica has ended the producer's transaction: all logs were copied from one that lacks the marker.
+
+    Then none can be seen to differ from another, and only the coordinator, if it has begun no other one, knows better.
+    """
+    truth = Truth(cluster.history)
+    return all(any(pid == producer_id for pid, _ in missed_markers(truth, r)) for r in cluster.replicas.values())
+
+
 def has_spread(cluster: Cluster, broker: int, offset: int) -> bool:
     """Whether all others that hold a record show it as wrongly as this one: their logs were copied from a wrong one."""
     truth = Truth(cluster.history)
     others = [r for r in cluster.replicas.values() if r.id != broker and offset in held_offsets(r)]
     return bool(others) and all(offset in wrong_outcomes(truth, r) for r in others)
+
+
+def shows_the_truth(cluster: Cluster, broker: int, offset: int) -> bool:
+    """Whether a replica holds a record and has its outcome right: what it has wrong was in a log that was cut off."""
+    replica = cluster.replicas[broker]
+    return offset in held_offsets(replica) and offset not in wrong_outcomes(Truth(cluster.history), replica)
 
 
 def lost(cluster: Cluster) -> list[str]:

@@ -24,6 +24,7 @@ from tests.simulation.oracle import (
     must_be_found_early,
     outcome_explains,
     outcomes_differ,
+    shows_the_truth,
     stands_now,
 )
 from tests.simulation.probe import probe
@@ -192,6 +193,7 @@ class World:
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
             healed = decision.verdict is Verdict.DISMISSED and decision.resolution is Resolution.HEALED
             healed &= not has_spread(self.cluster, finding.broker, finding.offset)
+            healed &= not shows_the_truth(self.cluster, finding.broker, finding.offset)
             if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding, lost=False):
                 raise Violation(f"said to be healed although only its trace is gone: {finding}; {decision}")
             if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
@@ -201,12 +203,15 @@ class World:
         """What a wrong outcome explains is not told a second time as a difference of a key.
 
         A finding about a transaction that begins behind the record says nothing of it: the producer's earlier ones may
-        have been ended wrongly as well.
+        have been ended wrongly as well. Nor does one whose missed marker lies below the record: that one ended another
+        transaction, and the marker of the record's own was lost for itself.
         """
         told = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
             again = finding.claim.kind in KEY_KINDS and any(
-                f.producer_id == finding.producer_id and f.claim.transaction_start_offset <= finding.offset
+                f.producer_id == finding.producer_id
+                and f.claim.transaction_start_offset <= finding.offset
+                and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
                 for f in told
             )
             if again and outcome_explains(self.cluster, finding.offset):

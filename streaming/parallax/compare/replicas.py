@@ -252,7 +252,15 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     _raise_floor(state, view, end)
     if view == READ_UNCOMMITTED:
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
+        _forget_markers(state, slot, offset)
     return view == READ_UNCOMMITTED and offset < end
+
+
+def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
+    """An end marker of the log that was cut off ends nothing of the log that took its place."""
+    made = state.markers.copy()
+    made["shown"][made["offset"] >= offset] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
+    state.markers = made[made["shown"] != 0]
 
 
 def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:

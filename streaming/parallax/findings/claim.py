@@ -132,6 +132,11 @@ class Claim:
         return None if self.key_hash_hi == 0 == self.key_hash_lo else (self.key_hash_hi, self.key_hash_lo)
 
     @property
+    def key_text(self) -> str:
+        """The key's hash as records that are shown have it; empty where the record has no key."""
+        return "" if self.key is None else "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in self.key)
+
+    @property
     def lost_epoch(self) -> int:
         """Leader epoch in which the accused was read before its log was cut off; -1 where it is not known."""
         text = self.recorded.epochs.get(self.broker, "")

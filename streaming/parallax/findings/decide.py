@@ -329,7 +329,9 @@ def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions."""
     shown = answer.committed.get(claim.first_offset)
     if shown is not None and shown.outcome in (COMMITTED, ABORTED):
-        return shown.outcome
+        known = shown.producer_id >= 0 and claim.producer_id >= 0
+        # Another producer's record lies there where the log was replaced by another one.
+        return None if known and shown.producer_id != claim.producer_id else shown.outcome
     start = claim.transaction_start_offset
     if shown is None and any(pid == claim.producer_id and first <= start for pid, first in answer.aborted):
         return ABORTED
@@ -546,18 +548,33 @@ def _missing(case: _Case, theirs: RecordShown, reason: str) -> Decision:
 
 def _undecided_key(case: _Case, reason: str) -> Decision:
     """Dismiss only when every other replica was read as far as the claim needs."""
+    live = None if case.accused.key is None else case.accused.key.live
+    lacks = case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED
+    lacks &= live is None or live.offset < case.claim.offset
     unread = [
         a
         for a in case.others
-        if a.key is None
-        or not (a.key.complete or a.key.complete_from <= case.claim.offset)
-        or a.last_stable_offset <= case.claim.offset
-        or a.key.newest_offset >= case.accused.last_stable_offset
+        if not (lacks and _holds_another(case.claim, a))
+        and (
+            a.key is None
+            or not (a.key.complete or a.key.complete_from <= case.claim.offset)
+            or a.last_stable_offset <= case.claim.offset
+            or a.key.newest_offset >= case.accused.last_stable_offset
+        )
     ]
     if unread:
         why = unread[0].key_error or "it is behind, or ahead of the accused"
         return case.pending(f"{_names(unread)} could not be compared: {why}")
     return case.unproven(reason)
+
+
+def _holds_another(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica holds a record of another key where it was read to show the one that is claimed.
+
+    Its log was replaced by another one, as after an unclean election: it lacks the record as well.
+    """
+    held = answer.uncommitted.get(claim.offset)
+    return held is not None and held.key_hash != claim.key_text
 
 
 def _missing_offset(case: _Case) -> Decision:
@@ -634,7 +651,7 @@ def _truncated(case: _Case) -> Decision:
         )
     if replaced is not None:
         return case.confirmed(replaced)
-    return case.unproven(f"no other replica reaches beyond offset {claim.offset}")
+    return case.pending(f"no replica reaches beyond offset {claim.offset}: nothing was written there since")
 
 
 def _replaced(claim: Claim, accused: ReplicaAnswer) -> str | None:

@@ -132,8 +132,7 @@ class _Reading:
 
 def _is_of(record: RecordShown, claim: Claim) -> bool:
     """Whether a record is of the claim's key: read beside the offsets asked for, and evidence as well."""
-    key = claim.key
-    return key is not None and record.key_hash == "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in key)
+    return claim.key is not None and record.key_hash == claim.key_text
 
 
 def _aborted_from(claim: Claim) -> int:

@@ -303,6 +303,12 @@ class TestBreaks:
         self.apply(made, shown(RU, 1, [], offset, event=ReadEvent.LOG_TRUNCATED))
         assert sorted(made.intervals["start"].tolist()) == starts
 
+    def test_an_end_marker_that_was_cut_off_is_none_of_the_log_that_took_its_place(self) -> None:
+        made = self.read()
+        made.markers = table(MARKER, 3, offset=[4, 6, 7], shown=[0b11, 0b11, 0b01])
+        self.apply(made, shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
+        assert list(zip(made.markers["offset"], made.markers["shown"], strict=True)) == [(4, 0b11), (6, 0b10)]
+
     def test_in_read_committed_a_truncation_takes_no_transaction_away(self) -> None:
         made = self.read()
         self.apply(made, shown(RC, 1, [], 3, event=ReadEvent.LOG_TRUNCATED))

@@ -305,6 +305,12 @@ class TestOutcome:
         got = decide(self.a2c, answers(holding(1, "committed"), holding(2, "aborted"), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
 
+    def test_the_record_of_another_producer_at_the_offset_has_no_part_in_it(self) -> None:
+        marked = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
+        other = replica(2, committed={10: record(outcome="committed", producer_id=PID + 1)}, asked=frozenset({10}))
+        assert outcome_of(marked, replica(1), other, replica(3)) is Verdict.DISMISSED
+        assert outcome_of(marked, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+
     def test_the_recorded_outcome_stands_in_where_the_others_cleaned_the_record(self) -> None:
         recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}))
         assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
@@ -634,6 +640,20 @@ class TestRecordMissing:
         assert decide(self.c, answers(shows(1, deletion), shows(2, old), shows(3, old))).lone_witness
         assert not decide(self.c, answers(shows(1, self.value), shows(2, None), silent(3))).lone_witness
 
+    @pytest.mark.parametrize("own", [None, record(30, producer_id=-1)], ids=["nothing", "an older value"])
+    def test_one_whose_log_was_replaced_lacks_the_record_too_however_far_it_shows_its_log(
+        self, own: RecordShown | None
+    ) -> None:
+        def pinned(broker: int, key_hash: str) -> ReplicaAnswer:
+            there = {50: record(50, key_hash=key_hash)}
+            return shows(broker, None, last_stable_offset=20, uncommitted=there)
+
+        other, same = "f" * 32, f"{0:016x}{7:016x}"
+        assert outcome_of(self.c, pinned(1, other), shows(2, own), pinned(3, other)) is Verdict.DISMISSED
+        assert outcome_of(self.c, pinned(1, same), shows(2, own), pinned(3, other)) is Verdict.PENDING
+        assert outcome_of(self.c, shows(1, self.value), shows(2, own), pinned(3, other)) is Verdict.CONFIRMED
+        assert outcome_of(self.c, silent(1), shows(2, own), pinned(3, other)) is Verdict.PENDING
+
     def test_a_newer_record_of_the_key_explains_the_absence(self) -> None:
         for newer in (record(60, producer_id=-1), record(60, producer_id=-1, value_size=-1)):
             assert outcome_of(self.c, shows(1, self.value), shows(2, newer)) is Verdict.DISMISSED
@@ -696,6 +716,13 @@ def test_a_truncated_log_is_confirmed_until_it_reaches_the_offset_again() -> Non
     assert outcome_of(c, replica(1), cut) is Verdict.CONFIRMED
     assert outcome_of(c, replica(1), replica(2)) is Verdict.DISMISSED
     assert outcome_of(c, silent(1), cut) is Verdict.PENDING
+
+
+def test_what_all_have_lost_is_waited_for_until_something_is_written_in_its_place() -> None:
+    short = {"log_end_offset": 40, "high_watermark": 40}
+    assert outcome_of(cut_off(), replica(1, **short), replica(2, **short)) is Verdict.PENDING
+    grown = {"log_end_offset": 41, "high_watermark": 41, "epoch_ends": {3: 40}}
+    assert outcome_of(cut_off(), replica(1, **grown), replica(2, **grown)) is Verdict.CONFIRMED
 
 
 def cut_off(epoch: int = 3) -> Claim:

@@ -128,12 +128,15 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
 
 
 def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
-    """Join markers with the intervals of one replica: each marker belongs to the last one that starts before it."""
+    """Join markers with the intervals of one replica: each marker belongs to the last one that starts before it.
+
+    One at the very offset at which an interval starts is of another log, and ended nothing of that transaction.
+    """
     producer = np.concatenate([intervals["producer_id"][mine], unshown["producer_id"]])
     offset = np.concatenate([intervals["start"][mine], unshown["offset"]])
     interval = np.concatenate([mine, np.full(len(unshown), -1)])
     marker = np.concatenate([np.full(len(mine), -1), np.arange(len(unshown))])
-    order = np.lexsort((offset, producer))
+    order = np.lexsort((interval >= 0, offset, producer))
     producer, interval, marker = producer[order], interval[order], marker[order]
     last = np.maximum.accumulate(np.where(interval >= 0, np.arange(len(order)), -1))
     rows = np.flatnonzero((marker >= 0) & (last >= 0))

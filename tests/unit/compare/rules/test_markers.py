@@ -169,6 +169,12 @@ class TestMissed:
         found = self.missed(two, shown((5, ABORT, 1), (7, ABORT, 1), (9, COMMIT, 1)), 20, 20, 20)
         assert found == [(5, ABORT, 1), (9, COMMIT, 1), self.NOT]
 
+    def test_a_marker_where_the_transaction_begins_is_of_another_log(self) -> None:
+        start = int(interval()["start"][0])
+        assert self.missed(interval(), shown((start, ABORT, 1)), 9, 9, 9) == [self.NOT]
+        before = np.concatenate([interval(start=start - 2), interval()])
+        assert self.missed(before, shown((start, ABORT, 1)), 9, 9, 9) == [(start, ABORT, 1), self.NOT]
+
     def test_two_replicas_may_miss_the_same_marker(self) -> None:
         two = np.concatenate([interval(), interval(slot=2)])
         assert self.missed(two, shown((5, ABORT, 1)), 9, 9, 9) == [(5, ABORT, 1)] * 2
