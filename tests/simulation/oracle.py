@@ -195,16 +195,28 @@ def stands_now(
         return (producer_id, start) in missed_markers(truth, replica)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
-        return offset in held and offset in wrong_outcomes(truth, replica) and not has_spread(cluster, broker, offset)
+        return offset in held and offset in wrong_outcomes(truth, replica)
     if kind != "deleted_record_resurrected" or key is None:
         return False
     old = shown_latest(replica, key, replica.lso)
     return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
 
 
-def has_spread(cluster: Cluster, broker: int, offset: int) -> bool:
-    """Whether all others that hold a record show it as wrongly as this one: their logs were copied from a wrong one."""
+def has_spread(cluster: Cluster, broker: int, offset: int, deleted: int | None = None) -> bool:
+    """Whether all others show what this one shows wrongly: their logs were copied from a wrong one.
+
+    The divergence is over then, and the finding is resolved; but nothing has healed (docs/theory.md).
+
+    Args:
+        cluster: a cluster at rest.
+        broker: the accused.
+        offset: the record whose outcome is wrong on all others that hold it, or the tombstone that all have lost.
+        deleted: the key that the tombstone deleted, in a finding about one.
+    """
     truth = Truth(cluster.history)
+    if deleted is not None:
+        latest = [shown_latest(r, deleted, r.lso) for r in cluster.replicas.values()]
+        return all(value is not None and at < offset for at, value in latest)
     others = [r for r in cluster.replicas.values() if r.id != broker and offset in held_offsets(r)]
     return bool(others) and all(offset in wrong_outcomes(truth, r) for r in others)
 

@@ -184,18 +184,31 @@ class World:
                 raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
 
     def _check_again(self) -> None:
-        """A finding that is checked again stays while it stands, and is resolved once it does not."""
+        """A finding that is checked again stays while it stands, and is resolved once it does not.
+
+        Where all others have been copied from a replica that shows it, no divergence is left to be seen: it may be
+        resolved then, as one that has spread, never as healed. An outcome that was recorded of a replica that does not
+        hold the record any more keeps it open; and an unclean election may have made true what was wrong.
+        """
         for finding in self.monitor.confirmed:
             decision = probe(self.cluster, finding.claim, live_only=True)
             stands = _stands(self.cluster, finding, finding.claim)
-            if stands and decision.verdict is not Verdict.CONFIRMED:
+            spread = stands and self._has_spread(finding)
+            dismissed = decision.verdict is Verdict.DISMISSED
+            told = dismissed and decision.resolution is Resolution.SPREAD
+            if stands and decision.verdict is not Verdict.CONFIRMED and not (spread and told):
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
-            healed = decision.verdict is Verdict.DISMISSED and decision.resolution is Resolution.HEALED
-            healed &= not has_spread(self.cluster, finding.broker, finding.offset)
+            if told and not spread and not self.cluster.lost:
+                raise Violation(f"said to have spread to all replicas although it has not: {finding}; {decision}")
+            healed = dismissed and decision.resolution is Resolution.HEALED
             if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding, lost=False):
                 raise Violation(f"said to be healed although only its trace is gone: {finding}; {decision}")
             if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
                 raise Violation(f"kept open although it is gone: {finding}; {decision}")
+
+    def _has_spread(self, finding: Finding) -> bool:
+        deleted = finding.key if finding.kind == FindingKind.DELETED_RECORD_RESURRECTED else None
+        return has_spread(self.cluster, finding.broker, finding.offset, deleted)
 
     def _check_one_cause(self) -> None:
         """What a wrong outcome explains is not told a second time as a difference of a key.
