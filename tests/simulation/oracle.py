@@ -196,29 +196,35 @@ def stands_now(
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
         return offset in held and offset in wrong_outcomes(truth, replica)
+    if kind == "record_missing" and key is None:
+        return replica.log_start <= offset < replica.lso and offset not in held_offsets(replica)
     if kind != "deleted_record_resurrected" or key is None:
         return False
     old = shown_latest(replica, key, replica.lso)
     return old[1] is not None and old[0] < offset and truth.latest(key, replica.lso)[1] is None
 
 
-def has_spread(cluster: Cluster, broker: int, offset: int, deleted: int | None = None) -> bool:
+def has_spread(cluster: Cluster, kind: str, broker: int, offset: int, key: int | None) -> bool:
     """Whether all others show what this one shows wrongly: their logs were copied from a wrong one.
 
     The divergence is over then, and the finding is resolved; but nothing has healed (docs/theory.md).
 
     Args:
         cluster: a cluster at rest.
+        kind: the finding's kind.
         broker: the accused.
-        offset: the record whose outcome is wrong on all others that hold it, or the tombstone that all have lost.
-        deleted: the key that the tombstone deleted, in a finding about one.
+        offset: the record whose outcome is wrong on all others that hold it, or the record or tombstone that all lack.
+        key: the key that it names, where it names one.
     """
     truth = Truth(cluster.history)
-    if deleted is not None:
-        latest = [shown_latest(r, deleted, r.lso) for r in cluster.replicas.values()]
+    others = [r for r in cluster.replicas.values() if r.id != broker]
+    if kind == "record_missing":
+        return key is None and not any(offset in held_offsets(r) for r in others)
+    if kind == "deleted_record_resurrected" and key is not None:
+        latest = [shown_latest(r, key, r.lso) for r in others]
         return all(value is not None and at < offset for at, value in latest)
-    others = [r for r in cluster.replicas.values() if r.id != broker and offset in held_offsets(r)]
-    return bool(others) and all(offset in wrong_outcomes(truth, r) for r in others)
+    holders = [r for r in others if offset in held_offsets(r)]
+    return bool(holders) and all(offset in wrong_outcomes(truth, r) for r in holders)
 
 
 def lost(cluster: Cluster) -> list[str]:

@@ -207,8 +207,7 @@ class World:
                 raise Violation(f"kept open although it is gone: {finding}; {decision}")
 
     def _has_spread(self, finding: Finding) -> bool:
-        deleted = finding.key if finding.kind == FindingKind.DELETED_RECORD_RESURRECTED else None
-        return has_spread(self.cluster, finding.broker, finding.offset, deleted)
+        return has_spread(self.cluster, finding.kind, finding.broker, finding.offset, finding.key)
 
     def _check_one_cause(self) -> None:
         """What a wrong outcome explains is not told a second time as a difference of a key.

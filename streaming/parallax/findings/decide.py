@@ -585,7 +585,9 @@ def _missing_offset(case: _Case) -> Decision:
     holders = [a.broker for a in case.others if claim.offset in a.committed]
     if holders:
         return case.confirmed(f"{_broker_list(holders)} hold offset {claim.offset}, broker {accused.broker} does not")
-    return case.unproven(f"no other replica holds offset {claim.offset}")
+    decision = case.unproven(f"no other replica holds offset {claim.offset}")
+    trimmed = any(a.log_start_offset > claim.offset for a in case.others)
+    return replace(decision, resolution=Resolution.DELETED if trimmed else Resolution.SPREAD)
 
 
 # One offset, one record (I1).

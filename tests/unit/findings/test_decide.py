@@ -464,6 +464,12 @@ class TestResolution:
         rewritten = [shows(b, record(60)) for b in (1, 2, 3)]
         assert self.resolution(c, *rewritten) is Resolution.HEALED
 
+    def test_a_record_without_a_key_that_no_replica_holds_any_more_is_not_healed(self) -> None:
+        c = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE)
+        assert self.resolution(c, *(replica(b) for b in (1, 2, 3))) is Resolution.SPREAD
+        assert self.resolution(c, replica(1, log_start_offset=11), replica(2), replica(3)) is Resolution.DELETED
+        assert self.resolution(c, replica(1), holding(2, "committed"), replica(3)) is Resolution.HEALED
+
     def test_a_topic_that_is_gone_takes_the_finding_with_it(self) -> None:
         got = decide(self.c2a, Answers({}, gone="the topic is deleted"), live_only=True)
         assert got.resolution is Resolution.GONE
