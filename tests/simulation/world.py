@@ -96,10 +96,15 @@ class World:
                 self._count(name, a, b, c)
             found = _OPERATIONS[name](self, a, b, c)
         self._see_cuts()
-        for broker in self.cluster.replicas:
+        if name not in _READS:
+            self._see_level()
+        return found
+
+    def _see_level(self) -> None:
+        """Note when each replica lacked nothing; only a healthy history asks for it."""
+        for broker in self.cluster.replicas if self.profile.healthy else ():
             if not self.cluster.behind(broker):
                 self.level[broker] = self.cluster.now
-        return found
 
     def _see_cuts(self) -> None:
         for broker, cuts in self.cluster.cuts.items():
@@ -361,13 +366,14 @@ def _tick(w: World, ms: int, _b: int, _c: int) -> None:
         part = min(ms, RETENTION // 4)
         w.keep_level(part)
         w.cluster.tick(part)
-        for broker in w.cluster.replicas:
-            if not w.cluster.behind(broker):
-                w.level[broker] = w.cluster.now
+        w._see_level()
         ms -= part
 
 
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
+
+_READS = frozenset({"read", "progress", "batch"})
+"""What changes nothing on the cluster."""
 
 _OF_A_BROKER = frozenset(
     {"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read", "wipe", "unassign", "assign", "usurp"}
