@@ -207,7 +207,9 @@ def stands_now(
         return (producer_id, start) in missed_markers(truth, replica) and not hangs_on_all(cluster, producer_id)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         held = {r.offset for _, r in replica.held(replica.log_start, replica.lso) if r is not None}
-        return offset in held and offset in wrong_outcomes(truth, replica) and not has_spread(cluster, broker, offset)
+        return offset in held and offset in wrong_outcomes(truth, replica)
+    if kind == "record_missing" and key is None:
+        return replica.log_start <= offset < replica.lso and offset not in held_offsets(replica)
     if kind != "deleted_record_resurrected" or key is None:
         return False
     old = shown_latest(replica, key, replica.lso)
@@ -223,11 +225,27 @@ def hangs_on_all(cluster: Cluster, producer_id: int) -> bool:
     return all(any(pid == producer_id for pid, _ in missed_markers(truth, r)) for r in cluster.replicas.values())
 
 
-def has_spread(cluster: Cluster, broker: int, offset: int) -> bool:
-    """Whether all others that hold a record show it as wrongly as this one: their logs were copied from a wrong one."""
+def has_spread(cluster: Cluster, kind: str, broker: int, offset: int, key: int | None) -> bool:
+    """Whether all others show what this one shows wrongly: their logs were copied from a wrong one.
+
+    The divergence is over then, and the finding is resolved; but nothing has healed (docs/theory.md).
+
+    Args:
+        cluster: a cluster at rest.
+        kind: the finding's kind.
+        broker: the accused.
+        offset: the record whose outcome is wrong on all others that hold it, or the record or tombstone that all lack.
+        key: the key that it names, where it names one.
+    """
     truth = Truth(cluster.history)
-    others = [r for r in cluster.replicas.values() if r.id != broker and offset in held_offsets(r)]
-    return bool(others) and all(offset in wrong_outcomes(truth, r) for r in others)
+    others = [r for r in cluster.replicas.values() if r.id != broker]
+    if kind == "record_missing":
+        return key is None and not any(offset in held_offsets(r) for r in others)
+    if kind == "deleted_record_resurrected" and key is not None:
+        latest = [shown_latest(r, key, r.lso) for r in others]
+        return all(value is not None and at < offset for at, value in latest)
+    holders = [r for r in others if offset in held_offsets(r)]
+    return bool(holders) and all(offset in wrong_outcomes(truth, r) for r in holders)
 
 
 def shows_the_truth(cluster: Cluster, broker: int, offset: int) -> bool:

@@ -97,10 +97,15 @@ class World:
                 self._count(name, a, b, c)
             found = _OPERATIONS[name](self, a, b, c)
         self._see_cuts()
-        for broker in self.cluster.replicas:
+        if name not in _READS:
+            self._see_level()
+        return found
+
+    def _see_level(self) -> None:
+        """Note when each replica lacked nothing; only a healthy history asks for it."""
+        for broker in self.cluster.replicas if self.profile.healthy else ():
             if not self.cluster.behind(broker):
                 self.level[broker] = self.cluster.now
-        return found
 
     def _see_cuts(self) -> None:
         for broker, cuts in self.cluster.cuts.items():
@@ -185,19 +190,31 @@ class World:
                 raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
 
     def _check_again(self) -> None:
-        """A finding that is checked again stays while it stands, and is resolved once it does not."""
+        """A finding that is checked again stays while it stands, and is resolved once it does not.
+
+        Where all others have been copied from a replica that shows it, no divergence is left to be seen: it may be
+        resolved then, as one that has spread, never as healed. An outcome that was recorded of a replica that does not
+        hold the record any more keeps it open; and an unclean election may have made true what was wrong.
+        """
         for finding in self.monitor.confirmed:
             decision = probe(self.cluster, finding.claim, live_only=True)
             stands = _stands(self.cluster, finding, finding.claim)
-            if stands and decision.verdict is not Verdict.CONFIRMED:
+            spread = stands and self._has_spread(finding)
+            dismissed = decision.verdict is Verdict.DISMISSED
+            told = dismissed and decision.resolution is Resolution.SPREAD
+            if stands and decision.verdict is not Verdict.CONFIRMED and not (spread and told):
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
-            healed = decision.verdict is Verdict.DISMISSED and decision.resolution is Resolution.HEALED
-            healed &= not has_spread(self.cluster, finding.broker, finding.offset)
+            if told and not spread and not self.cluster.lost:
+                raise Violation(f"said to have spread to all replicas although it has not: {finding}; {decision}")
+            healed = dismissed and decision.resolution is Resolution.HEALED
             healed &= not shows_the_truth(self.cluster, finding.broker, finding.offset)
             if healed and finding.kind in _WRONG_OUTCOMES and _is_true(self.cluster, finding, lost=False):
                 raise Violation(f"said to be healed although only its trace is gone: {finding}; {decision}")
             if not stands and decision.verdict is Verdict.CONFIRMED and not _is_true(self.cluster, finding):
                 raise Violation(f"kept open although it is gone: {finding}; {decision}")
+
+    def _has_spread(self, finding: Finding) -> bool:
+        return has_spread(self.cluster, finding.kind, finding.broker, finding.offset, finding.key)
 
     def _check_one_cause(self) -> None:
         """What a wrong outcome explains is not told a second time as a difference of a key.
@@ -222,8 +239,10 @@ class World:
         replicas = self.cluster.replicas.values()
         level = (min(r.hw for r in replicas), min(r.lso for r in replicas))
         compared = tuple(max(0, offset) for offset in self.monitor.coverage.compared_up_to)
-        # Where an end marker was lost by all, the last stable offset has stepped back behind what had been read.
-        enough = compared == level or (self.cluster.lost and all(c >= e for c, e in zip(compared, level, strict=True)))
+        # Where an end marker was lost by all, or a log was copied anew from a replica that lacks one, the last stable
+        # offset has stepped back behind what had been read.
+        may_step_back = self.cluster.lost or self.monitor.given_up
+        enough = compared == level or (may_step_back and all(c >= e for c, e in zip(compared, level, strict=True)))
         if self.profile.cap is None and not self.profile.late and not enough:
             raise Violation(f"not compared up to {level} on a cluster at rest: {self.monitor.coverage}")
 
@@ -354,13 +373,14 @@ def _tick(w: World, ms: int, _b: int, _c: int) -> None:
         part = min(ms, RETENTION // 4)
         w.keep_level(part)
         w.cluster.tick(part)
-        for broker in w.cluster.replicas:
-            if not w.cluster.behind(broker):
-                w.level[broker] = w.cluster.now
+        w._see_level()
         ms -= part
 
 
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
+
+_READS = frozenset({"read", "progress", "batch"})
+"""What changes nothing on the cluster."""
 
 _OF_A_BROKER = frozenset(
     {"fetch", "clean", "lose", "stop", "start", "lead", "progress", "read", "wipe", "unassign", "assign", "usurp"}

@@ -79,6 +79,8 @@ class Columns:
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Self:
         """Make a set from mappings, one a row; for tests and small inputs."""
+        if not rows:
+            return cls.none()
         defaults = {f.name: f.metadata["default"] for f in fields(cls)}
         return cls.of({name: [row.get(name, default) for row in rows] for name, default in defaults.items()}, len(rows))
 

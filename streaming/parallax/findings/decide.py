@@ -34,6 +34,8 @@ class Resolution(StrEnum):
     """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
     DELETED = "evidence_deleted"
     """The record lies below the log start: retention or DeleteRecords took it, right or wrong."""
+    SPREAD = "spread"
+    """All replicas show what the accused shows: those that were right have been copied anew from a wrong one."""
     GONE = "object_gone"
     """The topic, the partition or the replica is gone."""
 
@@ -267,7 +269,10 @@ def _outcome(case: _Case) -> Decision:
             _kind_of(own),
         )
     if truth:
-        return case.dismissed(f"every replica shows offset {claim.first_offset} as {own}")
+        # One that shows what it was found to show wrongly is not put right by the others' showing it as well.
+        spread = _kind_of(own) is claim.kind
+        reason = f"every replica shows offset {claim.first_offset} as {own}"
+        return case.dismissed(reason, Resolution.SPREAD if spread else Resolution.HEALED)
     return case.unproven(f"no other replica shows an outcome for offset {claim.first_offset}")
 
 
@@ -449,7 +454,14 @@ def _accused_shows(case: _Case, live: RecordShown) -> Decision:
             return _missing(case, theirs, reason)
         if theirs is None and _shows_deleted(other, live.offset, accused.last_stable_offset):
             return _resurrected(case, live, other)
-    return _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
+    decision = _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and _all_show_a_value(case.others):
+        return replace(decision, resolution=Resolution.SPREAD)
+    return decision
+
+
+def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
+    return bool(others) and all(other.key is not None and other.key.live is not None for other in others)
 
 
 def _shown_against_others(case: _Case, live: RecordShown) -> Decision:
@@ -590,7 +602,9 @@ def _missing_offset(case: _Case) -> Decision:
     holders = [a.broker for a in case.others if claim.offset in a.committed]
     if holders:
         return case.confirmed(f"{_broker_list(holders)} hold offset {claim.offset}, broker {accused.broker} does not")
-    return case.unproven(f"no other replica holds offset {claim.offset}")
+    decision = case.unproven(f"no other replica holds offset {claim.offset}")
+    trimmed = any(a.log_start_offset > claim.offset for a in case.others)
+    return replace(decision, resolution=Resolution.DELETED if trimmed else Resolution.SPREAD)
 
 
 # One offset, one record (I1).

@@ -84,6 +84,8 @@ _RESOLVED = {
     "showed the difference; consumers that read it before were misled, those that read now are not.",
     Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "
     "log; consumers that read it before were misled, those that read now are not.",
+    Resolution.SPREAD: "Resolved, not healed: {reason}. All replicas show now what broker {broker} shows: those that "
+    "were right have been copied anew from a wrong one, and consumers of any of them are misled.",
     Resolution.GONE: "Resolved, not healed: {reason}.",
 }
 

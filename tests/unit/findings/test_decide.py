@@ -457,6 +457,25 @@ class TestResolution:
         c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT)
         assert self.resolution(c, replica(1), replica(2)) is Resolution.COMPACTED
 
+    def test_a_wrong_outcome_that_all_replicas_were_copied_from_is_not_healed(self) -> None:
+        agree = [holding(b, "aborted") for b in (1, 2, 3)]
+        assert self.resolution(self.c2a, *agree) is Resolution.SPREAD
+        c = replace(self.c2a, kind=FindingKind.MARKER_MISSING)
+        assert self.resolution(c, *agree) is Resolution.HEALED
+
+    def test_a_deleted_record_that_all_replicas_were_copied_from_is_not_healed(self) -> None:
+        c = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, offset=50, key_hash_lo=7)
+        agree = [shows(b, record(10)) for b in (1, 2, 3)]
+        assert self.resolution(c, *agree) is Resolution.SPREAD
+        rewritten = [shows(b, record(60)) for b in (1, 2, 3)]
+        assert self.resolution(c, *rewritten) is Resolution.HEALED
+
+    def test_a_record_without_a_key_that_no_replica_holds_any_more_is_not_healed(self) -> None:
+        c = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE)
+        assert self.resolution(c, *(replica(b) for b in (1, 2, 3))) is Resolution.SPREAD
+        assert self.resolution(c, replica(1, log_start_offset=11), replica(2), replica(3)) is Resolution.DELETED
+        assert self.resolution(c, replica(1), holding(2, "committed"), replica(3)) is Resolution.HEALED
+
     def test_a_topic_that_is_gone_takes_the_finding_with_it(self) -> None:
         got = decide(self.c2a, Answers({}, gone="the topic is deleted"), live_only=True)
         assert got.resolution is Resolution.GONE
