@@ -135,13 +135,15 @@ def lost_markers(cluster: Cluster, producer_id: int, offset: int) -> set[End]:
 def holds_lost(cluster: Cluster, replica: Replica, producer_id: int) -> bool:
     """Whether a transaction is open on a replica and on no other, since an unclean election took it from the cluster.
 
+    Another one that the producer has begun since may be open on the others: it begins elsewhere.
+
     A log that was copied from a cleaned one knows an epoch only from the first record that is left of it. One that
     follows it is cut off there and keeps what it had shown below.
     """
     start = replica.open_transactions().get(producer_id, (0, -1))[1]
     gone = any(b.base <= start <= b.last and b.producer_id == producer_id for b in cluster.lost)
     others = [r for r in cluster.replicas.values() if r is not replica]
-    return gone and not any(producer_id in r.open_transactions() for r in others)
+    return gone and not any(r.open_transactions().get(producer_id, (0, -1))[1] == start for r in others)
 
 
 def is_true(
