@@ -5,12 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from parallax.lab.cluster import Cluster
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the end-to-end tests after all others and in the order in which they are written.
+
+    The other tests are shuffled. Those of a module here share brokers and often a job, which have a past; one that is
+    the same in each run lets a failure be repeated.
+    """
+    here = Path(__file__).parent
+    last = [item for item in items if here in item.path.parents]
+    last.sort(key=lambda item: (item.path, item.location[1] or 0, item.name))
+    items[:] = [item for item in items if here not in item.path.parents] + last
 
 
 @pytest.fixture(scope="session")

@@ -114,7 +114,7 @@ def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergen
     (orphan,) = jvm(job)
     job.process.kill()
     job.process.wait(30)
-    job.start()
+    job.start(BETWEEN_THE_COMMITS)
     stream.write()
     until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=60)
     stream.await_recorded_once(job)
