@@ -32,6 +32,10 @@ from parallax.model import IsolationLevel, RowKind
 from parallax.views.positions import open_table
 
 
+class JobEndedError(AssertionError):
+    """The job is not there, or not any more."""
+
+
 class JobProcess:
     """``parallax run`` over a folder; may be started again after it was stopped or killed."""
 
@@ -71,7 +75,7 @@ class JobProcess:
 
     def _port(self) -> int | None:
         if self._process is None or self._process.poll() is not None:
-            raise AssertionError(f"the job ended: {self.log.read_text()[-2000:]}")
+            raise JobEndedError(f"the job ended: {self.log.read_text()[-2000:]}")
         found = re.findall(r"metrics on port (\d+)", self.log.read_text().rsplit("=== start", 1)[1])
         return int(found[-1]) if found else None
 
@@ -111,11 +115,13 @@ class JobProcess:
     # --- what it says -----------------------------------------------------------------------------------------------
 
     def samples(self) -> list[Sample]:
-        """All samples of ``/metrics``; none while it is not served."""
+        """All samples of ``/metrics``; none while it is not served, as when the job has been killed."""
+        if self._process is None or self._process.poll() is not None:
+            return []
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=5) as answer:
                 text = answer.read().decode()
-        except (OSError, urllib.error.URLError, http.client.HTTPException):
+        except (OSError, urllib.error.URLError, http.client.HTTPException, JobEndedError):
             return []
         return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 

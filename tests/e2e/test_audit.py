@@ -16,6 +16,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from parallax.config import CompareSettings
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS, ScenarioResult
 from parallax.lab.traffic import PlainProducer
@@ -231,12 +232,20 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
         assert (job.metric("parallax_audit_read_bytes_total", broker_id="2") or 0) > 0
         found = sorted((str(f.kind), f.topic) for f in job.findings())
         assert found == [("read_committed_frozen", "gone-frozen"), ("visibility_mismatch", "gone-tombstone")]
+        frozen = {"topic": "gone-frozen", "broker_id": "2"}
+        long_enough = 2 * CompareSettings().grace_ms / 1000
+        until(
+            lambda: (job.metric("parallax_replica_frozen_seconds", **frozen) or 0.0) > long_enough,
+            "the job to record for how long the last stable offset stands still",
+            timeout=120,
+            interval=0.5,
+        )
         assert job.stop() == 0
         command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(job.config), "--from", "tables"]
         ended = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=400, check=False)
     recorded = results(ended)
     assert ended.returncode == 1, ended.stderr
-    assert kinds(recorded["gone-frozen"]) == [("read_committed_frozen", 2)]
+    assert kinds(recorded["gone-frozen"]) == [("read_committed_frozen", 2)], recorded["gone-frozen"]
     assert kinds(recorded["gone-tombstone"]) == [("visibility_mismatch", 2)]
     assert {recorded[topic]["result"] for topic in healthy.topics} == {"consistent"}, recorded
     standing = {f.finding_id for f in job.findings()}

@@ -7,10 +7,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, Place, TopicTraits, plan
+from parallax.audit.plan import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Look,
+    PartitionPlan,
+    Place,
+    TopicTraits,
+    by_place,
+    plan,
+)
 from parallax.config import Settings
 from parallax.model import IsolationLevel, RowKind
 from parallax.views.tables import PROGRESS, table_path
+
+_EARLIER = timedelta(minutes=2)
 
 
 def recorded_plan(
@@ -30,7 +41,41 @@ def recorded_plan(
         newest[(row["topic"], row["partition"]), row["broker"]] = row
     plans = plan(places, kinds, list(newest.values()), settings.topics.brokers)
     positions = _positions(session, settings.storage.path, places)
-    return {place: _ended(one, positions) for place, one in plans.items()}, ticks
+    ended = {place: _ended(one, positions) for place, one in plans.items()}
+    rows = by_place(ticks)
+    return {p: _doubted(one, rows.get(p, ()), settings.compare.grace_ms) for p, one in ended.items()}, ticks
+
+
+def _doubted(one: PartitionPlan, ticks: Look, grace_ms: int) -> PartitionPlan:
+    return replace(one, reasons=(*one.reasons, *not_watched_long_enough(ticks, grace_ms)))
+
+
+def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
+    """Why nothing can be said of a last stable offset that stands behind the others'; a pure function.
+
+    A replica is frozen when its last stable offset has stood still for the grace period. One that was not watched for
+    as long, and not seen to move, may be frozen or not.
+
+    Args:
+        ticks: rows of progress of one partition, in order of time; ``observed_at`` in microseconds.
+        grace_ms: setting ``compare.grace_ms``.
+    """
+    told: dict[int, list[Mapping[str, Any]]] = {}
+    for row in ticks:
+        if row["reachable"]:
+            told.setdefault(int(row["broker"]), []).append(row)
+    foremost = max((rows[-1]["last_stable_offset"] for rows in told.values()), default=0)
+    reasons = []
+    for broker, rows in sorted(told.items()):
+        at, high = rows[-1]["last_stable_offset"], rows[-1]["high_watermark"]
+        watched_ms = (rows[-1]["observed_at"] - rows[0]["observed_at"]) // 1000
+        moved = any(row["last_stable_offset"] != at for row in rows)
+        if at < min(high, foremost) and watched_ms < grace_ms and not moved:
+            reasons.append(
+                f"the last stable offset of broker {broker} is {at}, another's {foremost}; it was watched for "
+                f"{watched_ms / 1000:.1f} s, less than compare.grace_ms"
+            )
+    return tuple(reasons)
 
 
 def _ended(one: PartitionPlan, positions: Mapping[tuple[Place, int], dict[int, int]]) -> PartitionPlan:
@@ -62,7 +107,12 @@ def _positions(session: Any, storage: str, places: Sequence[Place]) -> dict[tupl
 
 
 def _last_ticks(session: Any, settings: Settings, places: Sequence[Place]) -> list[dict[str, Any]]:
-    """The progress of the last while before the newest row: long enough to see a last stable offset stand still."""
+    """The progress of the last while before the newest row: long enough to see a last stable offset stand still.
+
+    A job on a busy machine may have looked once in that time: of each replica the first row of the last minutes is
+    taken as well.
+    """
+    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
     rows = session.read.format("delta").load(table_path(settings.storage.path, PROGRESS))
@@ -70,8 +120,12 @@ def _last_ticks(session: Any, settings: Settings, places: Sequence[Place]) -> li
     newest = rows.agg(sf.max("observed_at")).first()[0]
     if newest is None:
         return []
-    span_ms = 3 * (settings.compare.grace_ms + settings.read.progress_interval_ms)
-    recent = rows.where(sf.col("observed_at") >= sf.lit(newest - timedelta(milliseconds=span_ms)))
+    span = timedelta(milliseconds=3 * (settings.compare.grace_ms + settings.read.progress_interval_ms))
+    in_turn = Window.partitionBy("topic", "partition", "broker").orderBy("observed_at")
+    known = rows.where(sf.col("observed_at") >= sf.lit(newest - max(span, _EARLIER))).withColumn(
+        "turn", sf.row_number().over(in_turn)
+    )
+    recent = known.where((sf.col("observed_at") >= sf.lit(newest - span)) | (sf.col("turn") == 1)).drop("turn")
     micros = sf.unix_micros("observed_at").alias("observed_at")
     columns = [micros if name == "observed_at" else sf.col(name) for name in recent.columns]
     found = [row.asDict(recursive=True) for row in recent.select(*columns).collect()]
@@ -82,4 +136,4 @@ def _wanted(session: Any, places: Sequence[Place]) -> Any:
     return session.createDataFrame(list(places), "topic string, partition int")
 
 
-__all__ = ["recorded_plan"]
+__all__ = ["not_watched_long_enough", "recorded_plan"]
