@@ -96,10 +96,10 @@ def _answer(replica: Replica, claim: Claim, between: Callable[[], None], *, keys
     committed = {o: r for offset in wanted for o, r in _records(replica, offset, lso).items()}
     between()
     uncommitted = {o: r for offset in wanted for o, r in _records(replica, offset, hw).items()}
-    marker = claim.marker_offset
     markers = tuple(
         MarkerShown(batch.base, batch.producer_id, "commit" if batch.marker is End.COMMIT else "abort")
-        for batch, record in replica.held(max(marker, replica.log_start), min(marker + 1, hw))
+        for offset in sorted({*wanted, claim.marker_offset})
+        for batch, record in replica.held(max(offset, replica.log_start), min(offset + 1, hw))
         if record is None
     )
     between()

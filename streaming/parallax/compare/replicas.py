@@ -172,9 +172,11 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             keep[:] = False
         elif rows.event[i] == _TRUNCATED:
             keep &= ~mine
-            shown = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
-            if _truncate(state, view, slot, int(rows.offset[i]), shown):
-                accusations.append(_truncated(state, rows, int(i), shown))
+            shown = int(state.brokers["shown"][slot, view])
+            # What the batch shows before that row is of the log that was lost, what it shows after it of the new one.
+            lost = max(shown, int(rows.offset[: i + 1][mine[: i + 1]].max()))
+            if _truncate(state, view, slot, int(rows.offset[i]), max(shown, int(rows.offset[mine].max()))):
+                accusations.append(_truncated(state, rows, int(i), lost))
             # What was read since then lies below the floor as well; how far it was read still counts.
             told = np.flatnonzero(mine & (rows.kind == POSITION))
             state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[told[-1]]
@@ -246,11 +248,12 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     Returns:
         Whether rows that it had shown are lost.
     """
-    state.partition["skipped"][0, view] += max(0, end - max(offset, int(state.partition["floor"][0, view])))
+    _skip(state, view, offset, end)
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
-    _raise_floor(state, view, end)
     if view == READ_UNCOMMITTED:
+        # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
+        _skip(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
         _forget_markers(state, slot, offset)
     return view == READ_UNCOMMITTED and offset < end
@@ -285,6 +288,13 @@ def _truncated(state: PartitionState, rows: ViewRows, i: int, shown: int) -> Acc
         "topics": {str(broker): int(state.partition["topic_id"][0])},
     }
     return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, int(rows.offset[i]), observations=observations)
+
+
+def _skip(state: PartitionState, view: int, start: int, end: int) -> None:
+    """Leave a range without verdict, as far as it has none yet."""
+    state.partition["skipped"][0, view] += max(0, end - max(start, int(state.partition["floor"][0, view])))
+    if end > start:
+        _raise_floor(state, view, end)
 
 
 def _raise_floor(state: PartitionState, view: int, offset: int) -> None:

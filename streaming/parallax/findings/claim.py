@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +52,7 @@ class Recorded:
         records: the content fingerprint that the broker showed at the claim's offset.
         epochs: the leader epoch in which the broker was read up to where its log was cut off.
         topics: the code of the topic's id as the broker was read (`parallax.compare.observations.topic_id_code`).
+        shown_to: the offset up to which the broker was read before its log was cut off.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Recorded:
     records: Mapping[int, str] = field(default_factory=dict)
     epochs: Mapping[int, str] = field(default_factory=dict)
     topics: Mapping[int, str] = field(default_factory=dict)
+    shown_to: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -72,7 +74,7 @@ class Recorded:
             document = {}
         if not isinstance(document, dict):
             document = {}
-        return cls(*(_by_broker(document.get(name)) for name in ("outcomes", "markers", "records", "epochs", "topics")))
+        return cls(**{part.name: _by_broker(document.get(part.name)) for part in fields(cls)})
 
     def as_json(self) -> dict[str, dict[str, str]]:
         """The same, JSON-able: broker ids as text."""
@@ -141,6 +143,15 @@ class Claim:
         """Leader epoch in which the accused was read before its log was cut off; -1 where it is not known."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
+
+    @property
+    def lost_to(self) -> int:
+        """Offset up to which the accused was read, in the leader epoch `lost_epoch`, before its log was cut off.
+
+        One behind the claim's offset where nothing else is known: so far at least.
+        """
+        text = self.recorded.shown_to.get(self.broker, "")
+        return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
         """Whether it can be about the topic of this id; one that was made anew under the name is another."""

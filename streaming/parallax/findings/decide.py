@@ -509,6 +509,9 @@ def _resurrected(case: _Case, live: RecordShown, other: ReplicaAnswer) -> Decisi
         f"broker {case.accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; "
         f"broker {other.broker} shows {what}"
     )
+    if shown is None and any(_holds_another(case.claim, answer) for answer in (case.accused, *case.others)):
+        # The log that held the tombstone was replaced: the value may be the truth, and what had replaced it lost.
+        return case.confirmed(reason, FindingKind.VISIBILITY_MISMATCH)
     past = [a.key for a in case.others if a.last_stable_offset > live.offset and a.key is not None]
     alone = len(past) < 2 or any(key.live is not None for key in past)
     if not alone and _witnesses(case, live) > 1:
@@ -581,12 +584,13 @@ def _undecided_key(case: _Case, reason: str) -> Decision:
 
 
 def _holds_another(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica holds a record of another key where it was read to show the one that is claimed.
+    """Whether a replica holds an end marker or another key's record where the one that is claimed was read to be.
 
     Its log was replaced by another one, as after an unclean election: it lacks the record as well.
     """
     held = answer.uncommitted.get(claim.offset)
-    return held is not None and held.key_hash != claim.key_text
+    marked = any(marker.offset == claim.offset for marker in answer.markers)
+    return marked or (held is not None and held.key_hash != claim.key_text)
 
 
 def _missing_offset(case: _Case) -> Decision:
@@ -646,41 +650,36 @@ def _not_held(case: _Case) -> Decision:
 
 
 def _truncated(case: _Case) -> Decision:
-    """The accused was cut off below what it had shown; a log that was only copied anew shows the same in the end."""
+    """The accused was cut off below what it had shown; a log that was only copied anew shows the same in the end.
+
+    Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
+    newer epoch than the one that was read begins below where it was read to has lost what was read from there on.
+    """
     claim, accused = case.claim, case.accused
     if accused.log_start_offset > claim.offset:
         return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
-    replaced = _replaced(claim, accused)
-    if accused.log_end_offset > claim.offset:
-        if replaced is None:
-            return case.dismissed(f"the log of broker {accused.broker} reaches beyond offset {claim.offset} again")
-        return case.confirmed(replaced)
+    known = accused.epoch_ends.get(claim.lost_epoch)
+    end = claim.lost_to if known is None else known
+    epochs = (
+        f"broker {accused.broker} had shown records of leader epoch {claim.lost_epoch} below offset {claim.lost_to}; "
+        f"that epoch ends at offset {end} of its log now"
+    )
+    # The last epoch's end is that of the log, and may grow (LeaderEpochFileCache.endOffsetFor); it was asked for later.
+    if end < min(claim.lost_to, accused.log_end_offset):
+        return case.confirmed(epochs)
+    if accused.log_end_offset >= claim.lost_to:
+        return case.dismissed(f"the log of broker {accused.broker} reaches up to offset {claim.lost_to} again")
     if case.answers.isr and accused.broker not in case.answers.isr:
         return case.pending(f"broker {accused.broker} is not in sync: it may be copying its log anew")
-    beyond = [a.broker for a in case.others if a.high_watermark > claim.offset]
+    beyond = [a.broker for a in case.others if a.high_watermark >= claim.lost_to]
     if beyond:
         return case.confirmed(
             f"the log of broker {accused.broker} ends at {accused.log_end_offset}, "
-            f"{_broker_list(beyond)} reach beyond offset {claim.offset}"
+            f"{_broker_list(beyond)} reach up to offset {claim.lost_to}"
         )
-    if replaced is not None:
-        return case.confirmed(replaced)
-    return case.pending(f"no replica reaches beyond offset {claim.offset}: nothing was written there since")
-
-
-def _replaced(claim: Claim, accused: ReplicaAnswer) -> str | None:
-    """Whether the accused no longer holds the log that it had shown, by its own leader epochs.
-
-    Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
-    newer epoch than the one that was read begins at or below the offset has lost what was read from there on.
-    """
-    end = accused.epoch_ends.get(claim.lost_epoch)
-    if end is None or end > claim.offset:
-        return None
-    return (
-        f"broker {accused.broker} had shown records of leader epoch {claim.lost_epoch} from offset {claim.offset} on; "
-        f"that epoch ends at offset {end} of its log now"
-    )
+    if end <= claim.offset:
+        return case.confirmed(epochs)
+    return case.pending(f"no replica reaches up to offset {claim.lost_to}: nothing was written there since")
 
 
 def _names(answers: Sequence[ReplicaAnswer]) -> str:

@@ -276,8 +276,8 @@ class TestBreaks:
         assert [(str(a.kind), a.broker, a.offset) for a in accusations] == [("log_truncated", 1, 6)]
         assert made.brokers["position"].tolist() == [[6, 8], [10, 8]]
         assert made.brokers["shown"].tolist() == [[6, 8], [10, 8]]
-        assert made.partition["floor"][0].tolist() == [10, 2]
-        assert made.partition["skipped"][0].tolist() == [4, 0]
+        assert made.partition["floor"][0].tolist() == [10, 8]
+        assert made.partition["skipped"][0].tolist() == [4, 2]
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
     def test_one_that_lost_nothing_that_was_shown_is_no_suspect(self) -> None:
@@ -294,8 +294,24 @@ class TestBreaks:
         assert accusation.observations == {"shown_to": {"1": 14}, "epochs": {"1": 3}, "topics": {"1": 0}}
         assert made.brokers["position"].tolist() == [[8, 8], [10, 8]]
         assert made.brokers["shown"].tolist() == [[8, 8], [10, 8]]
-        assert made.partition["floor"][0].tolist() == [14, 0]
-        assert made.partition["skipped"][0].tolist() == [8, 0]
+        assert made.partition["floor"][0].tolist() == [14, 8]
+        assert made.partition["skipped"][0].tolist() == [8, 2]
+
+    def test_in_read_committed_nothing_is_compared_any_more_up_to_where_the_log_that_was_cut_off_had_been_read(
+        self,
+    ) -> None:
+        for offset, floor, skipped in ((6, 8, 2), (8, 0, 0), (9, 0, 0)):
+            made = self.read()
+            self.apply(made, shown(RU, 1, [], offset, event=ReadEvent.LOG_TRUNCATED))
+            assert made.brokers["position"].tolist() == [[offset, 8], [10, 8]]
+            assert (made.partition["floor"][0, RC], made.partition["skipped"][0, RC]) == (floor, skipped)
+
+    def test_what_a_batch_shows_after_a_truncation_is_none_of_what_was_lost(self) -> None:
+        made = self.read()
+        cut = shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED, leader_epoch=3)
+        (accusation,) = self.apply(made, cut, shown(RU, 1, [record(19, "K", "V")], 20))[1]
+        assert accusation.observations["shown_to"] == {"1": 10}
+        assert made.partition["floor"][0].tolist() == [20, 8]
 
     @pytest.mark.parametrize(("offset", "starts"), [(4, [5]), (5, [1, 5]), (8, [1, 5, 5])])
     def test_a_transaction_whose_marker_was_cut_off_is_forgotten(self, offset: int, starts: list[int]) -> None:

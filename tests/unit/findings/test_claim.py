@@ -48,6 +48,14 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
     assert Recorded.parse(json.dumps(recorded.as_json())) == recorded
 
 
+def test_how_far_a_log_was_read_before_it_was_cut_off_is_at_least_one_beyond_the_claim() -> None:
+    claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, offset=5)
+    assert claim.lost_to == 6
+    for told, lost_to in (("9", 9), ("3", 6), ("-1", 6), ("far", 6)):
+        assert replace(claim, recorded=Recorded(shown_to={2: told})).lost_to == lost_to
+    assert replace(claim, recorded=Recorded(shown_to={1: "9"})).lost_to == 6, "of another broker"
+
+
 def test_a_wrong_outcome_says_more_than_a_missing_marker() -> None:
     assert refines(FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING)
     assert refines(FindingKind.COMMITTED_RECORD_ABORTED, FindingKind.READ_COMMITTED_FROZEN)

@@ -552,6 +552,22 @@ class TestResurrected:
     def test_an_accused_whose_log_is_too_long_to_find_the_value_is_pending(self) -> None:
         assert outcome_of(self.c, shows(1, None), shows(2, None, complete=False)) is Verdict.PENDING
 
+    @pytest.mark.parametrize("broker", [1, 2, 3])
+    def test_where_the_tombstone_was_lost_with_its_log_nobody_knows_who_is_right(self, broker: int) -> None:
+        same = {50: record(50, key_hash=f"{0:016x}{7:016x}")}
+        for fields, kind in (
+            ({"markers": (MarkerShown(50, PID, "commit"),)}, FindingKind.VISIBILITY_MISMATCH),
+            ({"uncommitted": {50: record(50, key_hash="f" * 32)}}, FindingKind.VISIBILITY_MISMATCH),
+            (
+                {"uncommitted": same, "markers": (MarkerShown(51, PID, "commit"),)},
+                FindingKind.DELETED_RECORD_RESURRECTED,
+            ),
+        ):
+            given = [shows(b, self.old if b == 2 else None, **(fields if b == broker else {})) for b in (1, 2, 3)]
+            assert verdict(decide(self.c, answers(*given))) == (Verdict.CONFIRMED, kind)
+        still = shows(1, self.tombstone), shows(2, self.old, markers=(MarkerShown(50, PID, "commit"),)), shows(3, None)
+        assert decide(self.c, answers(*still)).kind is FindingKind.DELETED_RECORD_RESURRECTED
+
     def test_a_tombstone_that_the_accused_hides_as_aborted_belongs_to_the_outcome(self) -> None:
         hidden = shows(2, self.old, committed={50: record(50, "aborted", value_size=-1)})
         assert outcome_of(self.c, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
@@ -754,6 +770,32 @@ def test_a_log_that_has_grown_again_is_told_by_its_own_leader_epochs() -> None:
     assert outcome_of(cut_off(), replica(1), replica(2, epoch_ends={3: 70})) is Verdict.DISMISSED
     assert outcome_of(cut_off(), replica(1), replica(2, epoch_ends={3: None})) is Verdict.DISMISSED
     assert outcome_of(cut_off(), replica(1), replica(2)) is Verdict.DISMISSED
+
+
+class TestALogThatIsCutOffWhileItIsCopied:
+    """The claim names the offset that the copy had reached; offsets below 60 had been shown."""
+
+    claim = replace(claim(FindingKind.LOG_TRUNCATED, offset=50), recorded=Recorded(epochs={2: "3"}, shown_to={2: "60"}))
+
+    @pytest.mark.parametrize(("end", "verdict"), [(59, Verdict.CONFIRMED), (60, Verdict.DISMISSED)])
+    def test_a_newer_epoch_below_where_it_was_read_to_is_a_loss(self, end: int, verdict: Verdict) -> None:
+        assert outcome_of(self.claim, replica(1), replica(2, epoch_ends={3: end})) is verdict
+
+    @pytest.mark.parametrize(("log_end", "verdict"), [(59, Verdict.PENDING), (60, Verdict.DISMISSED)])
+    def test_an_epoch_that_ends_with_the_log_may_still_grow(self, log_end: int, verdict: Verdict) -> None:
+        marks = {"log_end_offset": log_end, "high_watermark": log_end, "epoch_ends": {3: log_end}}
+        behind = {"log_end_offset": 59, "high_watermark": 59}
+        assert outcome_of(self.claim, replica(1, **behind), replica(2, **marks)) is verdict
+
+    @pytest.mark.parametrize(("mark", "verdict"), [(59, Verdict.PENDING), (60, Verdict.CONFIRMED)])
+    def test_one_in_sync_that_ends_below_what_another_shows_is_a_loss(self, mark: int, verdict: Verdict) -> None:
+        cut = replica(2, log_end_offset=55, high_watermark=55)
+        assert outcome_of(self.claim, replica(1, high_watermark=mark), cut) is verdict
+
+    def test_a_place_that_was_shown_up_to_is_never_below_the_claim(self) -> None:
+        wrong = replace(self.claim, recorded=Recorded(epochs={2: "3"}, shown_to={2: "7"}))
+        assert outcome_of(wrong, replica(1), replica(2, epoch_ends={3: 50})) is Verdict.CONFIRMED
+        assert outcome_of(wrong, replica(1), replica(2, epoch_ends={3: 51})) is Verdict.DISMISSED
 
 
 def test_committed_records_lost_on_every_replica_are_told_although_the_replicas_agree() -> None:
