@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import signal
@@ -99,11 +100,7 @@ class JobProcess:
     def kill(self) -> None:
         """Kill it, its JVM and its Python workers at once (SIGKILL)."""
         assert self._process is not None
-        for process in [self._process, *self._process.children(recursive=True)]:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+        kill_with_children(self._process)
         self._process.wait(30)
 
     @property
@@ -116,8 +113,6 @@ class JobProcess:
 
     def samples(self) -> list[Sample]:
         """All samples of ``/metrics``; none while it is not served, as when the job has been killed."""
-        if self._process is None or self._process.poll() is not None:
-            return []
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}/metrics", timeout=5) as answer:
                 text = answer.read().decode()
@@ -159,7 +154,7 @@ class JobProcess:
         return told
 
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
-        """Wait until both tables hold all that a replica shows up to an offset (the scenarios' hook)."""
+        """Wait until both tables hold all that a replica of partition 0 shows up to an offset (the scenarios' hook)."""
         what = f"the job to record {topic} of broker {broker} up to offset {offset}"
         until(lambda: self._has_recorded(topic, broker, offset), what, timeout=300, interval=0.2)
 
@@ -177,9 +172,16 @@ class JobProcess:
         except Exception:  # noqa: BLE001 - the job has not made the table yet
             return None
         wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
-        rows = dataset.to_table(columns=["offset", "position", "broker", "timestamp"], filter=wanted)
-        mine = [row for row in rows.to_pylist() if row["broker"] == broker]
-        return max(mine, key=lambda row: (row["timestamp"], row["offset"]), default=None)
+        wanted &= (pc.field("broker") == broker) & (pc.field("partition") == 0)
+        rows = dataset.to_table(columns=["offset", "position", "timestamp"], filter=wanted)
+        return max(rows.to_pylist(), key=lambda row: (row["timestamp"], row["offset"]), default=None)
+
+
+def kill_with_children(process: psutil.Process) -> None:
+    """Kill a process and all that it started (SIGKILL)."""
+    for victim in [process, *process.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker ends by itself when its JVM is gone
+            victim.kill()
 
 
 @dataclass

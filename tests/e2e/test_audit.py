@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from parallax.config import CompareSettings
+from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS, ScenarioResult
 from parallax.lab.traffic import PlainProducer
@@ -146,7 +146,8 @@ def test_a_tombstone_that_is_left_on_one_replica_proves_which_is_wrong(
     lab.create_topic(name, replicas=[1, 2, 3], config=config | {"min.cleanable.dirty.ratio": "0.001"})
     client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
     producer = PlainProducer(lab.bootstrap_servers)
-    throttle_cleaner(lab, 3)
+    cleans_nothing = {"log.cleaner.io.max.bytes.per.second": "1.0"}
+    admin.set_broker_config(lab, cleans_nothing, brokers=[3])
     old = producer.send(name, "customer-7", "alive")
     until(lambda: all(view(client, b, name).high_watermark > old for b in (1, 2, 3)), "all to hold the value")
     lab.kill_broker(2)
@@ -260,12 +261,3 @@ def view(client: ReplicaClient, broker: int, topic: str) -> ReplicaView:
             return None
 
     return until(read, f"broker {broker} to answer for {topic}", timeout=30)
-
-
-def throttle_cleaner(lab: Cluster, broker: int) -> None:
-    """Let a broker clean one byte per second, which is nothing."""
-    change = AlterConfigOpType.SET
-    entry = ConfigEntry("log.cleaner.io.max.bytes.per.second", "1", incremental_operation=change)
-    resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
-    for future in lab.admin.incremental_alter_configs([resource]).values():
-        future.result(30)

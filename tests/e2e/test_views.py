@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 
 from parallax.lab.cluster import Cluster
 from parallax.model import RowKind
+from tests.e2e.job_process import kill_with_children
 
 JOB = """
 import contextlib, json, sys
@@ -88,10 +89,7 @@ def job(document: dict[str, Any], point: str = "never", batch: int = -1) -> Iter
         yield process
     finally:
         if process.poll() is None:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    child.kill()
-            process.kill()
+            kill_with_children(psutil.Process(process.pid))
         process.wait(30)
         log.close()
 

@@ -174,13 +174,16 @@ def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
     Raises:
         LabError: the brokers refuse.
     """
-    futures = cluster.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=_SECONDS)
-    (entries,) = _each(futures, f"{topic}: its settings")
+    return _config_of(cluster, ConfigResource(ResourceType.TOPIC, topic), topic)
+
+
+def _config_of(cluster: Cluster, resource: ConfigResource, what: str) -> dict[str, str]:
+    (entries,) = _each(cluster.admin.describe_configs([resource], request_timeout=_SECONDS), f"{what}: its settings")
     return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
 
-def set_broker_config(cluster: Cluster, config: Mapping[str, str]) -> None:
-    """Change dynamic settings of the brokers that run, over what their ``server.properties`` say.
+def set_broker_config(cluster: Cluster, config: Mapping[str, str], *, brokers: Collection[int] | None = None) -> None:
+    """Change dynamic settings of brokers (all that run), over what their ``server.properties`` say.
 
     Each broker is given a value of its own: librdkafka knows no resource with the empty name, which is how Kafka
     spells the default of a whole cluster. Returns when every broker applies it.
@@ -189,7 +192,8 @@ def set_broker_config(cluster: Cluster, config: Mapping[str, str]) -> None:
         LabError: the brokers refuse.
     """
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
-    for broker in [broker.id for broker in cluster.brokers.values() if broker.running]:
+    running = [broker.id for broker in cluster.brokers.values() if broker.running]
+    for broker in running if brokers is None else brokers:
         wanted = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=changes)
         futures = cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS)
         _each(futures, f"broker {broker}: settings {config}")
@@ -207,11 +211,7 @@ def broker_config(cluster: Cluster, broker: int) -> dict[str, str]:
     Raises:
         LabError: the broker refuses.
     """
-    futures = cluster.admin.describe_configs(
-        [ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=_SECONDS
-    )
-    (entries,) = _each(futures, f"broker {broker}: its settings")
-    return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+    return _config_of(cluster, ConfigResource(ResourceType.BROKER, str(broker)), f"broker {broker}")
 
 
 def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: int) -> int:

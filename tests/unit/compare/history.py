@@ -100,6 +100,11 @@ def everywhere(offset: int) -> dict[int, int]:
     return dict.fromkeys(BROKERS, offset)
 
 
+def filler(offset: int) -> Row:
+    """A record of a key that no other record has."""
+    return record(offset, f"f{offset}", "x")
+
+
 class Comparison:
     """Steps over batches of rows; its state goes through bytes after each."""
 
@@ -128,3 +133,9 @@ class Comparison:
     def findings(self) -> set[tuple[int, str]]:
         """What a finding's id is made of: the accused and the cause."""
         return {(s.broker, s.cause) for s in self.suspects}
+
+
+def settle(comparison: Comparison, end: int) -> None:
+    """Two more ticks: candidates get their horizon, then are judged."""
+    comparison.feed(tick(50_000, everywhere(end)))
+    comparison.feed(tick(51_000, everywhere(end)))

@@ -5,40 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from parallax.model import Outcome
 from tests.unit.compare.history import (
     BROKERS,
     RC,
     RU,
     Comparison,
-    Row,
     abort,
     both,
     commit,
     everywhere,
+    filler,
     record,
+    settle,
     shown,
     tick,
 )
 
 COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
 THEORY = Path(__file__).parents[3] / "docs" / "theory.md"
-
-
-@pytest.fixture
-def comparison() -> Comparison:
-    return Comparison()
-
-
-def settle(comparison: Comparison, end: int) -> None:
-    comparison.feed(tick(50_000, everywhere(end)))
-    comparison.feed(tick(51_000, everywhere(end)))
-
-
-def filler(offset: int) -> Row:
-    return record(offset, f"f{offset}", "x")
 
 
 def test_every_counter_example_of_the_theory_has_its_test() -> None:

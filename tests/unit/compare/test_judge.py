@@ -10,23 +10,23 @@ import pytest
 
 from parallax.compare.judge import MAX_KEY_VERDICTS
 from parallax.model import Outcome
-from tests.unit.compare.history import RC, RU, Comparison, Row, abort, both, commit, everywhere, record, shown, tick
+from tests.unit.compare.history import (
+    RC,
+    RU,
+    Comparison,
+    Row,
+    abort,
+    both,
+    commit,
+    everywhere,
+    filler,
+    record,
+    settle,
+    shown,
+    tick,
+)
 
 COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
-
-
-@pytest.fixture
-def comparison() -> Comparison:
-    return Comparison()
-
-
-def settle(comparison: Comparison, end: int) -> None:
-    comparison.feed(tick(50_000, everywhere(end)))
-    comparison.feed(tick(51_000, everywhere(end)))
-
-
-def filler(offset: int) -> Row:
-    return record(offset, f"f{offset}", "x")
 
 
 def told(comparison: Comparison) -> list[dict[str, Any]]:

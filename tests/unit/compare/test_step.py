@@ -16,7 +16,9 @@ from tests.unit.compare.history import (
     both,
     commit,
     everywhere,
+    filler,
     record,
+    settle,
     shown,
     tick,
 )
@@ -32,21 +34,6 @@ def policy(rows: list[Row], cleanup_policy: str, at: int) -> list[Row]:
 def members(rows: list[Row], brokers: tuple[int, ...]) -> list[Row]:
     """Progress rows of a replica set."""
     return [{**row, "replicas": brokers} for row in rows if row["broker"] in brokers]
-
-
-def settle(comparison: Comparison, end: int) -> None:
-    """Two more ticks: candidates get their horizon, then are judged."""
-    comparison.feed(tick(50_000, everywhere(end)))
-    comparison.feed(tick(51_000, everywhere(end)))
-
-
-def filler(offset: int) -> dict:
-    return record(offset, f"f{offset}", "x")
-
-
-@pytest.fixture
-def comparison() -> Comparison:
-    return Comparison()
 
 
 class TestTombstone:

@@ -23,6 +23,7 @@ from tests.unit.compare.history import (
     both,
     commit,
     everywhere,
+    filler,
     record,
     shown,
     tick,
@@ -39,15 +40,6 @@ def run(state: PartitionState, *batches: list[Row], now_ms: int = 0, **options: 
 def last(comparison: Comparison) -> StepResult:
     assert comparison.last is not None
     return comparison.last
-
-
-@pytest.fixture
-def comparison() -> Comparison:
-    return Comparison()
-
-
-def filler(offset: int) -> Row:
-    return record(offset, f"f{offset}", "x")
 
 
 class TestCoverage:

@@ -19,7 +19,6 @@ DATA = 0
 UNREAD = 0
 """Stands for the type of the end marker where a transaction has ended and its marker was not read."""
 
-
 _OVER = 255
 """Stands for an end of which only the replica's own list tells, where a marker's type would stand."""
 
