@@ -72,7 +72,7 @@ def run_wiped() -> None:
 
 CUT_OVERLOOKED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a log that was cut off is read on": (replicas, "_truncated", lambda *_: nobody()),
-    "a log that knows a newer epoch is taken for a copy": (decide, "_replaced", lambda *_: None),
+    "a log that knows a newer epoch is taken for a copy": (decide, "_epoch_end", lambda claim, _: claim.lost_to),
 }
 
 

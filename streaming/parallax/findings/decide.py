@@ -656,10 +656,9 @@ def _truncated(case: _Case) -> Decision:
     newer epoch than the one that was read begins below where it was read to has lost what was read from there on.
     """
     claim, accused = case.claim, case.accused
-    if accused.log_start_offset > claim.offset:
-        return case.dismissed(f"offset {claim.offset} is below the log start of broker {accused.broker}")
-    known = accused.epoch_ends.get(claim.lost_epoch)
-    end = claim.lost_to if known is None else known
+    if accused.log_start_offset >= claim.lost_to:
+        return case.dismissed(f"offset {claim.lost_to - 1} is below the log start of broker {accused.broker}")
+    end = _epoch_end(claim, accused)
     epochs = (
         f"broker {accused.broker} had shown records of leader epoch {claim.lost_epoch} below offset {claim.lost_to}; "
         f"that epoch ends at offset {end} of its log now"
@@ -680,6 +679,12 @@ def _truncated(case: _Case) -> Decision:
     if end <= claim.offset:
         return case.confirmed(epochs)
     return case.pending(f"no replica reaches up to offset {claim.lost_to}: nothing was written there since")
+
+
+def _epoch_end(claim: Claim, accused: ReplicaAnswer) -> int:
+    """Where the epoch that was read ends in the log as it is now; where it was read to if nobody knows."""
+    end = accused.epoch_ends.get(claim.lost_epoch)
+    return claim.lost_to if end is None else end
 
 
 def _names(answers: Sequence[ReplicaAnswer]) -> str:

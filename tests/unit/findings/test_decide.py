@@ -792,6 +792,11 @@ class TestALogThatIsCutOffWhileItIsCopied:
         cut = replica(2, log_end_offset=55, high_watermark=55)
         assert outcome_of(self.claim, replica(1, high_watermark=mark), cut) is verdict
 
+    @pytest.mark.parametrize(("start", "verdict"), [(59, Verdict.CONFIRMED), (60, Verdict.DISMISSED)])
+    def test_what_is_left_above_the_log_start_proves_it(self, start: int, verdict: Verdict) -> None:
+        trimmed = replica(2, log_start_offset=start, epoch_ends={3: start})
+        assert outcome_of(self.claim, replica(1), trimmed) is verdict
+
     def test_a_place_that_was_shown_up_to_is_never_below_the_claim(self) -> None:
         wrong = replace(self.claim, recorded=Recorded(epochs={2: "3"}, shown_to={2: "7"}))
         assert outcome_of(wrong, replica(1), replica(2, epoch_ends={3: 50})) is Verdict.CONFIRMED
