@@ -175,14 +175,17 @@ class World:
         """Whether the accused is frozen, and a finding says so, before what would decide the claim.
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
-        those that have come further, for what deleted or replaced the value may lie behind. Or whether all have lost
-        what is claimed, and nothing was written in its place yet.
+        those that have come further, for what deleted or replaced the value may lie behind. Or whether others are
+        frozen so, which would have to bear witness. Or whether all have lost what is claimed, and nothing was written
+        in its place yet.
         """
         if self.cluster.lost and self.cluster.replicas[claim.broker].lso <= claim.first_offset:
             return True
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == FindingKind.READ_COMMITTED_FROZEN}
-        is_behind = self.cluster.replicas[claim.broker].lso <= claim.first_offset
-        return claim.broker in frozen and (is_behind or claim.rule is Rule.LATEST_VALUE)
+        behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
+        if claim.broker in frozen and (claim.broker in behind or claim.rule is Rule.LATEST_VALUE):
+            return True
+        return claim.broker not in behind and bool(behind) and behind <= frozen
 
     def _check_found(self, divergences: Iterable[Divergence]) -> None:
         for divergence in divergences:
