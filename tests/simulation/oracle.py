@@ -466,5 +466,9 @@ def _resurrected(
         if offset < shown.known_from or value is not None or old[1] is None or old[0] < start:
             continue
         if any((offset, None) in seen.get(key, []) for b, seen in shown.visible.items() if b != replica.id):
-            found.append(Divergence(frozenset({"deleted_record_resurrected"}), replica.id, key=key))
+            kinds = {"deleted_record_resurrected"}
+            deleted = sum(shown_latest(r, key, bound)[1] is None for r in cluster.replicas.values() if r.id != replica.id)
+            if offset in truth.of_offset and deleted == 1:
+                kinds.add("visibility_mismatch")  # One witness of a transaction may have its outcome wrong.
+            found.append(Divergence(frozenset(kinds), replica.id, key=key))
     return found
