@@ -197,7 +197,8 @@ class World:
 
         Where all others have been copied from a replica that shows it, no divergence is left to be seen: it may be
         resolved then, as one that has spread, never as healed. An outcome that was recorded of a replica that does not
-        hold the record any more keeps it open; and an unclean election may have made true what was wrong.
+        hold the record any more keeps it open; and an unclean election may have made true what was wrong. What cannot be
+        decided, since a replica is frozen, stays open.
         """
         for finding in self.monitor.confirmed:
             decision = probe(self.cluster, finding.claim, live_only=True)
@@ -205,7 +206,8 @@ class World:
             spread = stands and self._has_spread(finding)
             dismissed = decision.verdict is Verdict.DISMISSED
             told = dismissed and decision.resolution is Resolution.SPREAD
-            if stands and decision.verdict is not Verdict.CONFIRMED and not (spread and told):
+            waits = decision.verdict is Verdict.PENDING and self._is_held_back(finding.claim)
+            if stands and decision.verdict is not Verdict.CONFIRMED and not (waits or (spread and told)):
                 raise Violation(f"resolved although it stands: {finding}; {decision}")
             if told and not spread and not self.cluster.lost:
                 raise Violation(f"said to have spread to all replicas although it has not: {finding}; {decision}")
