@@ -176,7 +176,8 @@ class World:
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
         those that have come further, for what deleted or replaced the value may lie behind. Or whether others are
-        frozen so, which would have to bear witness. Or whether all have lost what is claimed, and nothing was written
+        frozen so, which would have to bear witness: all of them, be it told or not (what pins them may begin below
+        their log start), or those of which it is told. Or whether all have lost what is claimed, and nothing was written
         in its place yet.
         """
         if self.cluster.lost and self.cluster.replicas[claim.broker].lso <= claim.first_offset:
@@ -185,7 +186,8 @@ class World:
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
         if claim.broker in frozen and (claim.broker in behind or claim.rule is Rule.LATEST_VALUE):
             return True
-        return claim.broker not in behind and bool(behind) and behind <= frozen
+        others = set(self.cluster.replicas) - {claim.broker}
+        return claim.broker not in behind and bool(behind) and (behind == others or behind <= frozen)
 
     def _check_found(self, divergences: Iterable[Divergence]) -> None:
         for divergence in divergences:
