@@ -467,7 +467,9 @@ def _resurrected(
             continue
         if any((offset, None) in seen.get(key, []) for b, seen in shown.visible.items() if b != replica.id):
             kinds = {"deleted_record_resurrected"}
-            deleted = sum(shown_latest(r, key, bound)[1] is None for r in cluster.replicas.values() if r.id != replica.id)
+            deleted = sum(
+                shown_latest(r, key, bound)[1] is None for r in cluster.replicas.values() if r.id != replica.id
+            )
             if offset in truth.of_offset and deleted == 1:
                 kinds.add("visibility_mismatch")  # One witness of a transaction may have its outcome wrong.
             found.append(Divergence(frozenset(kinds), replica.id, key=key))

@@ -31,7 +31,8 @@ from tests.simulation.probe import probe
 
 GRACE = 300
 _WRONG_OUTCOMES = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
-ROUNDS = 6
+ROUNDS = 4
+"""Full rounds on a cluster at rest, half a grace period apart, within which everything is found and decided."""
 
 
 class Violation(AssertionError):  # noqa: N818 - it is what a property says, not an error of the program
@@ -177,8 +178,8 @@ class World:
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
         those that have come further, for what deleted or replaced the value may lie behind. Or whether others are
         frozen so, which would have to bear witness: all of them, be it told or not (what pins them may begin below
-        their log start), or those of which it is told. Or whether all have lost what is claimed, and nothing was written
-        in its place yet.
+        their log start), or those of which it is told. Or whether all have lost what is claimed, and nothing was
+        written in its place yet.
         """
         if self.cluster.lost and self.cluster.replicas[claim.broker].lso <= claim.first_offset:
             return True
@@ -199,8 +200,8 @@ class World:
 
         Where all others have been copied from a replica that shows it, no divergence is left to be seen: it may be
         resolved then, as one that has spread, never as healed. An outcome that was recorded of a replica that does not
-        hold the record any more keeps it open; and an unclean election may have made true what was wrong. What cannot be
-        decided, since a replica is frozen, stays open.
+        hold the record any more keeps it open; and an unclean election may have made true what was wrong. What cannot
+        be decided, since a replica is frozen, stays open.
         """
         for finding in self.monitor.confirmed:
             decision = probe(self.cluster, finding.claim, live_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 from parallax.compare import replicas
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
 from parallax.compare.rules import content, latest, markers, outcome
-from parallax.compare.rules.arrays import bit_counts, slots_of
+from parallax.compare.rules.arrays import bit_counts, joined, slots_of
 from parallax.compare.state import DISPUTE, NEVER, TOLD, PartitionState, kept
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, Rule
@@ -149,7 +149,7 @@ def _shown_committed(state: PartitionState) -> Array:
     waiting = np.empty(len(state.candidates), state.pending.dtype)
     for name in state.pending.dtype.names or ():
         waiting[name] = state.candidates[name]
-    return np.concatenate([waiting, state.pending])
+    return joined(waiting, state.pending)
 
 
 def _settle(state: PartitionState, intervals: Array) -> None:
@@ -312,10 +312,10 @@ def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
     members = replicas.members(state)
     passed_at = int(state.partition["passed_at"][0])
     absent = latest.absences(judged, members, strict_from=strict_from, passed_at=passed_at)
-    candidates = np.concatenate([state.candidates, absent])
+    candidates = joined(state.candidates, absent)
     strict = candidates["offset"] >= strict_from
     explainable = latest.unexplained(candidates[~strict], [state.pending, left_out, candidates[strict]])
-    candidates = np.concatenate([explainable, candidates[strict]])
+    candidates = joined(explainable, candidates[strict])
     if len(released):
         state.pending = state.pending[~below | outcome.open_disputes(state.pending)]
     if not len(candidates):

@@ -26,7 +26,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.rules import content, latest, markers, outcome, progress
-from parallax.compare.rules.arrays import have_key_among
+from parallax.compare.rules.arrays import have_key_among, joined
 from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, PartitionState, empty
 from parallax.compare.suspect import (
     Accusation,
@@ -211,7 +211,7 @@ def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Ar
     concerned = plain & again
     if not concerned.any():
         return pending
-    both = np.concatenate([pending[~concerned], latest.unexplained(pending[concerned], [shown])])
+    both = joined(pending[~concerned], latest.unexplained(pending[concerned], [shown]))
     return both[np.argsort(both["offset"], kind="stable")]
 
 

@@ -35,6 +35,19 @@ def table(dtype: np.dtype[Any], length: int, **columns: Any) -> Array:
     return made
 
 
+def joined(*tables: Array) -> Array:
+    """Structured arrays of one type, one after another.
+
+    ``np.concatenate`` works out the common type of structured arrays in Python each time, field by field.
+    """
+    made = np.empty(sum(len(part) for part in tables), tables[0].dtype)
+    start = 0
+    for part in tables:
+        made[start : start + len(part)] = part
+        start += len(part)
+    return made
+
+
 def group_starts(sorted_keys: Array) -> Array:
     """Index of the first row of each run of equal keys."""
     if not len(sorted_keys):

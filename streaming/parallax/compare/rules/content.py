@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parallax.compare.observations import Array, ViewRows
-from parallax.compare.rules.arrays import bits, group_starts, table
+from parallax.compare.rules.arrays import bits, group_starts, joined, table
 from parallax.compare.state import CONTENT
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -48,11 +48,11 @@ def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Arra
     shown = table(CONTENT, len(offsets), offset=offsets, fingerprint=prints, shown=bits(slots))
     # What lies below all that is new stays as it is: while a replica is away, that is nearly everything.
     settled = int(np.searchsorted(content["offset"], offsets.min()))
-    return np.concatenate([content[:settled], _merged(content[settled:], shown)])
+    return joined(content[:settled], _merged(content[settled:], shown))
 
 
 def _merged(content: Array, shown: Array) -> Array:
-    both = np.concatenate([content, shown])
+    both = joined(content, shown)
     offset, fingerprint = both["offset"], both["fingerprint"]
     order = np.argsort(offset, kind="stable")
     offset, fingerprint = offset[order], fingerprint[order]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from parallax.compare.observations import UNKNOWN, Array
-from parallax.compare.rules.arrays import bits, group_starts, passed_without, slots_of, table
+from parallax.compare.rules.arrays import bits, group_starts, joined, passed_without, slots_of, table
 from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 
 DATA = 0
@@ -28,7 +28,7 @@ def take_in_markers(markers: Array, offsets: Array, producers: Array, types: Arr
     if not len(offsets):
         return markers
     shown = table(MARKER, len(offsets), offset=offsets, producer_id=producers, type=types, shown=bits(slots))
-    both = np.concatenate([markers, shown])
+    both = joined(markers, shown)
     both = both[np.argsort(both["offset"], kind="stable")]
     starts = group_starts(both["offset"])
     merged = both[starts]
@@ -97,7 +97,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     for name in ("missed", "missed_type", "missed_shown", "told", "over_by", "next_start"):
         made[name][old] = carried[name][came[old]]
     made["missed"][made["missed"] >= made["end"]] = NEVER
-    return np.concatenate([intervals[~is_open], made])
+    return joined(intervals[~is_open], made)
 
 
 def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
@@ -209,7 +209,7 @@ def close_ended(intervals: Array, positions: Array) -> Array:
     following["start"] = following["next_start"]
     for name, fresh in (("missed", NEVER), ("over_by", NEVER), ("next_start", NEVER), ("missed_shown", 0), ("told", 0)):
         following[name] = fresh
-    return np.concatenate([intervals[~over], closed, following])
+    return joined(intervals[~over], closed, following)
 
 
 def passed_open(intervals: Array) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
-from parallax.compare.rules.arrays import bit_counts, bits, group_starts, slots_of, table
+from parallax.compare.rules.arrays import bit_counts, bits, group_starts, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
 from parallax.compare.state import DISPUTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
@@ -47,11 +47,11 @@ def take_in(pending: Array, shown: Array) -> Array:
         return pending
     # What lies below all that is new stays as it is: while a replica is away, that is nearly everything.
     settled = int(np.searchsorted(pending["offset"], shown["offset"].min()))
-    return np.concatenate([pending[:settled], _merged(pending[settled:], shown)])
+    return joined(pending[:settled], _merged(pending[settled:], shown))
 
 
 def _merged(pending: Array, shown: Array) -> Array:
-    both = np.concatenate([pending, shown])
+    both = joined(pending, shown)
     offset = both["offset"]
     order = np.argsort(offset, kind="stable")
     starts = group_starts(offset[order])

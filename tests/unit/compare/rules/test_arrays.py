@@ -11,6 +11,7 @@ from parallax.compare.rules.arrays import (
     bits,
     group_starts,
     have_key_among,
+    joined,
     latest_of_keys,
     passed_without,
     slots_of,
@@ -34,6 +35,17 @@ def test_a_table_has_the_columns_given_and_zeros_elsewhere() -> None:
     assert made["offset"].tolist() == [4, 5]
     assert made["shown"].tolist() == [3, 3]
     assert made["producer_id"].tolist() == [0, 0]
+
+
+def test_tables_are_joined_in_order_into_one_of_their_own() -> None:
+    first, none, second = (table(MARKER, len(o), offset=o, type=7) for o in ([3, 1], [], [2]))
+    made = joined(first, none, second)
+    assert made.dtype == MARKER
+    assert made["offset"].tolist() == [3, 1, 2]
+    assert made["type"].tolist() == [7, 7, 7]
+    made["offset"] = 0
+    assert first["offset"].tolist() == [3, 1]
+    assert len(joined(none)) == 0
 
 
 def test_groups_start_where_the_key_changes() -> None:
