@@ -233,6 +233,16 @@ class TestDisputes:
             for t in told(comparison)
         ] == [(2, 2, [2, 10], crc32(b"k2")), (3, 3, [3, 4], crc32(b"k3")), (7, 7, [7], crc32(b"k7"))]
 
+    def test_transactions_of_others_do_not_part_the_records_of_one(self, comparison: Comparison) -> None:
+        """Neither another producer's on the named replica nor the same producer's as another replica was read."""
+        rows = [record(i, f"k{i}", "V", pid=9) for i in (3, 6)]
+        first, last = ({**r, "outcome": COMMITTED} for r in rows)
+        on = {1: [last], 2: [first, record(4, "x", "V", pid=8), last], 3: []}
+        comparison.feed(tick(0, everywhere(12)), *self.unlike(rows), *(shown(RU, b, on[b], 12, 12) for b in (1, 2, 3)))
+        assert [(t["broker"], t["transaction_start_offset"], t["seen"]["offsets"]) for t in told(comparison)] == [
+            (2, 3, [3, 6])
+        ]
+
     def test_it_is_told_once(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9)]
         comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))

@@ -10,7 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parallax.compare.observations import UNKNOWN
-from parallax.compare.state import CONTENT, DEFERRED, NEVER, TOLD_IDS, UNMATCHED, PartitionState, kept, new_broker
+from parallax.compare.state import (
+    CONTENT,
+    DEFERRED,
+    DISPUTED,
+    NEVER,
+    NULL_KEY,
+    PENDING,
+    TOLD,
+    TOLD_IDS,
+    TOMBSTONE,
+    UNMATCHED,
+    PartitionState,
+    kept,
+    new_broker,
+)
 
 
 @given(st.lists(st.integers(0, 50), min_size=10, max_size=10), st.integers(0, 2**32 - 1))
@@ -28,6 +42,13 @@ def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
         assert back.to_bytes() == state.to_bytes()
         assert back.nbytes == state.nbytes
         assert back.has_unmatched_of(state)
+
+
+def test_each_flag_is_a_bit_of_its_own() -> None:
+    flags = (TOMBSTONE, NULL_KEY, DISPUTED, TOLD)
+    assert [flag.bit_count() for flag in flags] == [1, 1, 1, 1]
+    assert len(set(flags)) == len(flags)
+    assert max(flags) <= np.iinfo(PENDING["flags"]).max
 
 
 def test_what_is_unmatched_is_asked_for_only_where_there_is_any() -> None:
