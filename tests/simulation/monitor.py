@@ -90,6 +90,7 @@ class Monitor:
         self.taken_back: set[Reader] = set()
         """Those that were told of a log cut off, and have read nothing of the log that took its place."""
         self.told_members: tuple[int, ...] = ()
+        self.members_told_at = -1
         self.given_up: dict[int, int] = {}
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
@@ -289,7 +290,8 @@ class Monitor:
     def _follow_members(self, rows: list[Row]) -> None:
         """Where a replica has left or joined, what was read before is compared without it, or not at all."""
         told = [(row["observed_at"], row["replicas"]) for row in rows if row.get("replicas")]
-        if told:
+        if told and max(told)[0] > self.members_told_at:  # Of two sets told at one moment the first one counts.
+            self.members_told_at = max(told)[0]
             members = tuple(sorted(max(told)[1]))
             if self.told_members not in ((), members):
                 self.forget(*self.cluster.replicas, *self.cluster.away)

@@ -126,6 +126,7 @@ class Claim:
             transaction_start_offset=self.transaction_start_offset,
             key_hash_hi=self.key_hash_hi,
             key_hash_lo=self.key_hash_lo,
+            observations=self.recorded.as_json(),
         ).cause
 
     @property

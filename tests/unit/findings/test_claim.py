@@ -23,6 +23,17 @@ def test_a_claim_has_the_cause_of_its_suspect(kind: FindingKind) -> None:
     assert claim_from_row(raised.as_row()).cause == raised.cause
 
 
+def test_a_log_that_is_cut_off_at_the_same_offset_again_is_another_suspect() -> None:
+    seen = {"epochs": {"2": 3}, "shown_to": {"2": 20}}
+    raised = [
+        suspect(FindingKind.LOG_TRUNCATED, observations=seen | other)
+        for other in ({}, {"epochs": {"2": 4}}, {"shown_to": {"2": 21}}, {"epochs": {}, "shown_to": {"1": 20}})
+    ]
+    assert [s.cause for s in raised] == ["cut:10:3:20", "cut:10:4:20", "cut:10:3:21", "cut:10:-1:-1"]
+    assert [claim_from_row(s.as_row()).cause for s in raised] == [s.cause for s in raised]
+    assert len({s.suspect_id for s in raised}) == 4
+
+
 def test_a_findings_id_leaves_the_kind_out() -> None:
     one = claim_from_row(suspect(FindingKind.MARKER_MISSING).as_row())
     two = claim_from_row(suspect(FindingKind.ABORTED_RECORD_COMMITTED).as_row())
