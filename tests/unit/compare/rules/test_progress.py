@@ -75,6 +75,14 @@ class TestTheClock:
         ticks.tick(1100, {1: 90, 2: 10, 3: 90}, {2: 50})
         assert len(ticks.tick(1400, {1: 99, 2: 10, 3: 99}, {2: 60})) == 1
 
+    def test_the_reference_falls_with_the_logs_of_the_others(self) -> None:
+        ticks = Ticks()
+        ticks.tick(1000, {1: 50, 2: 10, 3: 50}, {2: 40})
+        ticks.tick(1100, {1: 30, 2: 10, 3: 30}, {2: 29})
+        assert ticks.tick(1500, {1: 30, 2: 10, 3: 30}, {2: 29}) == []
+        assert ticks.tick(1600, {1: 30, 2: 10, 3: 30}, {2: 30}) == []
+        assert len(ticks.tick(1900, {1: 30, 2: 10, 3: 30}, {2: 30})) == 1
+
     def test_any_movement_of_the_stable_offset_stops_it(self) -> None:
         ticks = Ticks()
         ticks.stand(1000, 1200)
