@@ -279,6 +279,8 @@ class Replica:
 
     def truncate(self, end: int) -> None:
         """Drop everything from ``end`` on and rebuild the producers' state, as a follower of a new leader does."""
+        # An epoch that began at the end of the log, without a record yet, goes as well (UnifiedLog.truncateTo).
+        self.epochs = [e for e in self.epochs if e[1] < end]
         if end >= self.leo:
             return
         batches = [b for b in self.batches if b.last < end]
@@ -286,7 +288,6 @@ class Replica:
         aborted, ended = [a for a in self.aborted if a.last < end], [e for e in self.ended if e.marker < end]
         reopened = {e.producer_id: e.first for e in self.ended if e.first < end <= e.marker}
         self.batches, self.leo = batches, end
-        self.epochs = [e for e in self.epochs if e[1] < end]
         self.hw, self.clean_to = min(self.hw, end), min(self.clean_to, end)
         self.segments = [s for s in self.segments if s < end] or [0]
         self.producers, self.unreplicated = {}, []
