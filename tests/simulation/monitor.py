@@ -290,9 +290,10 @@ class Monitor:
     def _follow_members(self, rows: list[Row]) -> None:
         """Where a replica has left or joined, what was read before is compared without it, or not at all."""
         told = [(row["observed_at"], row["replicas"]) for row in rows if row.get("replicas")]
-        if told and max(told)[0] > self.members_told_at:  # Of two sets told at one moment the first one counts.
-            self.members_told_at = max(told)[0]
-            members = tuple(sorted(max(told)[1]))
+        told_at, replicas = max(told, default=(-1, ()))
+        if told_at > self.members_told_at:  # Of two sets told at one moment the first one counts.
+            self.members_told_at = told_at
+            members = tuple(sorted(replicas))
             if self.told_members not in ((), members):
                 self.forget(*self.cluster.replicas, *self.cluster.away)
             self.told_members = members

@@ -91,8 +91,7 @@ def _join(state: PartitionState, slot: int) -> None:
         position = int(state.brokers["position"][slot, view])
         if position >= 0:
             _left_behind(state, view, position)
-            state.partition["skipped"][0, view] += max(0, position - int(state.partition["floor"][0, view]))
-            _raise_floor(state, view, position)
+            _skip(state, view, 0, position)
 
 
 def _left_behind(state: PartitionState, view: int, position: int) -> None:
@@ -272,7 +271,7 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
     if offset <= before:
         return
     if before >= 0:
-        state.partition["skipped"][0, view] += max(0, offset - max(before, int(state.partition["floor"][0, view])))
+        _skip(state, view, before, offset)
     _raise_floor(state, view, offset)
     if view == READ_UNCOMMITTED:
         mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)
