@@ -43,6 +43,16 @@ def close_ranges(state: PartitionState) -> None:
     state.deferred = deferred
 
 
+def lose_markers(state: PartitionState, offsets: Array) -> None:
+    """Remember where end markers were shown that the state does not hold.
+
+    The first one that it holds after a record need not be the one that ended the transaction there.
+    """
+    if len(offsets):
+        first, end = state.partition["unmarked"][0]
+        state.partition["unmarked"] = min(first, offsets.min()), max(end, offsets.max() + 1)
+
+
 def enforce(state: PartitionState, cap_bytes: int) -> None:
     """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
     _cap_content(state, int(cap_bytes * _CONTENT_SHARE) // state.content.itemsize)
@@ -87,9 +97,11 @@ def _cap_transactions(state: PartitionState, limit: int) -> None:
     if len(state.markers) > limit:
         # Those that all have been read past only give disputed outcomes a direction.
         unpassed = state.markers["offset"] >= state.partition["floor"][0, READ_UNCOMMITTED]
+        lose_markers(state, state.markers["offset"][~unpassed])
         state.markers = state.markers[unpassed]
     if len(state.markers) > limit:
         cut = int(state.markers["offset"][limit])
+        lose_markers(state, state.markers["offset"][limit:])
         state.markers = state.markers[:limit]
         _defer(state, READ_UNCOMMITTED, cut)
         state.content = state.content[state.content["offset"] < cut]

@@ -242,8 +242,9 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
         rows = rows[~_explained_by_interval(state, rows)]
         if reached >= horizon:
             if len(rows):
-                for verdict in outcome.judge_disputes(state.pending, rows, state.markers, state.intervals):
-                    accusations += _accuse_disputed(state, verdict)
+                unmarked = state.partition["unmarked"][0]
+                verdicts = outcome.judge_disputes(state.pending, rows, state.markers, state.intervals, unmarked)
+                accusations += [a for verdict in verdicts for a in _accuse_disputed(state, verdict)]
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= TOLD
             del horizons[producer]

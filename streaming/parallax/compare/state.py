@@ -31,12 +31,14 @@ PARTITION = np.dtype(
         ("skipped", "<i8", (2,)),
         ("strict_from", "<i8"),
         ("policy_at", "<i8"),
+        ("unmarked", "<i8", (2,)),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets left behind
 without verdict. ``passed_at``: when the last position of read_committed was read, in milliseconds.
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
+``unmarked``: the range of offsets, its end left out, in which end markers were shown that the cap kept out.
 """
 
 BROKER = np.dtype(
@@ -129,7 +131,11 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 3
+_VERSION = 4
+
+
+NOWHERE = (NEVER, UNKNOWN)
+"""A range of offsets that holds none."""
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
@@ -146,6 +152,7 @@ def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
     row["members_at"] = row["passed_at"] = row["policy_at"] = UNKNOWN
     row["strict_from"] = NEVER
+    row["unmarked"] = NOWHERE
     return row
 
 

@@ -169,6 +169,8 @@ def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> Non
     """End markers of either view: what a replica shows to one reader it holds, whichever of the two comes first."""
     is_end = rows.kind != RECORD
     wanted = cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
+    floor = int(state.partition["floor"][0].min())
+    cap.lose_markers(state, rows.offset[is_end & ~wanted & (rows.offset >= floor)])
     ends = np.flatnonzero(is_end & wanted)
     state.markers = markers.take_in_markers(
         state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends]

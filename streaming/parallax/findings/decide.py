@@ -337,10 +337,36 @@ def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
         known = shown.producer_id >= 0 and claim.producer_id >= 0
         # Another producer's record lies there where the log was replaced by another one.
         return None if known and shown.producer_id != claim.producer_id else shown.outcome
-    start = claim.transaction_start_offset
-    if shown is None and any(pid == claim.producer_id and first <= start for pid, first in answer.aborted):
+    if shown is None and _lists_as_aborted(claim, answer, claim.transaction_start_offset):
         return ABORTED
     return None
+
+
+def _lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
+    """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
+
+    The list of a log that was replaced tells of other transactions: one that ended at the very offset is listed as well
+    (``TransactionIndex.collectAbortedTxns`` takes those whose last offset is not below the one that is fetched).
+    """
+    listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
+    return listed and not _is_another_log(claim, answer)
+
+
+def _is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica holds an end marker or another producer's record where the transaction has one of its own.
+
+    Its log was replaced by another one, as after an unclean election: what it says of the producer is of other
+    transactions.
+    """
+    for place in (claim.offset, claim.transaction_start_offset):
+        held = answer.uncommitted.get(place)
+        if _has_marker(answer, place) or (held is not None and held.producer_id != claim.producer_id):
+            return True
+    return False
+
+
+def _has_marker(answer: ReplicaAnswer, offset: int) -> bool:
+    return any(marker.offset == offset for marker in answer.markers)
 
 
 def _outcomes_of_others(case: _Case) -> dict[int, str]:
@@ -349,6 +375,9 @@ def _outcomes_of_others(case: _Case) -> dict[int, str]:
     truth = {broker: _ended_by(marker) for broker, marker in claim.recorded.markers.items()}
     truth |= claim.recorded.outcomes
     for answer in case.others:
+        if _is_another_log(claim, answer):
+            truth.pop(answer.broker, None)
+            continue
         for marker in answer.markers:
             if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
                 truth[answer.broker] = _ended_by(marker.type)
@@ -425,8 +454,7 @@ def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
     recorded = claim.recorded.outcomes.get(accused.broker)
     if (shown is not None and shown.outcome == ABORTED) or (shown is None and recorded == ABORTED):
         return f"broker {accused.broker} hides offset {claim.offset} as aborted: its outcome is the cause"
-    hides = any(p == claim.producer_id and first <= claim.offset for p, first in accused.aborted)
-    if shown is None and claim.producer_id >= 0 and hides:
+    if shown is None and claim.producer_id >= 0 and _lists_as_aborted(claim, accused, claim.offset):
         return (
             f"broker {accused.broker} lists the transaction around offset {claim.offset} as aborted: that is the cause"
         )
@@ -589,8 +617,7 @@ def _holds_another(claim: Claim, answer: ReplicaAnswer) -> bool:
     Its log was replaced by another one, as after an unclean election: it lacks the record as well.
     """
     held = answer.uncommitted.get(claim.offset)
-    marked = any(marker.offset == claim.offset for marker in answer.markers)
-    return marked or (held is not None and held.key_hash != claim.key_text)
+    return _has_marker(answer, claim.offset) or (held is not None and held.key_hash != claim.key_text)
 
 
 def _missing_offset(case: _Case) -> Decision:

@@ -118,12 +118,14 @@ class _Reading:
         if key is not None and key.visible is not None:
             offsets.add(key.visible.offset)
         answer = self.answer
+        # A marker where the claim has a record tells that the log was replaced by another one.
+        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset}
         listed = self.aborted.get(_aborted_from(claim), ())
         return replace(
             answer,
             committed={o: r for o, r in answer.committed.items() if o in offsets or _is_of(r, claim)},
             uncommitted={o: r for o, r in answer.uncommitted.items() if o in offsets or _is_of(r, claim)},
-            markers=tuple(m for m in answer.markers if m.offset == claim.marker_offset),
+            markers=tuple(m for m in answer.markers if m.offset in places),
             aborted=tuple(a for a in listed if a[0] == claim.producer_id),
             key=key,
             key_error=self.key_error,

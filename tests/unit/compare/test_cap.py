@@ -132,6 +132,7 @@ class TestEnforce:
         made = state(0, markers=markers, content=table(CONTENT, 3, offset=[2, 5, 6]))
         cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.markers["offset"].tolist() == [1, 3]
+        assert made.partition["unmarked"][0].tolist() == [5, 8]
         assert made.content["offset"].tolist() == [2]
         assert ranges(made) == [(READ_UNCOMMITTED, 5, -1)]
 
@@ -140,7 +141,18 @@ class TestEnforce:
         made.partition["floor"][0, READ_UNCOMMITTED] = 5
         cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.markers["offset"].tolist() == [5, 7]
+        assert made.partition["unmarked"][0].tolist() == [1, 4]
         assert ranges(made) == []
+
+    def test_the_range_in_which_markers_were_left_out_only_grows(self) -> None:
+        made = state(0)
+        cap.lose_markers(made, np.array([5, 9]))
+        cap.lose_markers(made, np.array([], np.int64))
+        assert made.partition["unmarked"][0].tolist() == [5, 10]
+        cap.lose_markers(made, np.array([7]))
+        assert made.partition["unmarked"][0].tolist() == [5, 10]
+        cap.lose_markers(made, np.array([3, 12]))
+        assert made.partition["unmarked"][0].tolist() == [3, 13]
 
     def test_settled_intervals_go_the_newest_first_and_the_others_stay(self) -> None:
         intervals = table(

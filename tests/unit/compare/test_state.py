@@ -15,6 +15,7 @@ from parallax.compare.state import (
     DEFERRED,
     DISPUTED,
     NEVER,
+    NOWHERE,
     NULL_KEY,
     PENDING,
     TOLD,
@@ -109,6 +110,7 @@ def test_nothing_is_judged_of_a_fresh_state() -> None:
     row = PartitionState().partition
     unknown = {name: [UNKNOWN] for name in ("members_at", "passed_at", "policy_at")}
     known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
+    known |= {"unmarked": [list(NOWHERE)]}
     assert {name: row[name].tolist() for name in row.dtype.names or ()} == unknown | known
 
 
@@ -129,4 +131,4 @@ def test_a_table_of_which_all_rows_are_kept_is_not_copied() -> None:
 def test_another_layout_is_another_version() -> None:
     """A job that is started anew reads what the program before it wrote: who changes the sizes changes the version."""
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
-    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x03", [73, 142, 16, 17, 8, 20, 41, 57, 56, 21])
+    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x04", [89, 142, 16, 17, 8, 20, 41, 57, 56, 21])

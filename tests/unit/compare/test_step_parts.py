@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Observations
-from parallax.compare.state import MAX_TOLD, NEVER, PartitionState
+from parallax.compare.state import DEFERRED, MAX_TOLD, NEVER, NOWHERE, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import BrokerCoverage, DeferredRange
 from parallax.config import CompareSettings
@@ -209,6 +209,15 @@ class TestTakingIn:
         batches = [shown(RU, 1, [abort(4, 9)], 5), shown(RC, 1, [abort(4, 9)], 5), shown(RC, 2, [commit(6, 8)], 7)]
         made = run(PartitionState(), *batches).state.markers
         assert [tuple(row) for row in made.tolist()] == [(4, 9, RowKind.ABORT, 0b01), (6, 8, RowKind.COMMIT, 0b10)]
+
+    def test_where_the_cap_keeps_markers_out_is_remembered(self) -> None:
+        def unmarked(*views: int) -> list[int]:
+            deferring = PartitionState(deferred=np.array([(view, 3, NEVER) for view in views], DEFERRED))
+            made = run(deferring, shown(RU, 1, [abort(2, 9), commit(4, 9), commit(6, 9)], 7)).state
+            return [int(offset) for offset in made.partition["unmarked"][0]]
+
+        assert unmarked(RU, RC) == [4, 7]
+        assert unmarked(RU) == list(NOWHERE)
 
     def test_only_where_every_record_is_compared_are_those_without_a_key_kept(self) -> None:
         rows = [record(0, None, "V"), record(1, None, "V", pid=9, outcome=COMMITTED), record(2, "", "V")]

@@ -348,6 +348,18 @@ class TestOutcome:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed"}))
         assert outcome_of(recorded, replica(1), replica(2, aborted=((PID, 63),)), live_only=True) is Verdict.DISMISSED
 
+    @pytest.mark.parametrize(
+        "instead",
+        [{"markers": (MarkerShown(10, PID, "abort"),)}, {"uncommitted": {10: record(producer_id=PID + 1)}}],
+        ids=["an end marker", "another producer's record"],
+    )
+    def test_the_aborted_list_of_a_log_that_holds_something_else_there_tells_nothing(
+        self, instead: dict[str, Any]
+    ) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
+        replaced = replica(2, aborted=((PID, 5),), **instead)
+        assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
+
     def test_both_outcomes_recorded_are_proof_when_nobody_holds_the_record_any_more(self) -> None:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
         assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.CONFIRMED
@@ -576,6 +588,11 @@ class TestResurrected:
         transactional = replace(self.c, producer_id=PID)
         hidden = shows(2, self.old, aborted=((PID, 45),))
         assert outcome_of(transactional, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
+
+    def test_the_aborted_list_of_a_log_with_an_end_marker_in_its_place_tells_of_no_tombstone(self) -> None:
+        transactional = replace(self.c, producer_id=PID)
+        replaced = shows(2, self.old, aborted=((PID, 45),), markers=(MarkerShown(50, PID, "abort"),))
+        assert outcome_of(transactional, shows(1, None), replaced, shows(3, None)) is Verdict.CONFIRMED
 
     def test_a_record_of_the_key_that_another_shows_beyond_the_accused_is_waited_for(self) -> None:
         ahead = shows(1, record(120, producer_id=-1, value_size=-1), last_stable_offset=130)

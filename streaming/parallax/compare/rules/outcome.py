@@ -9,7 +9,7 @@ import numpy as np
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
 from parallax.compare.rules.arrays import bit_counts, bits, group_starts, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
-from parallax.compare.state import DISPUTED, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.state import DISPUTED, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
 
 def shown_records(
@@ -98,7 +98,9 @@ class Verdict:
     markers: Array
 
 
-def judge_disputes(pending: Array, rows: Array, markers: Array, intervals: Array) -> list[Verdict]:
+def judge_disputes(
+    pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
+) -> list[Verdict]:
     """Say who is wrong where outcomes differ and no interval tells, so far as end markers prove it.
 
     The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
@@ -112,6 +114,8 @@ def judge_disputes(pending: Array, rows: Array, markers: Array, intervals: Array
         rows: indices of disputed rows, all of one producer.
         markers: `MARKER`, in offset order.
         intervals: `INTERVAL`.
+        unmarked: the range in which markers were shown that are not among these: the first known end of a transaction
+            beyond its start is an upper bound of the true one, and no more.
     """
     offsets, shows, hides = pending["offset"][rows], pending["visible"][rows], pending["aborted"][rows]
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
@@ -121,18 +125,21 @@ def judge_disputes(pending: Array, rows: Array, markers: Array, intervals: Array
     verdicts = []
     proven = np.zeros(len(rows), np.bool_)
     for slot in concerned:
-        own, is_certain = ends[slot]
+        own, own_fits = ends[slot]
         lower = np.full(len(rows), NEVER)
         marker = np.full(len(rows), NEVER)
         for other in concerned:
             unlike = (_has(shows, slot) & _has(hides, other)) | (_has(hides, slot) & _has(shows, other))
-            end, certain = ends[other]
-            below = np.where(certain, end, end - 1)
+            end, fits = ends[other]
+            below = np.where(fits, end, end - 1)
             lower = np.where(unlike & (end != NEVER), np.minimum(lower, below), lower)
-            marker = np.where(unlike & certain, np.minimum(marker, end), marker)
+            exact = fits & ~_may_lack_end(unmarked, offsets, end)
+            marker = np.where(unlike & exact, np.minimum(marker, end), marker)
         past = _open_past(intervals, slot, offsets, producer)
         # One that showed an end up to there had not passed it open: what looks like one transaction were several.
-        wrong = (is_certain & (lower < own)) | ((past < own) & (lower <= past))
+        ended_above = own_fits & ~_may_lack_end(unmarked, offsets, own)
+        passed_above = (past < own) & ~_may_lack_end(unmarked, offsets, past)
+        wrong = (ended_above & (lower < own)) | (passed_above & (lower <= past))
         proven |= wrong
         for aborted in (False, True):
             at = np.flatnonzero(wrong & (_has(hides, slot) == aborted))
@@ -156,6 +163,13 @@ def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tup
     fits = np.zeros(len(offsets), np.bool_)
     fits[known] = (own["type"][at[known]] != COMMIT) == aborted[known]
     return end, fits
+
+
+def _may_lack_end(unmarked: Array | tuple[int, int], offsets: Array, ends: Array) -> Array:
+    """Mask of the records after which, below the given offset, a marker may have been shown that is not known."""
+    first, end = unmarked
+    mask: Array = (first < ends) & (offsets < end)
+    return mask
 
 
 def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Array:

@@ -11,7 +11,7 @@ from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
 from parallax.compare.rules import outcome
 from parallax.compare.rules.arrays import table
 from parallax.compare.rules.markers import UNREAD
-from parallax.compare.state import DISPUTED, INTERVAL, MARKER, NEVER, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.state import DISPUTED, INTERVAL, MARKER, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
 NO_INTERVALS = np.zeros(0, INTERVAL)
 
@@ -29,10 +29,10 @@ def ends(*rows: tuple[int, int, int], producer: int = 9) -> Array:
 
 
 def verdicts(
-    rows: Array, markers: Array, intervals: Array = NO_INTERVALS
+    rows: Array, markers: Array, intervals: Array = NO_INTERVALS, unmarked: tuple[int, int] = NOWHERE
 ) -> list[tuple[int, list[int], bool, bool, int]]:
     """With one marker for all rows of a verdict; for several see the test that has them."""
-    judged = outcome.judge_disputes(rows, np.arange(len(rows)), markers, intervals)
+    judged = outcome.judge_disputes(rows, np.arange(len(rows)), markers, intervals, unmarked)
     assert all(len(set(v.markers.tolist())) == 1 and len(v.markers) == len(v.rows) for v in judged)
     return [(v.slot, v.rows.tolist(), v.proven, v.shown_aborted, int(v.markers[0])) for v in judged]
 
@@ -79,6 +79,20 @@ class TestProvenByMarkers:
         (verdict,) = outcome.judge_disputes(rows, np.arange(3), markers, NO_INTERVALS)
         assert (verdict.slot, verdict.rows.tolist(), verdict.markers.tolist()) == (1, [0, 1, 2], [4, 4, 7])
 
+    @pytest.mark.parametrize("unmarked", [(3, 4), (4, 5), (0, 9)])
+    def test_no_end_is_known_beyond_which_markers_were_left_out(self, unmarked: tuple[int, int]) -> None:
+        # The second's own marker may be one of those; that the first ended at 3 or below stands.
+        rows, markers = pending((2, B, A | C)), ends((3, ABORT, A), (5, COMMIT, B))
+        found = verdicts(rows, markers, unmarked=unmarked)
+        assert found == [(1, [0], False, False, UNKNOWN)]
+
+    @pytest.mark.parametrize("unmarked", [(0, 2), (5, 6), (6, 9), NOWHERE])
+    def test_markers_left_out_below_the_record_or_above_its_ends_change_nothing(
+        self, unmarked: tuple[int, int]
+    ) -> None:
+        rows, markers = pending((2, B, A | C)), ends((3, ABORT, A), (5, COMMIT, B))
+        assert verdicts(rows, markers, unmarked=unmarked) == [(1, [0], True, False, 3)]
+
     def test_the_lowest_of_several_true_ends_is_told(self) -> None:
         rows = pending((2, B, A | C))
         found = verdicts(rows, ends((3, ABORT, A), (4, ABORT, C), (5, COMMIT, B)))
@@ -96,6 +110,13 @@ class TestProvenByPassingOpen:
         markers = ends((3, COMMIT, A))
         assert verdicts(pending((2, A, B)), markers, self.passed()) == [(1, [0], True, True, 3)]
         assert verdicts(pending((2, A, B)), markers) == [(1, [0], False, True, UNKNOWN)]
+
+    def test_one_whose_own_end_may_have_been_left_out_may_not_have_passed_it_open(self) -> None:
+        rows, markers = pending((2, A, B)), ends((3, COMMIT, A))
+        for unmarked in ((2, 3), (0, 9)):
+            assert verdicts(rows, markers, self.passed(), unmarked) == [(1, [0], False, True, UNKNOWN)]
+        for unmarked in ((3, 9), (0, 2)):
+            assert verdicts(rows, markers, self.passed(), unmarked) == [(1, [0], True, True, 3)]
 
     def test_a_bound_of_the_others_end_is_enough(self) -> None:
         # The first shows the record as committed and an abort at 4 after it: its own end is gone, and lies below.
