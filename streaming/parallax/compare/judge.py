@@ -114,6 +114,7 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
 def _judge_markers(state: PartitionState) -> list[Accusation]:
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.close_ended(state.intervals, positions)
+    state.intervals = markers.end_at_own(state.intervals, state.markers, positions)
     unpassed = state.markers[state.markers["offset"] >= _floor(state, READ_UNCOMMITTED)]
     state.intervals = markers.find_missed(state.intervals, unpassed, positions, replicas.members(state))
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)

@@ -86,6 +86,8 @@ def step(
         replicas.begin_readers(work, rows)
     row_slots = replicas.slots(work, rows.broker)
     fresh = _fresh(work, rows, row_slots)
+    for view in VIEWS:
+        _take_in_markers(work, *fresh[view])
     _take_in_uncommitted(work, *fresh[READ_UNCOMMITTED])
     left_out = _take_in_committed(work, *fresh[READ_COMMITTED])
     replicas.take_in_positions(work, rows, row_slots)
@@ -153,20 +155,27 @@ def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) ->
     state.content = content.take_in(
         state.content, rows.offset[records], content.fingerprints(rows.take(records)), slots[records]
     )
-    _take_in_markers(state, rows, slots)
     # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
     data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0)
     follows = np.zeros(len(rows), np.bool_)
     follows[1:] = data[:-1] & (slots[1:] == slots[:-1]) & (rows.producer_id[1:] == rows.producer_id[:-1])
+    ends, end_slots, passed = markers.own_ends(state.markers, slots, rows.offset)
+    follows[1:] &= passed[1:] == passed[:-1]
     turns = np.flatnonzero((data & ~follows) | ~is_record)
     types = np.where(is_record[turns], markers.DATA, rows.kind[turns])
     state.intervals = markers.take_in_intervals(
-        state.intervals, rows.offset[turns], rows.producer_id[turns], types, slots[turns]
+        state.intervals,
+        np.concatenate([rows.offset[turns], ends["offset"]]),
+        np.concatenate([rows.producer_id[turns], ends["producer_id"]]),
+        np.concatenate([types, ends["type"]]),
+        np.concatenate([slots[turns], end_slots]),
     )
 
 
 def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> None:
     """End markers of either view: what a replica shows to one reader it holds, whichever of the two comes first."""
+    if not len(rows):
+        return
     is_end = rows.kind != RECORD
     wanted = cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
     floor = int(state.partition["floor"][0].min())
@@ -181,7 +190,6 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
     """Returns the records that were shown and not stored; they still explain absences."""
     if not len(rows):
         return empty(PENDING)
-    _take_in_markers(state, rows, slots)
     strict_from = int(state.partition["strict_from"][0])
     transactional = rows.outcome != NOT_TRANSACTIONAL
     null_key = rows.key_size < 0

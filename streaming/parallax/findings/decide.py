@@ -14,7 +14,7 @@ from enum import StrEnum
 from parallax.compare.suspect import TRANSACTION_KINDS
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.model import FindingKind, Rule
+from parallax.model import FindingKind, IsolationLevel, Rule
 
 
 class Verdict(StrEnum):
@@ -87,11 +87,33 @@ class _Case:
     def pending(self, reason: str) -> Decision:
         return Decision(Verdict.PENDING, self.claim.kind, reason)
 
-    def unproven(self, reason: str) -> Decision:
+    def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
         """Nobody who answered proves it: wait for those who did not answer, else it is no divergence."""
         if self.absent:
             return self.pending(f"{reason}; not reached: {_names(self.absent)} ({self.absent[0].error})")
-        return self.dismissed(reason)
+        return self.dismissed(reason, resolution)
+
+    def not_shown(
+        self,
+        offset: int,
+        reason: str,
+        resolution: Resolution = Resolution.HEALED,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Decision:
+        """No other shows the offset: wait for those whose log reaches beyond it and that do not show it yet.
+
+        One that was started again begins with the high watermark of its last checkpoint.
+        """
+        held_back = [a for a in self.others if _shown_to(a, isolation) <= offset < a.log_end_offset]
+        if held_back:
+            return self.pending(f"{reason}; {_names(held_back)} cannot show it yet")
+        return self.unproven(reason, resolution)
+
+
+def _shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
+    """The first offset that a replica does not show to its consumers."""
+    is_committed = isolation is IsolationLevel.READ_COMMITTED
+    return answer.last_stable_offset if is_committed else answer.high_watermark
 
 
 def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decision:
@@ -273,7 +295,7 @@ def _outcome(case: _Case) -> Decision:
         spread = _kind_of(own) is claim.kind
         reason = f"every replica shows offset {claim.first_offset} as {own}"
         return case.dismissed(reason, Resolution.SPREAD if spread else Resolution.HEALED)
-    return case.unproven(f"no other replica shows an outcome for offset {claim.first_offset}")
+    return case.not_shown(claim.first_offset, f"no other replica shows an outcome for offset {claim.first_offset}")
 
 
 def _outcome_without_record(case: _Case) -> Decision:
@@ -320,7 +342,7 @@ def _unlike_outcomes(case: _Case) -> Decision:
         )
     if truth:
         return case.dismissed(f"every replica shows offset {claim.offset} as {own}")
-    return case.unproven(f"no other replica shows an outcome for offset {claim.offset}")
+    return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
 
 
 def _wrong_outcome_kind(claim: Claim) -> FindingKind:
@@ -633,9 +655,9 @@ def _missing_offset(case: _Case) -> Decision:
     holders = [a.broker for a in case.others if claim.offset in a.committed]
     if holders:
         return case.confirmed(f"{_broker_list(holders)} hold offset {claim.offset}, broker {accused.broker} does not")
-    decision = case.unproven(f"no other replica holds offset {claim.offset}")
     trimmed = any(a.log_start_offset > claim.offset for a in case.others)
-    return replace(decision, resolution=Resolution.DELETED if trimmed else Resolution.SPREAD)
+    resolution = Resolution.DELETED if trimmed else Resolution.SPREAD
+    return case.not_shown(claim.offset, f"no other replica holds offset {claim.offset}", resolution)
 
 
 # One offset, one record (I1).
@@ -654,7 +676,8 @@ def _content(case: _Case) -> Decision:
         )
     if held:
         return case.dismissed(f"every replica that holds offset {claim.offset} holds the same record")
-    return _recorded_content(case) or case.unproven(f"no other replica holds offset {claim.offset}")
+    none = f"no other replica holds offset {claim.offset}"
+    return _recorded_content(case) or case.not_shown(claim.offset, none, isolation=IsolationLevel.READ_UNCOMMITTED)
 
 
 def _recorded_content(case: _Case) -> Decision | None:

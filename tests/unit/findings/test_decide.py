@@ -334,6 +334,17 @@ class TestOutcome:
         assert outcome_of(self.a2c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
         assert outcome_of(self.a2c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
 
+    @pytest.mark.parametrize("kind", [FindingKind.COMMITTED_RECORD_ABORTED, FindingKind.VISIBILITY_MISMATCH])
+    def test_one_that_does_not_show_the_record_yet_is_waited_for(self, kind: FindingKind) -> None:
+        # Started again, it goes on from the high watermark of its last checkpoint.
+        restarted = replica(1, high_watermark=5, last_stable_offset=5)
+        asked = claim(kind)
+        assert outcome_of(asked, restarted, holding(2, "aborted"), replica(3)) is Verdict.PENDING
+        just_there = replace(restarted, high_watermark=11, last_stable_offset=11)
+        assert outcome_of(asked, just_there, holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+        at_its_end = replace(restarted, log_end_offset=10)
+        assert outcome_of(asked, at_its_end, holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+
     def test_an_undecided_record_on_the_accused_is_pending(self) -> None:
         behind = replica(2, last_stable_offset=5)
         assert outcome_of(self.a2c, holding(1, "aborted"), behind) is Verdict.PENDING

@@ -100,6 +100,57 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     return joined(intervals[~is_open], made)
 
 
+def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
+    """The end markers that the given replicas showed in either view, below the last of the given rows of each.
+
+    A marker that was shown as read_committed may be cleaned before the reader of read_uncommitted comes to it; it has
+    ended the transaction all the same.
+
+    Args:
+        markers: `MARKER`.
+        slots: of rows that replicas showed, in order.
+        offsets: of these rows, in order for each slot.
+
+    Returns:
+        Rows of ``markers``, the slot of each, and for each of the given rows how many of its replica's lie below it.
+    """
+    passed = np.zeros(len(slots), np.intp)
+    found, of = [markers[:0]], [slots[:0]]
+    first = 0
+    for slot, count in zip(*np.unique(slots, return_counts=True), strict=True):
+        rows = slice(first, first + int(count))
+        first = rows.stop
+        own = markers[(markers["shown"] >> np.uint32(slot)) & 1 == 1]
+        passed[rows] = np.searchsorted(own["offset"], offsets[rows])
+        own = own[: passed[rows.stop - 1]]
+        found.append(own)
+        of.append(np.full(len(own), slot, slots.dtype))
+    return joined(*found), np.concatenate(of), passed
+
+
+def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
+    """End the transactions inside which their own replica showed an end marker: it came to be known only later.
+
+    What followed in such an interval is let go: where the next transaction began there, nothing tells.
+
+    Args:
+        intervals: `INTERVAL`.
+        markers: `MARKER`.
+        positions: next offset to read in read_uncommitted, by slot.
+    """
+    made = intervals
+    for slot in np.unique(intervals["slot"]) if len(markers) else ():
+        mine = np.flatnonzero(intervals["slot"] == slot)
+        own = markers[((markers["shown"] >> np.uint32(slot)) & 1 == 1) & (markers["offset"] < positions[slot])]
+        hit, ended = _lowest_inside(intervals, mine, own)
+        if len(hit):
+            made = made.copy() if made is intervals else made
+            made["end"][hit], made["end_type"][hit] = ended["offset"], ended["type"]
+            made["over_by"][hit] = made["next_start"][hit] = NEVER
+            made["missed"][hit[made["missed"][hit] >= ended["offset"]]] = NEVER
+    return made
+
+
 def find_missed(intervals: Array, markers: Array, positions: Array, members: int) -> Array:
     """Note in each interval the lowest end marker inside it that its replica passed without showing.
 
@@ -119,37 +170,42 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
     found = intervals.copy()
     for slot in slots_of(int(np.bitwise_or.reduce(lacking))):
         mine = np.flatnonzero(found["slot"] == slot)
-        unshown = markers[(lacking >> np.uint32(slot) & np.uint32(1)) == 1]
-        unshown = unshown[np.isin(unshown["producer_id"], found["producer_id"][mine])]
-        if len(unshown):
-            _note_missed(found, mine, unshown)
+        _note_missed(found, mine, markers[(lacking >> np.uint32(slot) & np.uint32(1)) == 1])
     return found
 
 
 def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
-    """Join markers with the intervals of one replica: each marker belongs to the last one that starts before it.
-
-    One at the very offset at which an interval starts is of another log, and ended nothing of that transaction.
-    """
-    producer = np.concatenate([intervals["producer_id"][mine], unshown["producer_id"]])
-    offset = np.concatenate([intervals["start"][mine], unshown["offset"]])
-    interval = np.concatenate([mine, np.full(len(unshown), -1)])
-    marker = np.concatenate([np.full(len(mine), -1), np.arange(len(unshown))])
-    order = np.lexsort((interval >= 0, offset, producer))
-    producer, interval, marker = producer[order], interval[order], marker[order]
-    last = np.maximum.accumulate(np.where(interval >= 0, np.arange(len(order)), -1))
-    rows = np.flatnonzero((marker >= 0) & (last >= 0))
-    rows = rows[producer[last[rows]] == producer[rows]]
-    hit, missed = interval[last[rows]], unshown[marker[rows]]
-    inside = missed["offset"] < intervals["end"][hit]
-    # Rows are in offset order within a producer, so the first of each interval is the lowest.
-    hit, first = np.unique(hit[inside], return_index=True)
-    missed = missed[inside][first]
+    hit, missed = _lowest_inside(intervals, mine, unshown)
     lowest = missed["offset"] <= intervals["missed"][hit]
     hit, missed = hit[lowest], missed[lowest]
     intervals["missed"][hit] = missed["offset"]
     intervals["missed_type"][hit] = missed["type"]
     intervals["missed_shown"][hit] = missed["shown"]
+
+
+def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array, Array]:
+    """Join markers with the intervals of one replica: each marker belongs to the last one that starts before it.
+
+    One at the very offset at which an interval starts is of another log, and ended nothing of that transaction.
+
+    Returns:
+        Indices of the intervals that have one inside, and the rows of the lowest of each.
+    """
+    markers = markers[np.isin(markers["producer_id"], intervals["producer_id"][mine])]
+    producer = np.concatenate([intervals["producer_id"][mine], markers["producer_id"]])
+    offset = np.concatenate([intervals["start"][mine], markers["offset"]])
+    interval = np.concatenate([mine, np.full(len(markers), -1)])
+    marker = np.concatenate([np.full(len(mine), -1), np.arange(len(markers))])
+    order = np.lexsort((interval >= 0, offset, producer))
+    producer, interval, marker = producer[order], interval[order], marker[order]
+    last = np.maximum.accumulate(np.where(interval >= 0, np.arange(len(order)), -1))
+    rows = np.flatnonzero((marker >= 0) & (last >= 0))
+    rows = rows[producer[last[rows]] == producer[rows]]
+    hit, found = interval[last[rows]], markers[marker[rows]]
+    inside = found["offset"] < intervals["end"][hit]
+    # Rows are in offset order within a producer, so the first of each interval is the lowest.
+    hit, first = np.unique(hit[inside], return_index=True)
+    return hit, found[inside][first]
 
 
 def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int]) -> Array:
