@@ -200,6 +200,25 @@ class TestTakingIn:
             (1, 9, 6, NEVER),
         ]
 
+    @pytest.mark.parametrize("at_once", [True, False])
+    def test_a_marker_that_only_a_read_committed_consumer_got_ends_the_transaction_too(self, at_once: bool) -> None:
+        # The cleaner had taken the marker at 2 before the other reader came to it.
+        data = [record(i, "K", "V", pid=9, outcome=COMMITTED) for i in range(6)]
+        before, after = shown(RU, 1, [data[1]], 2), shown(RU, 1, [data[4], commit(5, 9)], 6)
+        seen = shown(RC, 1, [data[1], commit(2, 9)], 3)
+        if at_once:
+            made = run(PartitionState(), before, after, seen).state.intervals
+        else:
+            made = run(run(run(PartitionState(), before).state, seen).state, after).state.intervals
+        assert list(zip(made["start"].tolist(), made["end"].tolist(), strict=True)) == [(1, 2), (4, 5)]
+
+    def test_such_a_marker_ends_the_transaction_though_it_comes_last(self) -> None:
+        data = [record(i, "K", "V", pid=9, outcome=COMMITTED) for i in range(6)]
+        first = run(PartitionState(), shown(RU, 1, [data[1], data[4], commit(5, 9)], 6)).state
+        assert first.intervals["end"].tolist() == [5]
+        then = run(first, shown(RC, 1, [data[1], commit(2, 9)], 3)).state
+        assert then.intervals["end"].tolist() == [2]
+
     def test_records_outside_transactions_begin_none(self) -> None:
         rows = [record(0, "K", "V"), record(1, "K", "V", pid=0), record(2, "K", "V", pid=0, outcome=COMMITTED)]
         made = run(PartitionState(), shown(RU, 1, rows, 3)).state.intervals

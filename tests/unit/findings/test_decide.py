@@ -745,6 +745,14 @@ class TestRecordMissing:
         assert outcome_of(c, holder, replica(2, last_stable_offset=50)) is Verdict.PENDING
         assert outcome_of(c, holder, replica(2, log_start_offset=51)) is Verdict.DISMISSED
 
+    def test_one_that_may_hold_the_offset_and_does_not_show_it_yet_is_waited_for(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        assert outcome_of(c, replica(1, last_stable_offset=50), replica(2)) is Verdict.PENDING
+        assert outcome_of(c, replica(1, last_stable_offset=51), replica(2)) is Verdict.DISMISSED
+        assert outcome_of(c, replica(1, last_stable_offset=50, log_end_offset=50), replica(2)) is Verdict.DISMISSED
+        assert decide(c, answers(replica(1), replica(2))).resolution is Resolution.SPREAD
+        assert decide(c, answers(replica(1, log_start_offset=51), replica(2))).resolution is Resolution.DELETED
+
 
 class TestContent:
     c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, producer_id=-1, transaction_start_offset=-1)
@@ -764,6 +772,11 @@ class TestContent:
         two = replica(2, uncommitted={10: record()})
         assert outcome_of(self.c, replica(1), two) is Verdict.DISMISSED
         assert outcome_of(self.c, silent(1), two) is Verdict.PENDING
+
+    def test_one_that_does_not_show_the_offset_yet_is_waited_for_and_open_transactions_hold_nothing_back(self) -> None:
+        two = replica(2, uncommitted={10: record()})
+        assert outcome_of(self.c, replica(1, high_watermark=10, last_stable_offset=10), two) is Verdict.PENDING
+        assert outcome_of(self.c, replica(1, high_watermark=11, last_stable_offset=10), two) is Verdict.DISMISSED
 
     def test_recorded_fingerprints_stand_in_for_what_was_cleaned(self) -> None:
         c = replace(self.c, recorded=Recorded(records={1: "aa", 2: "bb", 3: "aa"}))

@@ -130,6 +130,61 @@ class TestToldToBeOver:
         assert made["told"].tolist() == [1, 0]
 
 
+class TestOwnEnds:
+    """End markers that a replica showed as read_committed, and that its read_uncommitted rows do not have."""
+
+    def test_those_of_each_replica_below_the_last_of_its_rows_in_either_view(self) -> None:
+        known = shown((1, COMMIT, 0b10), (4, ABORT, 0b01), (6, COMMIT, 0b11), (9, ABORT, 0b10))
+        slots, offsets = np.array([0, 0, 0, 1, 1]), np.array([2, 5, 6, 1, 9])
+        ends, of, passed = markers.own_ends(known, slots, offsets)
+        found = zip(of.tolist(), ends["offset"].tolist(), ends["type"].tolist(), strict=True)
+        assert list(found) == [(0, 4, ABORT), (1, 1, COMMIT), (1, 6, COMMIT)]
+        assert passed.tolist() == [0, 1, 1, 0, 2]
+
+    def test_where_nothing_was_shown_there_are_none(self) -> None:
+        nothing = np.zeros(0, np.int64)
+        ends, of, passed = markers.own_ends(shown((1, COMMIT, 0b1)), nothing, nothing)
+        assert (len(ends), len(of), len(passed)) == (0, 0, 0)
+
+    def ended(self, intervals: Array, known: Array, *at: int) -> list[tuple[int, int, int]]:
+        positions = np.full(32, -1)
+        positions[: len(at)] = at
+        before = intervals.copy()
+        made = markers.end_at_own(intervals, known, positions)
+        assert (intervals == before).all()
+        return [(int(i["end"]), int(i["end_type"]), int(i["missed"])) for i in made]
+
+    def test_one_that_comes_to_be_known_later_ends_the_transaction_in_its_place(self) -> None:
+        known = shown((5, ABORT, 0b10), (7, COMMIT, 0b10))
+        assert self.ended(interval(end=9, end_type=COMMIT, missed=6), known, 0, 9) == [(5, ABORT, NEVER)]
+        assert self.ended(interval(missed=5), known, 0, 9) == [(5, ABORT, NEVER)]
+        assert self.ended(interval(missed=4), known, 0, 9) == [(5, ABORT, 4)]
+        made = markers.end_at_own(interval(over_by=8, next_start=8), known, np.array([0, 9]))
+        assert (made["over_by"].tolist(), made["next_start"].tolist()) == ([NEVER], [NEVER])
+
+    def test_its_own_end_and_what_is_not_its_own_end_nothing(self) -> None:
+        untouched = [(9, COMMIT, 6)]
+        missed = interval(end=9, end_type=COMMIT, missed=6)
+        for known, position in (
+            (shown((9, COMMIT, 0b10)), 10),
+            (shown((5, ABORT, 0b01)), 10),
+            (shown((5, ABORT, 0b10), producer=8), 10),
+            (shown((2, ABORT, 0b10)), 10),
+            (shown((5, ABORT, 0b10)), 5),
+            (np.zeros(0, MARKER), 10),
+        ):
+            assert self.ended(missed, known, 0, position) == untouched
+
+    def test_each_replica_and_transaction_has_its_own(self) -> None:
+        several = np.concatenate([interval(end=9), interval(start=10, end=15), interval(slot=0, end=9)])
+        known = shown((5, ABORT, 0b10), (6, ABORT, 0b01), (12, COMMIT, 0b11))
+        assert self.ended(several, known, 20, 20) == [
+            (5, ABORT, NEVER),
+            (12, COMMIT, NEVER),
+            (6, ABORT, NEVER),
+        ]
+
+
 class TestMissed:
     def missed(self, intervals: Array, known: Array, *at: int, members: int = 0b111) -> list[tuple[int, int, int]]:
         positions = np.full(32, -1)
