@@ -42,14 +42,9 @@ def probe(
     if claim.broker not in cluster.replicas:
         gone = f"broker {claim.broker} holds no replica any more"
         return decide(claim, Answers({}, cluster.leader, gone=gone), live_only=live_only)
-    isr = tuple(sorted(cluster.isr))
-    answers = Answers(
-        _rounds(cluster, claim, between),
-        cluster.leader,
-        _coordinator(cluster, claim),
-        asked_at_ms=cluster.now,
-        isr=isr,
-    )
+    # The metadata and the coordinator are asked first, as by the product's probe.
+    leader, isr, coordinator = cluster.leader, tuple(sorted(cluster.isr)), _coordinator(cluster, claim)
+    answers = Answers(_rounds(cluster, claim, between), leader, coordinator, asked_at_ms=cluster.now, isr=isr)
     return decide(claim, answers, live_only=live_only)
 
 

@@ -211,7 +211,7 @@ def _still_open(case: _Case, held: OpenTransaction) -> Decision:
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
     if not closed and not _ended_by_coordinator(case):
         unsure = [a for a in case.others if not _knew(claim, a)]
-        if unsure and _ended_by_record(claim, accused, held):
+        if unsure and _ended_by_record(case, held):
             return case.confirmed(
                 f"open at offset {held.start_offset} on broker {accused.broker}, past the end marker that was recorded",
                 claim.kind if claim.kind is FindingKind.READ_COMMITTED_FROZEN else FindingKind.MARKER_MISSING,
@@ -239,10 +239,11 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
     One whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or a log
-    that was truncated and copied anew).
+    that was truncated and copied anew); one with another log has not known it either.
     """
     start = claim.transaction_start_offset
-    return answer.open_transactions is not None and answer.log_start_offset <= start < answer.high_watermark
+    reaches = answer.log_start_offset <= start < answer.high_watermark
+    return answer.open_transactions is not None and reaches and not _is_another_log(claim, answer)
 
 
 def _ended_by_coordinator(case: _Case) -> bool:
@@ -257,10 +258,12 @@ def _ended_by_coordinator(case: _Case) -> bool:
     return leader == case.accused.broker or any(case.accused.high_watermark >= mark for mark in leading)
 
 
-def _ended_by_record(claim: Claim, accused: ReplicaAnswer, held: OpenTransaction) -> bool:
+def _ended_by_record(case: _Case, held: OpenTransaction) -> bool:
     """Whether another replica was recorded to show the end marker, and the accused is past it."""
-    recorded = any(broker != claim.broker for broker in claim.recorded.markers)
-    return recorded and held.start_offset < claim.marker_offset < accused.high_watermark
+    claim = case.claim
+    replaced = {a.broker for a in case.others if _is_another_log(claim, a)}
+    recorded = claim.recorded.markers.keys() - replaced - {claim.broker}
+    return bool(recorded) and held.start_offset < claim.marker_offset < case.accused.high_watermark
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:

@@ -125,6 +125,19 @@ class TestOpenTransaction:
         by_itself = replace(recorded, recorded=Recorded(markers={2: "commit"}))
         assert outcome_of(by_itself, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
 
+    def test_those_whose_log_holds_something_else_there_have_not_seen_it_end(self) -> None:
+        # After an unclean election: the accused leads, the others have not cut off their logs yet.
+        accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        of_another = {"uncommitted": {10: record(producer_id=PID + 1)}}
+        for asked in (self.frozen, self.marker_missing):
+            assert outcome_of(asked, replica(1, **of_another), accused, replica(3, **of_another)) is Verdict.PENDING
+            assert outcome_of(asked, replica(1), accused, replica(3, **of_another)) is Verdict.CONFIRMED
+        recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
+        ended = {"markers": (MarkerShown(10, PID, "commit"),)}
+        assert outcome_of(recorded, replica(1, **ended), accused, replica(3, **of_another)) is Verdict.PENDING
+        trimmed = replica(1, log_start_offset=40)
+        assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is Verdict.CONFIRMED
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
