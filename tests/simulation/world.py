@@ -183,6 +183,10 @@ class World:
         """
         if self.cluster.lost and self.cluster.replicas[claim.broker].lso <= claim.first_offset:
             return True
+        if claim.kind is FindingKind.LOG_TRUNCATED and all(
+            replica.leo < claim.lost_to for replica in self.cluster.replicas.values()
+        ):
+            return True
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == FindingKind.READ_COMMITTED_FROZEN}
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
         if claim.broker in frozen and (claim.broker in behind or claim.rule is Rule.LATEST_VALUE):
