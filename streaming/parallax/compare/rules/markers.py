@@ -140,8 +140,12 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
     """
     made = intervals
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
-        mine = np.flatnonzero(intervals["slot"] == slot)
         own = markers[((markers["shown"] >> np.uint32(slot)) & 1 == 1) & (markers["offset"] < positions[slot])]
+        after, before = (np.searchsorted(own["offset"], intervals[name]) for name in ("start", "end"))
+        # Of any producer; there is seldom one.
+        mine = np.flatnonzero((intervals["slot"] == slot) & (after < before))
+        if not len(mine):
+            continue
         hit, ended = _lowest_inside(intervals, mine, own)
         if len(hit):
             made = made.copy() if made is intervals else made
