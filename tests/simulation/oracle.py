@@ -146,6 +146,18 @@ def holds_lost(cluster: Cluster, replica: Replica, producer_id: int) -> bool:
     return gone and not any(r.open_transactions().get(producer_id, (0, -1))[1] == start for r in others)
 
 
+def is_passed_without(cluster: Cluster, replica: Replica, producer_id: int) -> bool:
+    """Whether, after an unclean election, another has passed the transaction that is open here and never got it.
+
+    A log that lacks what lies below the first record of its newest epoch is cut off there and not copied anew: it is
+    the wrong one, but last stable offsets do differ, and all that can be asked says that the transaction is over there.
+    """
+    start = replica.open_transactions().get(producer_id, (0, -1))[1]
+    others = [r for r in cluster.replicas.values() if r is not replica and r.lso > start >= r.log_start]
+    lacking = [r for r in others if r.open_transactions().get(producer_id, (0, r.leo))[1] > start]
+    return bool(cluster.lost) and start >= 0 and any(start not in held_offsets(r) for r in lacking)
+
+
 def is_true(
     cluster: Cluster, kind: str, broker: int, producer_id: int, offset: int, key: int | None, *, lost: bool = True
 ) -> bool:
@@ -166,7 +178,8 @@ def is_true(
         return True
     if kind in ("marker_missing", "read_committed_frozen"):
         missed = any(pid == producer_id for pid, _ in missed_markers(truth, replica))
-        return missed or passed_over(truth, replica, producer_id) or holds_lost(cluster, replica, producer_id)
+        passed = passed_over(truth, replica, producer_id) or is_passed_without(cluster, replica, producer_id)
+        return missed or passed or holds_lost(cluster, replica, producer_id)
     if kind in ("aborted_record_committed", "committed_record_aborted"):
         end = End.COMMIT if kind == "aborted_record_committed" else End.ABORT
         around = transaction_around(replica, producer_id, offset)
