@@ -132,6 +132,11 @@ def lost_markers(cluster: Cluster, producer_id: int, offset: int) -> set[End]:
     return {b.marker for b in lost if b.marker is not None}
 
 
+def has_lost_tombstone(cluster: Cluster, key: int, offset: int) -> bool:
+    """Whether an unclean election took a tombstone of the key above an offset from all, after it was written."""
+    return any(r.key == key and r.value is None and r.offset > offset for b in cluster.lost for r in b.records)
+
+
 def holds_lost(cluster: Cluster, replica: Replica, producer_id: int) -> bool:
     """Whether a transaction is open on a replica and on no other, since an unclean election took it from the cluster.
 
@@ -194,7 +199,8 @@ def is_true(
     shown = shown_latest(replica, key, replica.lso)
     latest = truth.latest(key, replica.lso)
     if kind == "deleted_record_resurrected":
-        return latest[1] is None and shown[1] is not None
+        deleted = latest[1] is None or (lost and has_lost_tombstone(cluster, key, shown[0]))
+        return deleted and shown[1] is not None
     others = [shown_latest(r, key, replica.lso) for r in cluster.replicas.values() if r.up and r is not replica]
     if kind == "record_missing":
         alone = len(others) > 1 and all(value is not None and at > shown[0] for at, value in others)
