@@ -353,11 +353,11 @@ def must_be_found(
     """
     truth = Truth(cluster.history)
     found = [_cut_off(t) for t in shown.taken if _is_noticed(t, cluster.replicas[t.broker])]
+    # What is deleted somewhere is not compared any more, and nobody knows what had been before that.
+    start = max(r.log_start for r in cluster.replicas.values()) if shown.skipped else 0
     for broker, replica in cluster.replicas.items():
         if broker not in shown.skipped:
             found += _frozen(cluster, truth, replica, shown)
-            # What is deleted somewhere is not compared any more, and nobody knows what had been before that.
-            start = max(r.log_start for r in cluster.replicas.values()) if shown.skipped else 0
             found += [d for d in _wrong(truth, replica, shown) if max(d.offsets) >= start]
             if compacted:
                 found += _resurrected(cluster, truth, replica, shown, positions)

@@ -9,7 +9,7 @@ import numpy as np
 from parallax.compare import replicas
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
 from parallax.compare.rules import content, latest, markers, outcome
-from parallax.compare.rules.arrays import bit_counts, joined, slots_of
+from parallax.compare.rules.arrays import bit_counts, has_bit, joined, slots_of
 from parallax.compare.state import DISPUTE, NEVER, TOLD, PartitionState, kept
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, Rule
@@ -92,7 +92,7 @@ def _continues_run(state: PartitionState, slot: int, offset: int, agreed: Array)
     """Whether a differing record belongs to the run of differing records before it: one accusation for the run."""
     broker = state.brokers[slot : slot + 1]
     last = int(broker["mismatch_last"][0])
-    mine = agreed["offset"][(agreed["shown"] >> np.uint32(slot)) & 1 == 1]
+    mine = agreed["offset"][has_bit(agreed["shown"], slot)]
     continues = last != UNKNOWN and not ((mine > last) & (mine < offset)).any()
     if not continues:
         broker["mismatch_start"] = offset
@@ -103,7 +103,7 @@ def _continues_run(state: PartitionState, slot: int, offset: int, agreed: Array)
 def _end_runs(state: PartitionState, agreed: Array) -> None:
     """A record that a replica shows as others do ends its run of differing records."""
     for slot in np.flatnonzero(state.brokers["mismatch_last"] != UNKNOWN):
-        mine = agreed["offset"][(agreed["shown"] >> np.uint32(slot)) & 1 == 1]
+        mine = agreed["offset"][has_bit(agreed["shown"], slot)]
         if mine.max(initial=UNKNOWN) > state.brokers["mismatch_last"][slot]:
             state.brokers["mismatch_start"][slot] = state.brokers["mismatch_last"][slot] = UNKNOWN
 
@@ -348,7 +348,7 @@ def _belongs_to_transaction(state: PartitionState, rows: Array, members: int) ->
     for interval in state.intervals[wrong]:
         concerned = lacking if interval["end_type"] == ABORT else rows["visible"]
         belongs |= outcome.covered(rows["offset"], rows["producer_id"], interval) & (
-            (concerned >> np.uint32(interval["slot"])) & 1 == 1
+            has_bit(concerned, interval["slot"])
         )
     return belongs
 

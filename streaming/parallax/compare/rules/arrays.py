@@ -17,6 +17,11 @@ def bits(slots: Array) -> Array:
     return _SLOT_BITS[slots]
 
 
+def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
+    """Mask of those in which the bit of a slot (a single one, of whatever type) is set."""
+    return (masks >> np.uint32(slot)) & 1 == 1
+
+
 def slots_of(mask: int) -> list[int]:
     """The slots whose bits are set, ascending."""
     return [slot for slot in range(32) if mask >> slot & 1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.compare.observations import UNKNOWN, Array
-from parallax.compare.rules.arrays import bit_counts, latest_of_keys, slots_of
+from parallax.compare.rules.arrays import bit_counts, has_bit, latest_of_keys, slots_of
 from parallax.compare.state import CANDIDATE, DISPUTED, NULL_KEY, TOMBSTONE
 from parallax.model import FindingKind
 
@@ -97,7 +97,7 @@ def ripe(candidates: Array, positions: Array, members: int) -> Array:
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
     for slot in slots_of(members):
-        lacks = (absent >> np.uint32(slot)) & 1 == 1
+        lacks = has_bit(absent, slot)
         done &= ~lacks | (positions[slot] >= candidates["horizon"])
     return done
 

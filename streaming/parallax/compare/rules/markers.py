@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from parallax.compare.observations import UNKNOWN, Array
-from parallax.compare.rules.arrays import bits, group_starts, joined, passed_without, slots_of, table
+from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, passed_without, slots_of, table
 from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 
 DATA = 0
@@ -120,7 +120,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
     for slot, count in zip(*np.unique(slots, return_counts=True), strict=True):
         rows = slice(first, first + int(count))
         first = rows.stop
-        own = markers[(markers["shown"] >> np.uint32(slot)) & 1 == 1]
+        own = markers[has_bit(markers["shown"], slot)]
         passed[rows] = np.searchsorted(own["offset"], offsets[rows])
         own = own[: passed[rows.stop - 1]]
         found.append(own)
@@ -140,7 +140,7 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
     """
     made = intervals
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
-        own = markers[((markers["shown"] >> np.uint32(slot)) & 1 == 1) & (markers["offset"] < positions[slot])]
+        own = markers[has_bit(markers["shown"], slot) & (markers["offset"] < positions[slot])]
         after, before = (np.searchsorted(own["offset"], intervals[name]) for name in ("start", "end"))
         # Of any producer; there is seldom one.
         mine = np.flatnonzero((intervals["slot"] == slot) & (after < before))
@@ -174,7 +174,7 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
     found = intervals.copy()
     for slot in slots_of(int(np.bitwise_or.reduce(lacking))):
         mine = np.flatnonzero(found["slot"] == slot)
-        _note_missed(found, mine, markers[(lacking >> np.uint32(slot) & np.uint32(1)) == 1])
+        _note_missed(found, mine, markers[has_bit(lacking, slot)])
     return found
 
 

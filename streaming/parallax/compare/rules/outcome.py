@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
-from parallax.compare.rules.arrays import bit_counts, bits, group_starts, joined, slots_of, table
+from parallax.compare.rules.arrays import bit_counts, bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
 from parallax.compare.state import DISPUTED, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
 
@@ -121,7 +121,7 @@ def judge_disputes(
     concerned = slots_of(int(np.bitwise_or.reduce(shows | hides)))
     producer = pending["producer_id"][rows[0]]
     mine = markers[markers["producer_id"] == producer]
-    ends = {slot: _first_end(mine, slot, offsets, _has(hides, slot)) for slot in concerned}
+    ends = {slot: _first_end(mine, slot, offsets, has_bit(hides, slot)) for slot in concerned}
     verdicts = []
     proven = np.zeros(len(rows), np.bool_)
     for slot in concerned:
@@ -129,7 +129,7 @@ def judge_disputes(
         lower = np.full(len(rows), NEVER)
         marker = np.full(len(rows), NEVER)
         for other in concerned:
-            unlike = (_has(shows, slot) & _has(hides, other)) | (_has(hides, slot) & _has(shows, other))
+            unlike = (has_bit(shows, slot) & has_bit(hides, other)) | (has_bit(hides, slot) & has_bit(shows, other))
             end, fits = ends[other]
             below = np.where(fits, end, end - 1)
             lower = np.where(unlike & (end != NEVER), np.minimum(lower, below), lower)
@@ -142,20 +142,16 @@ def judge_disputes(
         wrong = (ended_above & (lower < own)) | (passed_above & (lower <= past))
         proven |= wrong
         for aborted in (False, True):
-            at = np.flatnonzero(wrong & (_has(hides, slot) == aborted))
+            at = np.flatnonzero(wrong & (has_bit(hides, slot) == aborted))
             if len(at):
                 lacked = np.where(marker[at] == NEVER, UNKNOWN, marker[at])
                 verdicts.append(Verdict(slot, rows[at], True, aborted, lacked))
     return verdicts + _undirected(pending, rows[~proven])
 
 
-def _has(masks: Array, slot: int) -> Array:
-    return (masks >> np.uint32(slot)) & 1 == 1
-
-
 def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tuple[Array, Array]:
     """The first marker that a replica shows after each offset (or `NEVER`), and whether its type fits the outcome."""
-    own = markers[_has(markers["shown"], slot)]
+    own = markers[has_bit(markers["shown"], slot)]
     at = np.searchsorted(own["offset"], offsets, side="right")
     known = at < len(own)
     end = np.full(len(offsets), NEVER)
@@ -190,7 +186,7 @@ def _undirected(pending: Array, rows: Array) -> list[Verdict]:
     verdicts = []
     for slot in slots_of(int(np.bitwise_or.reduce(named))):
         for aborted in (False, True):
-            mine = rows[_has(named, slot) & (fewer_show != aborted)]
+            mine = rows[has_bit(named, slot) & (fewer_show != aborted)]
             if len(mine):
                 verdicts.append(Verdict(slot, mine, False, aborted, np.full(len(mine), UNKNOWN)))
     return verdicts
@@ -209,7 +205,7 @@ def turned(intervals: Array) -> Array:
 def wrongly_shown(pending: Array, interval: Array) -> Array:
     """The `PENDING` rows that the interval's replica shows with the outcome that the wrong marker gave them."""
     showed = pending["visible"] if interval["end_type"] == COMMIT else pending["aborted"]
-    own = (showed >> np.uint32(interval["slot"])) & 1 == 1
+    own = has_bit(showed, interval["slot"])
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
