@@ -38,6 +38,14 @@ def lab() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def _all_brokers_run(lab: Cluster) -> None:
+    """Where a test failed with a broker down, the next ones still mean something."""
+    for number, broker in lab.brokers.items():
+        if not broker.running:
+            lab.start_broker(number)
+
+
 @pytest.fixture(scope="module")
 def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """The job; what a test calls healthy must have no finding in the end, however late."""

@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
@@ -30,6 +31,8 @@ from kafka.structs import OffsetAndMetadata
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.waiting import until
+
+_T = TypeVar("_T")
 
 _SECONDS = 30.0
 _CHECKPOINTS = (
@@ -72,7 +75,7 @@ def elect_leaders(
         return state.leader if state is not None and state.leader >= 0 and broker in (None, state.leader) else None
 
     with _kafka_python(cluster, what) as admin:
-        return until(lambda: elected(admin), what, interval=0.2)
+        return until(lambda: _unless_away(lambda: elected(admin)), what, interval=0.2)
 
 
 _NO_REFUSAL = (NoError, ElectionNotNeededError, PreferredLeaderNotAvailableError, EligibleLeadersNotAvailableError)
@@ -104,10 +107,11 @@ def reassign(
     what = f"{topic}-{partition}: reassignment to brokers {', '.join(map(str, replicas))}"
     place = KafkaPythonPartition(topic, partition)
     with _kafka_python(cluster, what) as admin:
-        refused = admin.alter_partition_reassignments({place: list(replicas)})[place]
-        if refused is not None:
-            raise LabError(f"{what} was refused ({refused.__name__})")
-        until(lambda: not admin.list_partition_reassignments([place]), what, timeout=timeout, interval=0.2)
+        answer = until(lambda: _unless_away(lambda: admin.alter_partition_reassignments({place: list(replicas)})), what)
+        if answer[place] is not None:
+            raise LabError(f"{what} was refused ({answer[place].__name__})")
+        listed = partial(admin.list_partition_reassignments, [place])
+        until(lambda: _unless_away(listed) == {}, what, timeout=timeout, interval=0.2)
     wanted = frozenset(replicas)
 
     def moved() -> bool:
@@ -325,6 +329,16 @@ def _until_done(cluster: Cluster, work: Callable[[KafkaAdminClient], bool], what
                 return False
 
         until(done, what, interval=0.2)
+
+
+def _unless_away(ask: Callable[[], _T]) -> _T | None:
+    """What the brokers answer; None where the one that was asked has just gone, or is not the controller any more."""
+    try:
+        return ask()
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        return None
 
 
 @contextmanager

@@ -1,0 +1,57 @@
+"""What an operator does to a cluster, while a broker that is asked goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import ClusterAuthorizationFailedError, KafkaConnectionError, KafkaError
+
+from parallax.lab import admin
+from parallax.lab.errors import LabError
+
+
+class Controller:
+    """Refuses what it is asked, so many times, then does it."""
+
+    def __init__(self, *errors: type[KafkaError]) -> None:
+        self._errors = list(errors)
+
+    def elect_leaders(self, *_arguments: Any, **_more: Any) -> Any:
+        if self._errors:
+            raise self._errors.pop(0)("111 ECONNREFUSED")
+        return SimpleNamespace(replica_election_results=[])
+
+
+class OneLeader:
+    """A cluster whose partitions are led by broker 2."""
+
+    @staticmethod
+    def partition(_topic: str, _partition: int) -> Any:
+        return SimpleNamespace(leader=2, replicas=frozenset({1, 2}))
+
+
+def elect(controller: Controller, patch: pytest.MonkeyPatch) -> int:
+    @contextmanager
+    def connected(_cluster: Any, what: str) -> Iterator[Controller]:
+        try:
+            yield controller
+        except KafkaError as error:
+            raise LabError(what) from error
+
+    patch.setattr(admin, "_kafka_python", connected)
+    return admin.elect_leaders(OneLeader(), "t", unclean=True)  # type: ignore[arg-type]
+
+
+def test_an_election_is_asked_for_again_while_the_broker_that_was_asked_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert elect(Controller(KafkaConnectionError, KafkaConnectionError), monkeypatch) == 2
+
+
+def test_an_election_that_is_forbidden_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LabError, match="election of a leader"):
+        elect(Controller(ClusterAuthorizationFailedError), monkeypatch)
