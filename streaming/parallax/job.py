@@ -98,7 +98,7 @@ class Job:
         from parallax.views.maintenance import Maintenance
         from parallax.views.session import build_session
 
-        self._spark = build_session(self._settings.spark)
+        self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
         self._maintenance = Maintenance(
             self._spark, self._settings.storage, lambda _table, _seconds: self.state.update_maintenance("success")
         )

@@ -136,7 +136,7 @@ def _audit(
     confirm = stack.enter_context(standalone(settings, client, key))
     shown.stage("starting Spark")
     try:
-        spark = build_session(settings.spark, name="parallax-audit")
+        spark = build_session(settings.spark, storage=settings.storage.path, name="parallax-audit")
         stack.callback(spark.stop)
         audit = Audit(
             settings, client, spark, places, hash_key=key, confirm=confirm, max_bytes_per_second=rate, watcher=shown

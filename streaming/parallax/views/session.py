@@ -59,11 +59,23 @@ _CONF: Mapping[str, str] = {
 _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
-def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapping[str, str] | None = None) -> Any:
+_LOCAL_CONF: Mapping[str, str] = {
+    # Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
+    # dozen processes for each file of a checkpoint, and longer than a small micro-batch itself takes. This one renames.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+def build_session(
+    settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
+) -> Any:
     """Start Spark, or return the session that this process has, with both sources registered.
 
     Args:
         settings: master, memory and ``spark.conf``, which goes before what is set here.
+        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it.
         name: Spark's application name.
         conf: goes before both; for tests.
 
@@ -81,6 +93,7 @@ def build_session(settings: SparkSettings, *, name: str = "parallax", conf: Mapp
     builder = SparkSession.builder.appName(name).master(settings.master)
     chosen = {
         **_CONF,
+        **({} if "://" in storage else _LOCAL_CONF),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraClassPath": delta_classpath(),
         "spark.driver.extraJavaOptions": _java_options(settings, jdk),

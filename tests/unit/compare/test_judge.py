@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from parallax.compare.judge import MAX_KEY_VERDICTS
+from parallax.compare.observations import Observations
+from parallax.compare.state import DISPUTE, PartitionState
+from parallax.compare.step import step
 from parallax.model import Outcome
 from tests.unit.compare.history import (
     RC,
     RU,
+    SETTINGS,
     Comparison,
     Row,
     abort,
@@ -170,6 +174,18 @@ class TestMarkers:
         assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
         assert comparison.findings == {(2, "txn:9:2")}
 
+    def test_that_its_marker_was_told_to_be_missing_does_not_say_that_it_was_shown_wrongly(
+        self, comparison: Comparison
+    ) -> None:
+        row = record(2, "K", "V", pid=9, outcome=COMMITTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, [commit(20, 9)] if b != 2 else [], 21) for b in (1, 2, 3)))
+        later = [record(29, "L", "W", pid=9, outcome=ABORTED), abort(30, 9)]
+        comparison.feed(*(shown(RU, b, later, 31) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RC, b, [] if b == 2 else [row], 31, 40) for b in (1, 2, 3)))
+        settle(comparison, 31)
+        assert comparison.kinds == [("marker_missing", 2), ("committed_record_aborted", 2), ("record_missing", 2)]
+
     def test_an_absence_is_no_part_of_a_transaction_that_its_replica_was_not_read_to_show_wrongly(
         self, comparison: Comparison
     ) -> None:
@@ -268,6 +284,11 @@ class TestDisputes:
         assert [s.accusation.producer_id for s in comparison.suspects] == [9]
         comparison.feed(*(shown(RU, b, [], 25) for b in (1, 2, 3)))
         assert [s.accusation.producer_id for s in comparison.suspects] == [9, 8]
+
+    def test_once_none_is_left_no_producer_is_waited_for(self) -> None:
+        state = PartitionState(disputes=np.array([(8, 50), (9, 60)], DISPUTE))
+        after = step(state, Observations.of("t", 0, tick(0, everywhere(4))), SETTINGS, 0).state
+        assert len(after.disputes) == 0
 
 
 class TestLatest:

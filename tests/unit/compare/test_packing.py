@@ -87,6 +87,14 @@ def test_a_batch_of_one_partition_is_packed_as_it_is(length: int) -> None:
     assert unpack("a", 4, packed["packed"]).rows.offset.tolist() == list(range(length))
 
 
+@pytest.mark.parametrize("places", [[("a", 0), ("a", 1)], [("a", 0), ("b", 0)]])
+def test_partitions_that_differ_in_topic_or_number_alone_are_packed_apart(places: list[tuple[str, int]]) -> None:
+    row = dict.fromkeys(VIEW_COLUMNS, 1) | {"event": None, "topic_id": None}
+    (batch,) = pack_views([as_views([row | {"topic": topic, "partition": number} for topic, number in places])])
+    packed = [(r["topic"], r["partition"], len(unpack("", 0, r["packed"]).rows)) for r in batch.to_pylist()]
+    assert packed == [(*place, 1) for place in places]
+
+
 def test_rows_of_partition_and_reader_are_packed_together_with_the_offset_that_they_begin_at() -> None:
     readers = (("a", 0, 1, 0), ("a", 1, 1, 0), ("a", 0, 0, 1), ("a", 0, 1, 1), ("a", 0, 0, 1), ("b", 0, 1, 0))
     rows = [

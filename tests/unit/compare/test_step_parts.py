@@ -277,6 +277,29 @@ class TestWhatTheCapKeepsOut:
             comparison.feed(tick(at, everywhere(2001)))
         assert comparison.suspects == []
 
+    def test_only_plain_records_that_are_compared_by_key_are_let_go(self) -> None:
+        comparison = Comparison(CompareSettings(state_cap_bytes=1 << 16))
+        known = [
+            record(0, "K", "V"),
+            record(1, "K", "V", pid=9, outcome=COMMITTED),
+            commit(2, 9),
+            *(filler(i) for i in range(3, 2000)),
+        ]
+        comparison.feed(tick(0, everywhere(2000)), both(1, known, 2000), both(3, known, 2000))
+        comparison.feed(*(both(b, [record(2000, "K", None)], 2001) for b in (1, 3)))
+        pending = last(comparison).state.pending
+        assert pending["offset"][pending["offset"] < 3].tolist() == [1]
+
+    def test_where_every_record_is_compared_one_that_was_written_again_is_kept(self) -> None:
+        settings = CompareSettings(state_cap_bytes=1 << 16)
+        rows = [record(0, "K", "V"), record(1, "K", "W"), *(filler(i) for i in range(2, 2000))]
+        state = PartitionState()
+        state.partition["strict_from"] = 1
+        state = run(state, tick(0, everywhere(2000)), *(both(b, rows, 2000) for b in (1, 3)), settings=settings).state
+        again = [both(b, [record(2000, "K", None)], 2001) for b in (1, 3)]
+        pending = run(state, *again, settings=settings).state.pending
+        assert pending["offset"][pending["offset"] < 2].tolist() == [1]
+
 
 class TestOpenTransactions:
     OPEN = record(2, "K", "V", pid=9, outcome=COMMITTED)

@@ -72,6 +72,11 @@ def test_records_that_differ_at_one_offset_are_rows_of_their_own() -> None:
     assert content.contradictions(made[:2]).tolist() == [True, True]
 
 
+def test_records_that_differ_lie_in_the_same_order_whoever_showed_them_first() -> None:
+    made = take_in((3, 60, 0), (4, 61, 0), (4, 60, 1))
+    assert [tuple(row) for row in made.tolist()] == [(3, 60, 1), (4, 60, 0b10), (4, 61, 0b01)]
+
+
 def test_the_same_record_at_two_offsets_is_two() -> None:
     assert [tuple(row) for row in take_in((4, 60, 0), (5, 60, 0)).tolist()] == [(4, 60, 1), (5, 60, 1)]
 

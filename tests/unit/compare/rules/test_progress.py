@@ -83,6 +83,12 @@ class TestTheClock:
         assert ticks.tick(1600, {1: 30, 2: 10, 3: 30}, {2: 30}) == []
         assert len(ticks.tick(1900, {1: 30, 2: 10, 3: 30}, {2: 30})) == 1
 
+    def test_it_does_not_run_where_a_replica_does_not_tell_its_stable_offset(self) -> None:
+        ticks = Ticks()
+        ticks.tick(1000, {1: 50, 3: 50})
+        for at in (1000, 1300, 1600):
+            assert ticks.tick(at, {2: 10}, last_stable_offset=UNKNOWN) == []
+
     def test_any_movement_of_the_stable_offset_stops_it(self) -> None:
         ticks = Ticks()
         ticks.stand(1000, 1200)
