@@ -24,6 +24,8 @@ from parallax.compare.step import step
 from parallax.config import CompareSettings
 
 BROKERS = (1, 2, 3)
+COMMIT = 100_000
+"""Offsets that a commit of the tables holds."""
 SETTINGS = CompareSettings()
 
 
@@ -193,40 +195,12 @@ def _run_query(spark: Any, settings: Any, count: int) -> float:
     from pyspark.sql import functions as sf
 
     from parallax.compare.query import comparison_query
-    from parallax.views.tables import PROGRESS, create_tables, table_path
+    from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
 
     path = settings.storage.path
     create_tables(spark, path)
     brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
-    for name in ("read_uncommitted", "read_committed"):
-        table = spark.read.format("delta").load(table_path(path, name))
-        records = spark.range(count).crossJoin(sf.broadcast(brokers))
-        known = {
-            "topic": "'t'",
-            "partition": "0",
-            "kind": "0",
-            "offset": "id",
-            "timestamp": "timestamp_millis(id)",
-            "producer_id": "-1",
-            "producer_epoch": "-1",
-            "leader_epoch": "0",
-            "outcome": "0",
-            "key_hash_hi": "xxhash64(id, 1)",
-            "key_hash_lo": "xxhash64(id, 2)",
-            "content_hash": "xxhash64(id)",
-            "key_size": "8",
-            "value_size": "90",
-            "broker": "broker",
-            "recorded_on": "current_date()",
-        }
-        end = known | {"kind": "3", "offset": str(count), "key_size": "-1", "value_size": "-1"}
-        end["position"] = (
-            f"named_struct('high_watermark', {count}L, 'last_stable_offset', {count}L, 'log_start_offset', 0L, "
-            "'event', 'ok', 'detail', '', 'topic_id', 'a')"
-        )
-        for source, values in ((records, known), (brokers.withColumn("id", sf.lit(0)), end)):
-            columns = [sf.expr(values.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in table.schema.fields]
-            source.select(*columns).write.format("delta").mode("append").save(table_path(path, name))
+    # As in a job: who the replicas are is known before their first rows.
     progress = spark.read.format("delta").load(table_path(path, PROGRESS))
     told = {
         "topic": "'t'",
@@ -243,6 +217,9 @@ def _run_query(spark: Any, settings: Any, count: int) -> float:
     }
     columns = [sf.expr(told.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in progress.schema.fields]
     brokers.select(*columns).write.format("delta").mode("append").save(table_path(path, PROGRESS))
+    for start in range(0, count, COMMIT):
+        for name in VIEWS:
+            _append(spark, table_path(path, name), start, min(start + COMMIT, count))
     ends = []
     query = comparison_query(settings, lambda _s, c: ends.extend(c)).start(spark)
     query.processAllAvailable()
@@ -251,6 +228,45 @@ def _run_query(spark: Any, settings: Any, count: int) -> float:
     if ends[-1].compared_up_to != (count, count):
         raise SystemExit(f"the query compared up to {ends[-1].compared_up_to}, not {count}")
     return seconds
+
+
+def _append(spark: Any, path: str, start: int, end: int) -> None:
+    """One commit, as the job's: what every replica shows of a range of offsets, and where its reader stands then."""
+    from pyspark.sql import functions as sf
+
+    table = spark.read.format("delta").load(path)
+    brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
+    known = {
+        "topic": "'t'",
+        "partition": "0",
+        "kind": "0",
+        "offset": "id",
+        "timestamp": "timestamp_millis(id)",
+        "producer_id": "-1",
+        "producer_epoch": "-1",
+        "leader_epoch": "0",
+        "outcome": "0",
+        "key_hash_hi": "xxhash64(id, 1)",
+        "key_hash_lo": "xxhash64(id, 2)",
+        "content_hash": "xxhash64(id)",
+        "key_size": "8",
+        "value_size": "90",
+        "broker": "broker",
+        "recorded_on": "current_date()",
+    }
+    stands = known | {"kind": "3", "offset": str(end), "key_size": "-1", "value_size": "-1"}
+    stands["position"] = (
+        f"named_struct('high_watermark', {end}L, 'last_stable_offset', {end}L, 'log_start_offset', 0L, "
+        "'event', 'ok', 'detail', '', 'topic_id', 'a')"
+    )
+    parts = [
+        rows.select(*[sf.expr(of.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in table.schema.fields])
+        for rows, of in (
+            (spark.range(start, end, 1, 1).crossJoin(sf.broadcast(brokers)), known),
+            (brokers.withColumn("id", sf.lit(0)).coalesce(1), stands),
+        )
+    ]
+    parts[0].union(parts[1]).coalesce(1).write.format("delta").mode("append").save(path)
 
 
 def main() -> None:

@@ -75,6 +75,7 @@ class CompareSettings(_Section):
     """How the views are compared."""
 
     trigger_ms: int = Field(1000, ge=0)
+    max_rows_per_trigger: int = Field(1_000_000, ge=1, description="Recorded rows that a micro-batch compares.")
     grace_ms: int = Field(3000, ge=0, description="How long a last stable offset may trail before it is a suspect.")
     state_cap_bytes: int = Field(64 << 20, ge=1 << 16, description="Cap of unmatched state per topic partition.")
 

@@ -250,7 +250,10 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
         "query_batch_seconds", "Duration of its last micro-batch.", label, [([n], q.batch_seconds) for n, q in queries]
     )
     yield _counter(
-        "query_rows", "Rows that it has read since the job started.", label, [([n], q.rows) for n, q in queries]
+        "query_rows",
+        "Rows that it has read since the job started; the comparison reads many recorded rows as one.",
+        label,
+        [([n], q.rows) for n, q in queries],
     )
     yield _counter("query_restarts", "How often it was restarted.", label, [([n], q.restarts) for n, q in queries])
     yield _counter(

@@ -8,8 +8,7 @@ from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
 from parallax.audit.plan import Place
-from parallax.compare.packing import PACKED_AT_DDL, pack_readers
-from parallax.compare.query import narrowed
+from parallax.compare.packing import PACKED_AT_DDL, VIEW_COLUMNS, pack_readers
 from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.offsets import Range, Reader, to_json
@@ -109,6 +108,25 @@ def table_chunks(session: Any, storage: str, ends: Mapping[Place, tuple[int, int
         "topic", "partition", "offset", sf.col("kind").desc()
     )
     return rows.mapInArrow(pack_readers, PACKED_AT_DDL)
+
+
+def narrowed(rows: Any, view: Any) -> Any:
+    """The columns of the views' rows that are compared.
+
+    Args:
+        rows: a DataFrame with the columns of the views.
+        view: a column with the number of the isolation level.
+    """
+    from pyspark.sql import functions as sf
+
+    of_position = {"high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id"}
+    made = {"view": view, "timestamp": sf.unix_millis("timestamp")}
+    columns = [
+        made[name] if name in made else sf.col(f"position.{name}" if name in of_position else name)
+        for name in VIEW_COLUMNS
+    ]
+    named = [column.alias(name) for column, name in zip(columns, VIEW_COLUMNS, strict=True)]
+    return rows.select(*named)
 
 
 def openings(session: Any, places: Iterable[Place]) -> Any:

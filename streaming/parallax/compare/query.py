@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallax.compare.packing import PACKED_DDL, PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
+from parallax.compare.feed import RecordedSource
 from parallax.compare.results import from_json
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
-from parallax.model import IsolationLevel
 from parallax.views.checkpoints import Checkpoint
 from parallax.views.queries import QuerySpec
 from parallax.views.sink import short_errors
-from parallax.views.tables import PROGRESS, checkpoint_path, create_tables, has_whole_log, table_path
+from parallax.views.tables import checkpoint_path, create_tables
 
 QUERY = "compare"
 
@@ -24,8 +23,8 @@ _HOPELESS_AFTER = 3
 OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
 
 _CONF = {
-    # Rows of a file go to Python in one piece; a packed blob stays at a few megabytes.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Blobs are megabytes: so many bytes go to Python at a time, not so many rows.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -79,70 +78,22 @@ def compared(session: Any, settings: Settings) -> Any:
     """The streaming DataFrame of `RESULT_DDL`: one row for each partition that something was observed of."""
     from parallax.compare.processor import RESULT_DDL, CompareProcessor
 
-    storage = settings.storage.path
-    packed = None
-    for isolation in IsolationLevel:
-        rows = _view(session, table_path(storage, isolation.option), isolation)
-        part = rows.mapInArrow(pack_views, PACKED_DDL)
-        packed = part if packed is None else packed.union(part)
-    progress = _progress(session, table_path(storage, PROGRESS)).mapInArrow(pack_progress, PACKED_DDL)
+    session.dataSource.register(RecordedSource)
+    options = {
+        "path": settings.storage.path,
+        "maxRows": str(settings.compare.max_rows_per_trigger),
+        "parallelism": str(session.sparkContext.defaultParallelism),
+    }
     processor = CompareProcessor(settings.compare, from_log_start=settings.read.starting_offsets == "earliest")
     return (
-        packed.union(progress)  # type: ignore[union-attr]
+        session.readStream.format(RecordedSource.name())
+        .options(**options)
+        .load()
         .groupBy("topic", "partition")
         .transformWithStateInPandas(
             statefulProcessor=processor, outputStructType=RESULT_DDL, outputMode="Update", timeMode="ProcessingTime"
         )
     )
-
-
-def _stream(session: Any, path: str) -> Any:
-    """Follow a table's appends; what its upkeep rewrites or deletes was compared when it was appended."""
-    stream = session.readStream.format("delta").option("skipChangeCommits", "true")
-    if has_whole_log(path):
-        # From the first commit on; the default, the table as it stands and then its commits, costs seconds to plan.
-        stream = stream.option("startingVersion", "0")
-    return stream.load(path)
-
-
-def _view(session: Any, path: str, isolation: IsolationLevel) -> Any:
-    from pyspark.sql import functions as sf
-
-    return narrowed(_stream(session, path), sf.lit(int(isolation)))
-
-
-def narrowed(rows: Any, view: Any) -> Any:
-    """The columns of the views' rows that are compared.
-
-    Args:
-        rows: a DataFrame with the columns of the views.
-        view: a column with the number of the isolation level.
-    """
-    from pyspark.sql import functions as sf
-
-    of_position = {"high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id"}
-    made = {"view": view, "timestamp": sf.unix_millis("timestamp")}
-    columns = [
-        made[name] if name in made else sf.col(f"position.{name}" if name in of_position else name)
-        for name in VIEW_COLUMNS
-    ]
-    named = [column.alias(name) for column, name in zip(columns, VIEW_COLUMNS, strict=True)]
-    return rows.select(*named)
-
-
-def _progress(session: Any, path: str) -> Any:
-    return narrowed_progress(_stream(session, path))
-
-
-def narrowed_progress(rows: Any) -> Any:
-    """The columns of progress that are compared."""
-    from pyspark.sql import functions as sf
-
-    columns = [
-        sf.unix_millis(name).alias(name) if name in ("observed_at", "policy_at") else sf.col(name)
-        for name in PROGRESS_COLUMNS
-    ]
-    return rows.select(*columns)
 
 
 class SuspectSink:
@@ -179,4 +130,4 @@ class SuspectSink:
         self._on_batch(suspects, coverages)
 
 
-__all__ = ["QUERY", "OnBatch", "SuspectSink", "compared", "comparison_query", "narrowed", "narrowed_progress"]
+__all__ = ["QUERY", "OnBatch", "SuspectSink", "compared", "comparison_query"]

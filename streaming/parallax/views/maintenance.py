@@ -2,7 +2,8 @@
 
 Nothing here conflicts with the queries that append, or breaks the one that reads the tables as a stream:
 
-- compaction commits ``dataChange = false``, which Delta's streaming reader passes over; appends conflict with nothing;
+- compaction commits ``dataChange = false``, which the comparison passes over, as Delta's streaming reader does; appends
+  conflict with nothing;
 - retention drops whole dates (partition ``recorded_on``), a delete of metadata at partition boundaries, which a reader
   with ``ignoreDeletes`` or ``skipChangeCommits`` passes over;
 - files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind.

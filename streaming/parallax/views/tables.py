@@ -38,12 +38,6 @@ def table_path(storage: str, name: str) -> str:
     return f"{storage.rstrip('/')}/{name}"
 
 
-def has_whole_log(path: str) -> bool:
-    """Whether a local table's transaction log still holds its first commit."""
-    first = Path(path.removeprefix("file:")) / "_delta_log" / f"{0:020d}.json"
-    return "://" not in path and first.exists()
-
-
 def checkpoint_path(storage: str, query: str) -> str:
     """Where a query keeps its Spark checkpoint: ``<storage.path>/checkpoints/<query>``."""
     return f"{storage.rstrip('/')}/checkpoints/{query}"

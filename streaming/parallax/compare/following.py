@@ -1,0 +1,185 @@
+"""Where the comparison stands in the tables' transaction logs, and what it takes in next.
+
+Knows commits and files, neither Spark nor rows.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from parallax.views.commits import Appended, DataFile
+
+SHARE = 200_000
+"""Rows that are worth a task of their own: one costs about 10 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A point in a table's history.
+
+    Attributes:
+        version: all commits up to this one have been taken; -1 for none. Or, with ``files``:
+        files: so many files of the table as it stood at ``version`` have been taken, the oldest first; None where it is
+            followed from its first commit on.
+    """
+
+    version: int
+    files: int | None = None
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_json` made."""
+        return cls(document["version"], document.get("files"))
+
+    def to_json(self) -> dict[str, int]:
+        """Such as ``{"version": 7}``."""
+        return {"version": self.version} if self.files is None else {"version": self.version, "files": self.files}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is taken as a whole.
+
+    Attributes:
+        table: name of the table.
+        place: where the table stands when it was taken.
+        at_ms: when it was appended, milliseconds since the epoch.
+        files: with its rows.
+    """
+
+    table: str
+    place: Place
+    at_ms: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Of all its files."""
+        return sum(file.rows for file in self.files)
+
+
+class Log(Protocol):
+    """As `parallax.views.commits.TableLog` reads it."""
+
+    def is_whole(self) -> bool:
+        """Whether it holds the table's first commit."""
+
+    def appended(self, version: int) -> Appended | None:
+        """What a commit added."""
+
+    def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
+        """The files of the table."""
+
+
+class Follower:
+    """Follows one table; what it has read of the log it keeps until it is told that it is done with.
+
+    Args:
+        table: name of the table.
+        log: its transaction log.
+    """
+
+    def __init__(self, table: str, log: Log) -> None:
+        self._table, self._log = table, log
+        self._commits: dict[int, Appended] = {}
+        self._stood: tuple[int, list[Appended]] | None = None
+
+    def beginning(self) -> Place:
+        """Before the table's first commit, or before the first file that it holds, where its log was shortened."""
+        if self._log.is_whole():
+            return Place(-1)
+        self._stood = self._log.standing()
+        return Place(self._stood[0], 0)
+
+    def forget(self, place: Place) -> None:
+        """Let go of commits before a place."""
+        self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
+        if place.files is None:
+            self._stood = None
+
+    def appended(self, place: Place) -> Iterator[Part]:
+        """What lies behind a place, in order; read from the log as it is asked for.
+
+        Raises:
+            LogGoneError: it has been cleaned from the log.
+            deltalake.exceptions.DeltaError: so has the table as it stood.
+        """
+        if place.files is not None:
+            yield from self._standing(place.version, place.files)
+        version = place.version + 1
+        while (commit := self._commit(version)) is not None:
+            yield Part(self._table, Place(version), commit.at_ms, commit.files)
+            version += 1
+
+    def between(self, start: Place, end: Place) -> Iterator[Part]:
+        """What lies behind ``start`` and not behind ``end``.
+
+        Raises:
+            LogGoneError: see `appended`; also where the log ends before ``end``.
+        """
+        if start == end:
+            return
+        for part in self.appended(start):
+            yield part
+            if part.place == end:
+                return
+        raise LookupError(f"{self._table}: the log ends before version {end.version}, which was planned for")
+
+    def _standing(self, version: int, taken: int) -> Iterator[Part]:
+        if self._stood is None or self._stood[0] != version:
+            self._stood = self._log.standing(version)
+        files = self._stood[1]
+        for number, file in enumerate(files[taken:], start=taken + 1):
+            place = Place(version, number) if number < len(files) else Place(version)
+            yield Part(self._table, place, file.at_ms, file.files)
+
+    def _commit(self, version: int) -> Appended | None:
+        known = self._commits.get(version)
+        if known is None:
+            known = self._log.appended(version)
+            if known is not None:
+                self._commits[version] = known
+        return known
+
+
+def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
+    """Choose what a micro-batch takes: parts of all tables in the order of their time, up to a number of rows.
+
+    Args:
+        tables: of each table what it has to give, in order.
+        max_rows: what the parts may hold together; the first one with rows is taken however large.
+
+    Returns:
+        Where each table stands then, by name; none where there are no rows to take.
+    """
+    taken: dict[str, Place] = {}
+    rows = 0
+    for part in heapq.merge(*tables, key=lambda part: part.at_ms):
+        if rows and rows + part.rows > max_rows:
+            break
+        taken[part.table] = part.place
+        rows += part.rows
+    return taken if rows else {}
+
+
+def shares(files: Sequence[tuple[str, DataFile]], parallelism: int) -> list[list[tuple[str, DataFile]]]:
+    """Spread files over tasks, the largest first to whoever has least; at least one task, be it without files.
+
+    Args:
+        files: each with the name of its table.
+        parallelism: tasks at most.
+    """
+    rows = sum(file.rows for _, file in files)
+    made: list[list[tuple[str, DataFile]]] = [[] for _ in range(max(1, min(parallelism, rows // SHARE)))]
+    load = [(0, number) for number in range(len(made))]
+    for name, file in sorted(files, key=lambda entry: -entry[1].rows):
+        least, number = heapq.heappop(load)
+        made[number].append((name, file))
+        heapq.heappush(load, (least + file.rows, number))
+    return made
+
+
+__all__ = ["Follower", "Log", "Part", "Place", "admit", "shares"]

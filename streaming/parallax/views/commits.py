@@ -1,0 +1,168 @@
+"""What was appended to a table of the views, commit by commit, as its transaction log tells it.
+
+Reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use: no
+deletion vectors, no column mapping. A commit is one JSON file, so that following a table costs a file or two for each
+look, and neither Spark nor the state of the whole table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import fs
+
+from parallax.views.tables import rust_uri
+
+BROKER = "broker"
+"""Partition column of the views: its value is in the log, not in the files."""
+
+_ROW_BYTES = 32
+"""Taken where the log does not tell how many rows a file has."""
+
+
+class LogGoneError(RuntimeError):
+    """A commit that was asked for has been cleaned from the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of a table.
+
+    Attributes:
+        path: below the table's folder.
+        rows: how many it holds.
+        broker: whose rows they are; None in a table without that partition column.
+    """
+
+    path: str
+    rows: int
+    broker: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What one commit added.
+
+    Attributes:
+        version: of the table, once it was made.
+        at_ms: when it was made, milliseconds since the epoch.
+        files: with its rows; none where it changed no data, or dropped some.
+    """
+
+    version: int
+    at_ms: int
+    files: tuple[DataFile, ...]
+
+
+class TableLog:
+    """The transaction log of one table.
+
+    Args:
+        storage: ``storage.path``.
+        name: of the table.
+    """
+
+    def __init__(self, storage: str, name: str) -> None:
+        self._uri = rust_uri(storage, name)
+        self.files = filesystem(self._uri)
+
+    def is_whole(self) -> bool:
+        """Whether the log still holds the table's first commit."""
+        return self._text(_entry(0)) is not None
+
+    def appended(self, version: int) -> Appended | None:
+        """What a commit added; None where it has not been made yet.
+
+        Raises:
+            LogGoneError: it was made, and is not in the log any more.
+        """
+        text = self._text(_entry(version))
+        if text is not None:
+            return _appended(version, map(json.loads, text.splitlines()))
+        if self._checkpointed() >= version:
+            raise LogGoneError(f"{self._uri}: version {version} has been cleaned from the transaction log")
+        return None
+
+    def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
+        """The files that a table is made of, the oldest first, each as if it had been appended by itself.
+
+        Args:
+            version: of the table, while its log goes back as far; the newest by default.
+
+        Returns:
+            The version, and the files.
+
+        Raises:
+            deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.
+        """
+        from deltalake import DeltaTable
+
+        table = DeltaTable(self._uri, version=version)
+        actions = pa.table(table.get_add_actions(flatten=True))
+        made = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
+        rows = actions.set_column(actions.schema.get_field_index("modification_time"), "modification_time", made)
+        rows = rows.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+        return table.version(), [
+            Appended(table.version(), row["modification_time"], (_standing(row),)) for row in rows.to_pylist()
+        ]
+
+    def _checkpointed(self) -> int:
+        """The version up to which the log may have been cleaned; -1 for none."""
+        text = self._text("_delta_log/_last_checkpoint")
+        return -1 if text is None else int(json.loads(text)["version"])
+
+    def _text(self, path: str) -> str | None:
+        try:
+            with self.files.open_input_stream(path) as stream:
+                return stream.read().decode()
+        except FileNotFoundError:
+            return None
+
+
+def filesystem(uri: str) -> fs.FileSystem:
+    """Where the files of a table are: paths are below its folder."""
+    if "://" not in uri:
+        return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
+    from deltalake.fs import DeltaStorageHandler
+
+    return fs.PyFileSystem(DeltaStorageHandler(uri))
+
+
+def _entry(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
+
+
+def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
+    at_ms, dropped = 0, False
+    files: list[DataFile] = []
+    for action in actions:
+        if "commitInfo" in action:
+            at_ms = int(action["commitInfo"].get("timestamp", 0))
+        elif "remove" in action:
+            dropped |= action["remove"]["dataChange"]
+        elif "add" in action and action["add"]["dataChange"]:
+            files.append(_file(action["add"]))
+    return Appended(version, at_ms, () if dropped else tuple(files))
+
+
+def _standing(row: Mapping[str, Any]) -> DataFile:
+    rows = row["num_records"]
+    rows = row["size_bytes"] // _ROW_BYTES if rows is None else rows
+    return DataFile(unquote(row["path"]), rows, row.get(f"partition.{BROKER}"))
+
+
+def _file(add: Mapping[str, Any]) -> DataFile:
+    stats = json.loads(add.get("stats") or "{}")
+    broker = add["partitionValues"].get(BROKER)
+    rows = stats.get("numRecords", add["size"] // _ROW_BYTES)
+    return DataFile(unquote(add["path"]), int(rows), None if broker is None else int(broker))
+
+
+__all__ = ["Appended", "DataFile", "LogGoneError", "TableLog", "filesystem"]

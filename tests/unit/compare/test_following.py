@@ -1,0 +1,128 @@
+"""Where the comparison stands in the tables' logs, and what a micro-batch takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.compare.following import SHARE, Follower, Part, Place, admit, shares
+from parallax.views.commits import Appended, DataFile, LogGoneError
+
+
+def file(rows: int, path: str = "f", broker: int | None = 1) -> DataFile:
+    return DataFile(path, rows, broker)
+
+
+class Log:
+    """A log of commits at given times, of which the first may have been cleaned."""
+
+    def __init__(self, *commits: tuple[int, int], cleaned: int = 0) -> None:
+        self.commits = [Appended(v, at, (file(rows, f"v{v}"),) * bool(rows)) for v, (at, rows) in enumerate(commits)]
+        self.cleaned = cleaned
+        self.asked: list[int] = []
+
+    def is_whole(self) -> bool:
+        return self.cleaned == 0
+
+    def appended(self, version: int) -> Appended | None:
+        self.asked.append(version)
+        if version < self.cleaned:
+            raise LogGoneError(f"version {version}")
+        return self.commits[version] if version < len(self.commits) else None
+
+    def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
+        at = len(self.commits) - 1 if version is None else version
+        return at, [Appended(at, c.at_ms, c.files) for c in self.commits[: at + 1] if c.files]
+
+
+def places(follower: Follower, start: Place) -> list[tuple[Place, int]]:
+    return [(part.place, part.rows) for part in follower.appended(start)]
+
+
+def test_a_table_with_its_whole_log_is_followed_commit_by_commit() -> None:
+    log = Log((0, 0), (10, 5), (20, 7))
+    follower = Follower("t", log)
+    assert follower.beginning() == Place(-1)
+    assert places(follower, Place(-1)) == [(Place(0), 0), (Place(1), 5), (Place(2), 7)]
+    assert places(follower, Place(1)) == [(Place(2), 7)]
+    assert places(follower, Place(2)) == []
+
+
+def test_a_table_whose_log_was_shortened_is_followed_from_the_files_that_it_holds() -> None:
+    log = Log((0, 0), (10, 5), (20, 7), cleaned=2)
+    follower = Follower("t", log)
+    start = follower.beginning()
+    assert start == Place(2, 0)
+    log.commits.append(Appended(3, 30, (file(9),)))
+    assert places(follower, start) == [(Place(2, 1), 5), (Place(2), 7), (Place(3), 9)]
+    assert places(Follower("t", log), Place(2, 1)) == [(Place(2), 7), (Place(3), 9)]
+
+
+def test_a_table_without_files_is_followed_from_its_version_on() -> None:
+    log = Log((0, 0), (10, 0), cleaned=1)
+    follower = Follower("t", log)
+    assert follower.beginning() == Place(1, 0)
+    log.commits.append(Appended(2, 30, (file(9),)))
+    assert places(follower, Place(1, 0)) == [(Place(2), 9)]
+
+
+def test_a_commit_that_was_cleaned_before_it_was_taken_is_an_error() -> None:
+    with pytest.raises(LogGoneError, match="version 1"):
+        list(Follower("t", Log((0, 0), (10, 5), (20, 7), cleaned=2)).appended(Place(0)))
+
+
+def test_what_was_read_of_the_log_is_kept_until_it_is_done_with() -> None:
+    log = Log((0, 0), (10, 5), (20, 7))
+    follower = Follower("t", log)
+    for _ in range(3):
+        list(follower.appended(Place(0)))
+    assert log.asked == [1, 2, 3, 3, 3]
+    follower.forget(Place(1))
+    list(follower.appended(Place(0)))
+    assert log.asked[5:] == [1, 3]
+
+
+def test_a_batch_that_is_run_again_holds_the_same() -> None:
+    log = Log((0, 0), (10, 5), (20, 7), (30, 9))
+    parts = list(Follower("t", log).between(Place(0), Place(2)))
+    assert [part.place for part in parts] == [Place(1), Place(2)]
+    assert list(Follower("t", log).between(Place(2), Place(2))) == []
+    with pytest.raises(LookupError, match="version 5"):
+        list(Follower("t", log).between(Place(2), Place(5)))
+
+
+@pytest.mark.parametrize("place", [Place(7), Place(-1), Place(7, 0), Place(7, 3)])
+def test_places_survive_the_offset_log(place: Place) -> None:
+    assert Place.from_json(place.to_json()) == place
+
+
+def parts(table: str, *of: tuple[int, int]) -> list[Part]:
+    return [Part(table, Place(v), at, (file(rows),) * bool(rows)) for v, (at, rows) in enumerate(of)]
+
+
+def test_tables_are_taken_in_the_order_of_time_up_to_the_limit() -> None:
+    left, right = parts("a", (10, 40), (30, 40)), parts("b", (20, 40), (40, 40))
+    assert admit([iter(left), iter(right)], 100) == {"a": Place(0), "b": Place(0)}
+    assert admit([iter(left), iter(right)], 120) == {"a": Place(1), "b": Place(0)}
+    assert admit([iter(left), iter(right)], 10_000) == {"a": Place(1), "b": Place(1)}
+
+
+def test_a_commit_beyond_the_limit_is_taken_alone() -> None:
+    assert admit([iter(parts("a", (10, 500), (20, 1)))], 100) == {"a": Place(0)}
+
+
+def test_commits_without_rows_are_passed_over_with_the_next_that_has_some() -> None:
+    assert admit([iter(parts("a", (10, 0), (20, 0)))], 100) == {}
+    assert admit([iter(parts("a", (10, 0), (20, 5), (30, 0)))], 100) == {"a": Place(2)}
+    assert admit([iter([])], 100) == {}
+
+
+def test_files_are_spread_over_tasks_by_their_rows() -> None:
+    files = [("a", file(3 * SHARE, "1")), ("a", file(SHARE, "2")), ("b", file(SHARE, "3")), ("b", file(SHARE, "4"))]
+    spread = [sorted(f.path for _, f in share) for share in shares(files, 2)]
+    assert spread == [["1"], ["2", "3", "4"]]
+    assert [len(share) for share in shares(files, 9)] == [1, 1, 1, 1, 0, 0]
+
+
+def test_few_rows_are_one_task_and_none_are_one_too() -> None:
+    assert len(shares([("a", file(10)), ("b", file(10))], 4)) == 1
+    assert shares([], 4) == [[]]

@@ -1,0 +1,112 @@
+"""Rows of the tables' files, packed as the comparison takes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+from parallax.compare.observations import EVENT_CODE, Observations, topic_id_code
+from parallax.compare.packing import unpack
+from parallax.compare.recorded import ROWS, packed
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.source import schema
+from parallax.views.commits import DataFile
+from parallax.views.tables import PROGRESS
+
+AT = datetime(2026, 1, 1, 12, 0, 0, 123_000, UTC)
+AT_MS = int(AT.timestamp() * 1000)
+RECORD = {
+    "topic": "t",
+    "partition": 4,
+    "kind": 0,
+    "offset": 7,
+    "timestamp": AT,
+    "leader_epoch": 3,
+    "producer_id": 9,
+    "producer_epoch": 1,
+    "outcome": 2,
+    "key_hash_hi": 11,
+    "key_hash_lo": 12,
+    "content_hash": 13,
+    "key_size": -1,
+    "value_size": 5,
+}
+STANDS = RECORD | {
+    "kind": 3,
+    "offset": 8,
+    "position": {
+        "high_watermark": 20,
+        "last_stable_offset": None,
+        "log_start_offset": 2,
+        "event": "log_truncated",
+        "topic_id": "abc",
+    },
+}
+
+
+def written(folder: Path, rows: list[dict[str, Any]], of: pa.Schema, **more: Any) -> DataFile:
+    """A file as the tables have it: the broker is in its path alone."""
+    table = pa.Table.from_pylist(rows, schema=of)
+    if of is schema.VIEW:
+        table = table.drop_columns(["broker"])
+    pq.write_table(table, folder / "part.parquet", **more)
+    return DataFile("part.parquet", len(rows), 2 if of is schema.VIEW else None)
+
+
+def read(folder: Path, table: str, file: DataFile) -> list[Observations]:
+    files = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
+    rows = [row for batch in packed(files, table, file) for row in batch.to_pylist()]
+    return [unpack(row["topic"], row["partition"], row["packed"]) for row in rows]
+
+
+@pytest.mark.parametrize("isolation", list(IsolationLevel))
+@pytest.mark.parametrize("more", [{}, {"use_deprecated_int96_timestamps": True}], ids=["micros", "int96"])
+def test_rows_of_a_view_come_with_view_and_broker(tmp_path: Path, isolation: IsolationLevel, more: Any) -> None:
+    file = written(tmp_path, [RECORD, STANDS], schema.VIEW, **more)
+    (observed,) = read(tmp_path, isolation.option, file)
+    assert (observed.topic, observed.partition) == ("t", 4)
+    rows = observed.rows
+    same = {"leader_epoch": 3, "producer_id": 9, "producer_epoch": 1, "outcome": 2, "key_size": -1, "value_size": 5}
+    same |= {"key_hash_hi": 11, "key_hash_lo": 12, "content_hash": 13, "timestamp": AT_MS}
+    for name, value in {"view": int(isolation), "broker": 2, **same}.items():
+        assert getattr(rows, name).tolist() == [value] * 2, name
+    assert rows.kind.tolist() == [0, 3]
+    assert rows.offset.tolist() == [7, 8]
+    assert rows.high_watermark.tolist() == [-1, 20]
+    assert rows.last_stable_offset.tolist() == [-1, -1]
+    assert rows.log_start_offset.tolist() == [-1, 2]
+    assert rows.event[1] == EVENT_CODE[ReadEvent.LOG_TRUNCATED]
+    assert rows.topic_id.tolist() == [0, topic_id_code("abc")]
+
+
+def test_progress_comes_with_its_lists(tmp_path: Path) -> None:
+    row = {"topic": "t", "partition": 4, "broker": 2, "observed_at": AT, "reachable": True, "high_watermark": 20}
+    opened = [{"producer_id": 9, "start_offset": 3}]
+    told = row | {"replicas": [1, 2], "open_transactions": opened, "cleanup_policy": "compact", "policy_at": AT}
+    file = written(tmp_path, [told, {**row, "broker": 3}], schema.PROGRESS)
+    (observed,) = read(tmp_path, PROGRESS, file)
+    assert observed.progress.broker.tolist() == [2, 3]
+    assert observed.progress.observed_at.tolist() == [AT_MS, AT_MS]
+    assert observed.progress.policy_at.tolist() == [AT_MS, -1]
+    assert observed.progress.compacted.tolist() == [1, -1]
+    assert observed.open_transactions.start_offset.tolist() == [3]
+    assert observed.replica_sets.broker.tolist() == [1, 2]
+
+
+def test_a_large_file_comes_in_pieces(tmp_path: Path) -> None:
+    file = written(tmp_path, [RECORD] * (ROWS + 5), schema.VIEW)
+    pieces = read(tmp_path, "read_committed", file)
+    assert [len(piece.rows) for piece in pieces] == [ROWS, 5]
+    assert np.all(pieces[0].rows.offset == 7)
+
+
+def test_a_file_that_upkeep_has_removed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path, "read_committed", DataFile("gone.parquet", 1, 1))

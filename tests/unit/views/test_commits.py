@@ -1,0 +1,115 @@
+"""What a table's transaction log tells of what was appended, on tables that delta-rs writes."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyarrow import fs
+
+from parallax.source.schema import VIEW
+from parallax.views.commits import LogGoneError, TableLog, filesystem
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables
+
+NAME = "read_committed"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    create_tables(None, str(tmp_path))
+    return str(tmp_path)
+
+
+def append(storage: str, *brokers: int, on: date = date(2026, 1, 1)) -> None:
+    rows: list[dict[str, Any]] = [{"topic": "t", "partition": 0, "broker": broker, "offset": 7} for broker in brokers]
+    table = pa.Table.from_pylist(rows, schema=VIEW)
+    table = table.append_column(RECORDED_ON, pa.array([on] * len(rows), pa.date32()))
+    write_deltalake(f"{storage}/{NAME}", table, mode="append")
+
+
+def brokers_of(log: TableLog, version: int) -> list[tuple[int | None, int]]:
+    commit = log.appended(version)
+    assert commit is not None
+    return sorted((file.broker, file.rows) for file in commit.files)  # type: ignore[type-var]
+
+
+def test_each_commit_tells_its_files_their_rows_and_whose_they_are(storage: str) -> None:
+    log = TableLog(storage, NAME)
+    append(storage, 1, 1, 2)
+    append(storage, 3)
+    assert log.is_whole()
+    assert brokers_of(log, 0) == []
+    assert brokers_of(log, 1) == [(1, 2), (2, 1)]
+    assert brokers_of(log, 2) == [(3, 1)]
+    assert log.appended(3) is None
+    commit = log.appended(2)
+    assert commit is not None
+    assert log.files.get_file_info(commit.files[0].path).is_file
+    assert commit.at_ms > 1_700_000_000_000
+
+
+def test_compaction_and_retention_append_nothing(storage: str) -> None:
+    log = TableLog(storage, NAME)
+    append(storage, 1, on=date(2025, 1, 1))
+    append(storage, 1)
+    append(storage, 1)
+    DeltaTable(f"{storage}/{NAME}").optimize.compact()
+    DeltaTable(f"{storage}/{NAME}").delete(f"{RECORDED_ON} < '2026-01-01'")
+    assert brokers_of(log, 4) == brokers_of(log, 5) == []
+    assert log.appended(6) is None
+
+
+def test_a_commit_that_was_cleaned_from_the_log_is_told_from_one_that_was_not_made_yet(storage: str) -> None:
+    log = TableLog(storage, NAME)
+    for broker in (1, 2, 3):
+        append(storage, broker)
+    DeltaTable(f"{storage}/{NAME}").create_checkpoint()
+    assert log.appended(4) is None
+    for version in (0, 1):
+        Path(storage, NAME, "_delta_log", f"{version:020d}.json").unlink()
+    assert not log.is_whole()
+    with pytest.raises(LogGoneError, match="version 1 has been cleaned"):
+        log.appended(1)
+    assert brokers_of(log, 2) == [(2, 1)]
+    version, standing = log.standing()
+    assert version == 3
+    assert sorted(file.broker for part in standing for file in part.files if file.broker) == [1, 2, 3]
+    assert [part.at_ms for part in standing] == sorted(part.at_ms for part in standing)
+
+
+def test_rows_are_guessed_where_the_log_does_not_tell_them(storage: str) -> None:
+    append(storage, 1)
+    path = Path(storage, NAME, "_delta_log", f"{1:020d}.json")
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"] |= {"stats": None, "size": 3200}
+    path.write_text("\n".join(map(json.dumps, actions)))
+    assert brokers_of(TableLog(storage, NAME), 1) == [(1, 100)]
+
+
+def test_progress_belongs_to_no_broker(storage: str) -> None:
+    path = f"{storage}/{PROGRESS}"
+    schema = DeltaTable(path).to_pyarrow_table().schema
+    row = {"topic": "t", "partition": 0, "broker": 1, RECORDED_ON: date(2026, 1, 1)}
+    write_deltalake(path, pa.Table.from_pylist([row], schema=schema), mode="append")
+    commit = TableLog(storage, PROGRESS).appended(1)
+    assert commit is not None
+    assert [(file.broker, file.rows) for file in commit.files] == [(None, 1)]
+
+
+def test_a_store_that_is_named_by_a_uri_is_read_as_a_folder_is(storage: str) -> None:
+    append(storage, 1)
+    files = filesystem(f"file://{storage}/{NAME}")
+    assert isinstance(files, fs.PyFileSystem)
+    commit = TableLog(storage, NAME).appended(1)
+    assert commit is not None
+    with files.open_input_file(commit.files[0].path) as source:
+        assert source.read(4) == b"PAR1"
+    with pytest.raises(FileNotFoundError):
+        files.open_input_stream("_delta_log/none.json")
