@@ -92,7 +92,7 @@ def mutants(root: Path, path: str) -> list[Mutant]:
 
 
 def is_another_program(mutant: Mutant, root: Path) -> bool:
-    """Whether a mutant changes more than annotations, decorators, and from which end one row is counted."""
+    """Whether a mutant changes more than what `_Bare` takes away."""
     try:
         changed = _program(mutant.source(root))
     except SyntaxError:
@@ -107,8 +107,22 @@ ONE_ROW = ("partition", "broker")
 class _Bare(ast.NodeTransformer):
     """Takes annotations and decorators away: nothing reads the former, and the latter only make dataclasses.
 
+    So too whether arguments are given by place or by name, and ``strict`` of ``zip``: what it zips is equally long.
     Counts rows of the tables that have just one from the start.
     """
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if _name(node.func) == "zip":
+            node.keywords = []
+        return node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        self.generic_visit(node)
+        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default is not None)]
+        node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+        return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
         self.generic_visit(node)

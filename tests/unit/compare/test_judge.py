@@ -8,9 +8,10 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from parallax.compare.judge import MAX_KEY_VERDICTS
-from parallax.compare.observations import Observations
-from parallax.compare.state import DISPUTE, PartitionState
+from parallax.compare.judge import MAX_KEY_VERDICTS, _let_go_intervals
+from parallax.compare.observations import ABORT, COMMIT, Observations
+from parallax.compare.rules.arrays import table
+from parallax.compare.state import DISPUTE, INTERVAL, NEVER, PartitionState
 from parallax.compare.step import step
 from parallax.model import Outcome
 from tests.unit.compare.history import (
@@ -346,6 +347,18 @@ class TestLettingGo:
         assert comparison.kinds == [("aborted_record_committed", 2)]
         comparison.feed(*(both(b, [filler(12)], 13) for b in (1, 2, 3)))
         assert len(comparison.last.state.markers) == 0
+
+    @pytest.mark.parametrize(
+        ("was_told", "floor", "kept"), [(False, 0, True), (True, 0, True), (False, 20, True), (True, 20, False)]
+    )
+    def test_a_wrongly_ended_transaction_is_kept_until_it_is_told_and_all_its_outcomes_are_read(
+        self, was_told: bool, floor: int, kept: bool
+    ) -> None:
+        ended = {"slot": 1, "start": 2, "end": 9, "end_type": COMMIT, "missed": 7, "missed_type": ABORT}
+        state = PartitionState(intervals=table(INTERVAL, 1, over_by=NEVER, told=2 * was_told, **ended))
+        state.partition["floor"] = [[20, floor]]
+        _let_go_intervals(state, 20)
+        assert len(state.intervals) == kept
 
     def test_what_all_have_passed_without_a_difference_is_gone(self, comparison: Comparison) -> None:
         rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), filler(2)]

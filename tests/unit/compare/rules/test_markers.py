@@ -167,6 +167,7 @@ class TestOwnEnds:
         missed = interval(end=9, end_type=COMMIT, missed=6)
         for known, position in (
             (shown((9, COMMIT, 0b10)), 10),
+            (shown((12, ABORT, 0b10)), 13),
             (shown((5, ABORT, 0b01)), 10),
             (shown((5, ABORT, 0b10), producer=8), 10),
             (shown((2, ABORT, 0b10)), 10),

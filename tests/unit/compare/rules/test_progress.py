@@ -212,6 +212,12 @@ class TestAccusation:
         assert made.observations["seconds"] == 1.0
         assert made.observations["markers"] == {}
 
+    def test_a_producer_that_the_replica_names_need_not_be_waited_for(self) -> None:
+        assert self.accuse(seconds=0.3, producer_id=0).producer_id == 0
+
+    def test_the_seconds_are_told_to_the_millisecond(self) -> None:
+        assert self.accuse(seconds=1.2344).observations["seconds"] == 1.234
+
     def test_it_tells_the_marker_that_was_missed_and_who_showed_it(self) -> None:
         made = self.accuse(self.interval(missed=12, missed_type=COMMIT, missed_shown=0b101))
         assert (made.marker_offset, made.observations["markers"]) == (12, {"1": "commit", "3": "commit"})
