@@ -25,7 +25,7 @@ SAME = "the same program"
 """The result of a mutant that only changes annotations or decorators: it is not counted."""
 MODULES = (
     *("rules/arrays", "rules/content", "rules/latest", "rules/markers", "rules/outcome", "rules/progress"),
-    *("step", "judge", "cap", "replicas", "state", "observations", "packing"),
+    *("step", "judge", "cap", "replicas", "state", "observations", "packing", "suspect", "following"),
 )
 
 

@@ -35,12 +35,17 @@ FIRST, ALL = 15, 200
 
 def trial(mutant: Mutant | None, root: Path) -> str:
     """Run everything against a mutant, or against the program as it is: ``survived``, or who noticed."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as kernels:
+        return _forked(mutant, root, kernels)
+
+
+def _forked(mutant: Mutant | None, root: Path, kernels: str) -> str:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         with open(write, "w") as answer:  # noqa: PTH123 - a descriptor
-            answer.write(_in_child(mutant, root))
+            answer.write(_in_child(mutant, root, kernels))
             answer.flush()
         os._exit(0)
     os.close(write)
@@ -50,13 +55,13 @@ def trial(mutant: Mutant | None, root: Path) -> str:
     return said or f"killed: ended by {signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else status}"
 
 
-def _in_child(mutant: Mutant | None, root: Path) -> str:
+def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             if mutant is not None:
-                apply(mutant, root)
+                apply(mutant, root, kernels)
             for stage, run in (("simulation", _first), ("unit tests", _unit), ("simulation", _rest)):
                 noticed = run()
                 if noticed:
@@ -103,11 +108,14 @@ class _FirstFailure:
             self.name = report.nodeid.rsplit("/", 1)[-1]
 
 
-def apply(mutant: Mutant, root: Path) -> None:
-    """Put the mutated module in the place of the module, wherever parts of it are known by now."""
+def apply(mutant: Mutant, root: Path, kernels: str) -> None:
+    """Put the mutated module in the place of the module, wherever parts of it are known by now.
+
+    Its compiled kernels go to the folder ``kernels``, apart from those of the program as it is.
+    """
     module = sys.modules[mutant.module]
     before = dict(vars(module))
-    numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="mutant-")
+    numba.config.CACHE_DIR = kernels
     exec(compile(mutant.source(root), str(root / mutant.path), "exec"), vars(module))
     after = {name: value for name, value in vars(module).items() if before.get(name) is not value}
     for holder in _holders(module):
