@@ -44,7 +44,9 @@ class ReadSettings(_Section):
     """How the replicas are read."""
 
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    max_bytes_per_trigger: int = Field(64 << 20, ge=1 << 16, description="Bytes per broker and micro-batch.")
+    max_bytes_per_trigger: int = Field(
+        64 << 20, ge=1 << 16, description="Bytes per broker and micro-batch; a record counts for at least 100."
+    )
     payload: Literal["hash", "key", "full"] = "hash"
     hash_key: str | None = Field(None, description="32 hex digits; made and kept in the storage path when unset.")
     request_timeout_ms: int = Field(3000, ge=100)

@@ -20,7 +20,7 @@ from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import DEFAULT_BYTES_PER_OFFSET
-from parallax.source.survey import bytes_per_offset
+from parallax.source.survey import density
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 64
@@ -94,9 +94,9 @@ def _sample(client: ReplicaClient, broker: int, wanted: Mapping[Reader, Range]) 
             )
         except ReplicaError:
             break
-        density = bytes_per_offset(answer.records, start)
-        if density is not None:
-            found[broker, (reader.topic, reader.partition)] = density
+        sample = density(answer.records, start)
+        if sample is not None:
+            found[broker, (reader.topic, reader.partition)] = sample.size
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
 from parallax.audit.plan import Place
-from parallax.compare.packing import PACKED_AT_DDL, VIEW_COLUMNS, pack_readers
+from parallax.compare.packing import OF_POSITION, PACKED_AT_DDL, VIEW_COLUMNS, pack_readers
 from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.offsets import Range, Reader, to_json
@@ -119,10 +119,9 @@ def narrowed(rows: Any, view: Any) -> Any:
     """
     from pyspark.sql import functions as sf
 
-    of_position = {"high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id"}
     made = {"view": view, "timestamp": sf.unix_millis("timestamp")}
     columns = [
-        made[name] if name in made else sf.col(f"position.{name}" if name in of_position else name)
+        made[name] if name in made else sf.col(f"position.{name}" if name in OF_POSITION else name)
         for name in VIEW_COLUMNS
     ]
     named = [column.alias(name) for column, name in zip(columns, VIEW_COLUMNS, strict=True)]

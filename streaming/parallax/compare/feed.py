@@ -17,13 +17,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from parallax.compare.following import Follower, Place, admit, shares
 from parallax.compare.packing import PACKED_DDL
-from parallax.model import IsolationLevel
 from parallax.views.commits import DataFile, TableLog
-from parallax.views.tables import PROGRESS
+from parallax.views.tables import PROGRESS, VIEWS
 
-NAME = "parallax-recorded"
-
-TABLES = (*(isolation.option for isolation in IsolationLevel), PROGRESS)
+TABLES = (*VIEWS, PROGRESS)
 
 
 class RecordedSource(DataSource):
@@ -32,7 +29,7 @@ class RecordedSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Spark's short name of the format."""
-        return NAME
+        return "parallax-recorded"
 
     def schema(self) -> str:
         """One row for each partition of a topic and piece of a file."""
@@ -130,4 +127,4 @@ def _places(offset: Mapping[str, Any]) -> dict[str, Place]:
     return {name: Place.from_json(offset[name]) for name in TABLES}
 
 
-__all__ = ["NAME", "RecordedReader", "RecordedSource"]
+__all__ = ["RecordedReader", "RecordedSource"]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from parallax.compare.packing import PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
+from parallax.compare.packing import OF_POSITION, PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
 from parallax.model import IsolationLevel
 from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS
@@ -22,11 +22,10 @@ from parallax.views.tables import PROGRESS
 ROWS = 65_536
 """Rows that are packed together at most: a blob of a few megabytes."""
 
-_OF_POSITION = ("high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id")
 _NOT_IN_FILES = ("view", "broker")
 _IN_FILES = (
-    *(name for name in VIEW_COLUMNS if name not in (*_OF_POSITION, *_NOT_IN_FILES)),
-    *(f"position.{name}" for name in _OF_POSITION),
+    *(name for name in VIEW_COLUMNS if name not in (*OF_POSITION, *_NOT_IN_FILES)),
+    *(f"position.{name}" for name in OF_POSITION),
 )
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
@@ -67,7 +66,7 @@ def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatc
     for name in VIEW_COLUMNS:
         if name in constant:
             arrays.append(pa.array(np.full(batch.num_rows, constant[name], np.int32)))
-        elif name in _OF_POSITION:
+        elif name in OF_POSITION:
             arrays.append(pc.struct_field(position, name))
         else:
             arrays.append(_millis(batch.column(name)) if name == "timestamp" else batch.column(name))

@@ -58,7 +58,8 @@ class ReplicaOptions(SourceOptions):
         with_isolation: rows carry the column ``isolation`` (``isolation.level`` is ``both``).
         starting: ``earliest`` or ``latest``: where a partition that was never read begins.
         ending: ``latest``, the end of a batch read.
-        max_bytes: compressed bytes per broker, isolation level and micro-batch; None without a limit.
+        max_bytes: per broker, isolation level and micro-batch, compressed bytes or 100 for each record, whichever is
+            more; None without a limit.
         payload: ``hash``, ``key`` or ``full``: what of a record is kept beside its hashes.
         hash_key: 16 bytes that key the hashes.
         feedback: file in which the sink tells the recorded positions (``parallax.source.feedback``); None when the

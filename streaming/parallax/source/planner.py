@@ -16,7 +16,7 @@ from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
 from parallax.source.feedback import FeedbackFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
-from parallax.source.planning import LATER, LogState, admit, next_range, settled, stopped
+from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, next_range, settled, stopped
 from parallax.source.survey import Catalog, Partition, Survey, Surveyed, survey
 from parallax.source.watch import Brokers
 
@@ -70,7 +70,7 @@ class Planner:
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
         self._short_since: dict[Reader, float] = {}
         self._heeded = -1
-        self._density: dict[tuple[int, Partition], tuple[float, float]] = {}
+        self._cost: dict[tuple[int, Partition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
         """What the sink has recorded; empty without feedback."""
@@ -104,7 +104,7 @@ class Planner:
         ranges.update(self._gone(wanted, topics, previous, recorded))
         if all(span.empty for span in ranges.values()):
             return None
-        return admit(ranges, self._densities(ranges), self._options.max_bytes if limited else None)
+        return admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -161,19 +161,19 @@ class Planner:
         answers = self._brokers.ask(questions, self._options.patience_ms / 1000)
         now = time.monotonic()
         for broker, answer in answers.items():
-            for partition, density in answer.bytes_per_offset.items():
-                self._density[broker, partition] = (density, now)
+            for partition, density in answer.densities.items():
+                self._cost[broker, partition] = (max(density.size, density.records * BYTES_PER_RECORD), now)
         return answers
 
     def _sampled(self, broker: int, partitions: Iterable[Partition]) -> frozenset[Partition]:
         if self._options.max_bytes is None:
             return frozenset(partitions)  # nothing depends on how dense the log is
         fresh = time.monotonic() - _DENSITY_AGE_S
-        return frozenset(p for p in partitions if self._density.get((broker, p), (0.0, 0.0))[1] > fresh)
+        return frozenset(p for p in partitions if self._cost.get((broker, p), (0.0, 0.0))[1] > fresh)
 
-    def _densities(self, readers: Iterable[Reader]) -> dict[Reader, float]:
-        known = ((reader, self._density.get((reader.broker, (reader.topic, reader.partition)))) for reader in readers)
-        return {reader: density[0] for reader, density in known if density is not None}
+    def _costs(self, readers: Iterable[Reader]) -> dict[Reader, float]:
+        known = ((reader, self._cost.get((reader.broker, (reader.topic, reader.partition)))) for reader in readers)
+        return {reader: cost[0] for reader, cost in known if cost is not None}
 
     def _ranges(
         self,

@@ -15,6 +15,9 @@ from parallax.source.offsets import Range, Ranges, Reader
 DEFAULT_BYTES_PER_OFFSET = 100.0
 """Assumed until a sample of the log says better; only the size of the first batch depends on it."""
 
+BYTES_PER_RECORD = 100.0
+"""What a record counts for at least, however well it is compressed: about what its row takes in memory later on."""
+
 PIECE = 250_000
 """Offsets that one input partition reads at least, where a batch is cut: a task costs about 10 ms."""
 
@@ -151,9 +154,10 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
 
 
 def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: int | None) -> dict[Reader, Range]:
-    """Cut the ranges so that no (isolation level, broker) reads more than ``max_bytes`` compressed bytes.
+    """Cut the ranges so that no (isolation level, broker) reads more than ``max_bytes``.
 
-    Readers that need less than an even share leave the rest to the others; each gets at least one offset.
+    ``bytes_per_offset`` says what an offset counts for: compressed bytes, or `BYTES_PER_RECORD` for each record if that
+    is more. Readers that need less than an even share leave the rest to the others; each gets at least one offset.
     """
     admitted = dict(ranges)
     if max_bytes is None:

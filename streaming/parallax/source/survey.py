@@ -23,8 +23,9 @@ _SAMPLES = 16
 _SAMPLE_FROM = 20_000
 """Offsets of backlog that make a sample worth its request."""
 
-_BATCH_HEADER = struct.Struct(">qi11xi")
-"""baseOffset, batchLength, partitionLeaderEpoch + magic + crc + attributes skipped, lastOffsetDelta (KIP-98)."""
+_BATCH_HEADER = struct.Struct(">qi11xi30xi")
+"""baseOffset, batchLength, skipped: partitionLeaderEpoch to attributes, lastOffsetDelta, skipped: baseTimestamp to
+baseSequence, the number of records (KIP-98)."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,25 @@ class Survey:
     known: frozenset[Partition] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Density:
+    """What an offset holds, in the mean of a sample.
+
+    Attributes:
+        size: compressed bytes.
+        records: below 1 where the log was compacted.
+    """
+
+    size: float
+    records: float
+
+
 @dataclass(frozen=True)
 class Surveyed:
     """A broker's answer to a survey."""
 
     logs: Mapping[Partition, LogState]
-    bytes_per_offset: Mapping[Partition, float] = field(default_factory=dict)
+    densities: Mapping[Partition, Density] = field(default_factory=dict)
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
@@ -92,7 +106,7 @@ def _tiered(
 
 def _samples(
     client: ReplicaClient, broker: int, question: Survey, logs: Mapping[Partition, LogState], deadline: float
-) -> Iterable[tuple[Partition, float]]:
+) -> Iterable[tuple[Partition, Density]]:
     for partition in _worth_sampling(question, logs)[:_SAMPLES]:
         left_ms = (deadline - time.monotonic()) * 1000
         if left_ms <= 1:
@@ -106,9 +120,9 @@ def _samples(
             max_bytes=_SAMPLE_BYTES,
             timeout_ms=left_ms,
         )
-        density = bytes_per_offset(answer.records, start)
-        if density is not None:
-            yield partition, density
+        found = density(answer.records, start)
+        if found is not None:
+            yield partition, found
 
 
 def _worth_sampling(question: Survey, logs: Mapping[Partition, LogState]) -> list[Partition]:
@@ -120,8 +134,8 @@ def _worth_sampling(question: Survey, logs: Mapping[Partition, LogState]) -> lis
     return sorted((p for p, size in backlog.items() if size > _SAMPLE_FROM), key=lambda p: -backlog[p])
 
 
-def bytes_per_offset(records: memoryview, start: int) -> float | None:
-    """Compressed bytes per offset in the record batches of a Fetch response, by their headers.
+def density(records: memoryview, start: int) -> Density | None:
+    """What an offset holds in the record batches of a Fetch response, by their headers.
 
     Args:
         records: the response's records; the last batch may be cut off.
@@ -130,15 +144,17 @@ def bytes_per_offset(records: memoryview, start: int) -> float | None:
     Returns:
         The mean; None where there is no batch.
     """
-    at, size, last = 0, 0, start - 1
+    at, size, count, last = 0, 0, 0, start - 1
     while at + _BATCH_HEADER.size <= len(records):
-        base, length, last_delta = _BATCH_HEADER.unpack_from(records, at)
+        base, length, last_delta, held = _BATCH_HEADER.unpack_from(records, at)
         if length <= 0:
             break
         size += length + 12
+        count += min(max(held, 0), last_delta + 1)  # no checksum was looked at
         last = max(last, base + last_delta)
         at += length + 12
-    return size / (last + 1 - start) if last >= start else None
+    offsets = last + 1 - start
+    return Density(size / offsets, count / offsets) if offsets > 0 else None
 
 
 _POLICY = "cleanup.policy"

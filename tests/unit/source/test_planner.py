@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from parallax.source.feedback import Recorded, write
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planner import Planner
+from tests.unit.source.test_survey import batch
 
 
 class FaultyClient:
@@ -26,6 +28,7 @@ class FaultyClient:
         self.asked: list[int] = []
         self.tiered_below = 0
         self.unknown_to: set[int] = set()
+        self.sample = b""
 
     @staticmethod
     def topic(name: str, topic_id: str, partitions: int, replicas: tuple[int, ...] = (1, 2)) -> TopicMetadata:
@@ -43,6 +46,9 @@ class FaultyClient:
             return dict.fromkeys(partitions, UnknownTopic("no such topic", broker=broker))
         end = self.ends[broker]
         return {partition: Watermarks(end, end, 0, end) for partition in partitions}
+
+    def fetch(self, broker: int, positions: Sequence[Any], **_: Any) -> list[Any]:
+        return [SimpleNamespace(records=memoryview(self.sample)) for _ in positions]
 
     def local_log_starts(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, int]:
         return dict.fromkeys(partitions, self.tiered_below)
@@ -180,6 +186,19 @@ def test_a_new_stream_refuses_topics_and_brokers_that_are_not_there(make: Any) -
 def test_only_the_brokers_that_were_chosen_are_asked(make: Any, client: FaultyClient) -> None:
     assert list(make(brokers="2").plan({})) == [reader(2)]
     assert client.asked == [2]
+
+
+@pytest.mark.parametrize(
+    ("records", "taken"),
+    [pytest.param(10_000, 10_000, id="a log of records"), pytest.param(100, 100_000, id="a log that was compacted")],
+)
+def test_records_that_are_compressed_to_a_few_bytes_count_for_more(
+    make: Any, client: FaultyClient, records: int, taken: int
+) -> None:
+    client.ends = {1: 100_000}
+    client.sample = batch(0, 9_999, 100_000, records)
+    planned = make(maxBytesPerTrigger="1000000", brokers="1").plan({})
+    assert planned[reader(1)].end == taken
 
 
 def test_a_log_that_is_tiered_is_read_from_where_the_replica_holds_it(make: Any, client: FaultyClient) -> None:
