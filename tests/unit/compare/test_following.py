@@ -110,6 +110,10 @@ def test_a_commit_beyond_the_limit_is_taken_alone() -> None:
     assert admit([iter(parts("a", (10, 500), (20, 1)))], 100) == {"a": Place(0)}
 
 
+def test_nothing_is_taken_beyond_a_commit_that_has_to_wait() -> None:
+    assert admit([iter(parts("a", (10, 50), (20, 100), (30, 1)))], 100) == {"a": Place(0)}
+
+
 def test_commits_without_rows_are_passed_over_with_the_next_that_has_some() -> None:
     assert admit([iter(parts("a", (10, 0), (20, 0)))], 100) == {}
     assert admit([iter(parts("a", (10, 0), (20, 5), (30, 0)))], 100) == {"a": Place(2)}

@@ -11,6 +11,7 @@ import pytest
 from parallax.compare.judge import MAX_KEY_VERDICTS, _let_go_intervals
 from parallax.compare.observations import ABORT, COMMIT, Observations
 from parallax.compare.rules.arrays import table
+from parallax.compare.rules.content import fingerprints
 from parallax.compare.state import DISPUTE, INTERVAL, NEVER, PartitionState
 from parallax.compare.step import step
 from parallax.model import Outcome
@@ -58,6 +59,25 @@ class TestContent:
         assert records["1"] == records["3"] != records["2"]
         assert {len(r) for r in records.values()} == {16}
 
+    def test_the_records_are_told_by_their_fingerprints_as_64_bits_without_a_sign(self, comparison: Comparison) -> None:
+        count = 8
+        good = [record(i, "K", "V") for i in range(count)]
+        wrong = [record(i, "K", f"W{i}") for i in range(count)]
+        comparison.feed(tick(0, everywhere(count)))
+        for i in range(count):
+            on = {1: good[i], 2: wrong[i] if i % 2 == 0 else good[i], 3: good[i]}
+            comparison.feed(*(both(b, [on[b]], i + 1) for b in on))
+        signs, lowest = set(), set()
+        for suspect in comparison.suspects:
+            offset, records = suspect.accusation.offset, suspect.accusation.observations["records"]
+            for broker, row in (("1", good[offset]), ("2", wrong[offset])):
+                one = fingerprints(Observations.of("t", 0, shown(RU, 1, [row], 9)).rows)[0]
+                assert np.uint64(int(records[broker], 16)).astype(np.int64) == one
+                signs.add(bool(one < 0))
+                lowest.add(int(one & 1))
+        assert [s.accusation.offset for s in comparison.suspects] == [0, 2, 4, 6]
+        assert (signs, lowest) == ({False, True}, {0, 1})
+
     def test_where_all_differ_each_record_is_told_as_another(self, comparison: Comparison) -> None:
         comparison.feed(tick(0, everywhere(1)), *(both(b, [record(0, "K", f"V{b}")], 1) for b in (1, 2, 3)))
         assert comparison.kinds == [("content_mismatch", 2), ("content_mismatch", 3)]
@@ -85,6 +105,20 @@ class TestContent:
             end = min(6, part.stop)
             comparison.feed(both(1, rows[part], end), both(2, mine[part], end), both(3, rows[part], end))
         assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 3)]
+
+    def test_a_record_that_agrees_ends_a_run_in_a_micro_batch_of_its_own(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(3)]
+        mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
+        comparison.feed(tick(0, everywhere(3)))
+        for i in range(3):
+            comparison.feed(*(both(b, [mine[i] if b == 2 else rows[i]], i + 1) for b in (1, 2, 3)))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 2)]
+
+    def test_a_run_of_one_replica_hides_no_other_that_begins_to_differ(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(2)]
+        on = {1: rows, 2: [{**r, "content_hash": 5} for r in rows], 3: [rows[0], {**rows[1], "content_hash": 6}]}
+        comparison.feed(tick(0, everywhere(2)), *(both(b, on[b], 2) for b in (1, 2, 3)))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (3, 1)]
 
     def test_a_record_that_nobody_else_holds_ends_no_run(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
@@ -126,6 +160,14 @@ class TestMarkers:
             | NO_KEY
         ]
 
+    def test_a_missed_marker_is_told_once_however_long_the_transaction_stays_open(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
+        for end in (7, 8):
+            comparison.feed(*(shown(RU, b, [], end) for b in (1, 2, 3)))
+        assert comparison.kinds == [("marker_missing", 2)]
+
     def turned(self, comparison: Comparison, rows: list[Row], read: tuple[int, ...] = (1, 2, 3)) -> dict[str, Any]:
         """A transaction from 2 that ABORT 20 ended, and on broker 2 COMMIT 30."""
         comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in (1, 2, 3)))
@@ -161,6 +203,54 @@ class TestMarkers:
         suspect = self.turned(comparison, [record(2, "K", "V", pid=9, outcome=ABORTED)], read=(1, 3))
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
         assert set(suspect["seen"]) == {"markers", "closed_by_marker_offset"}
+
+    def test_what_no_record_shows_waits_until_the_marker_has_been_passed_as_read_committed(
+        self, comparison: Comparison
+    ) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        comparison.feed(
+            *(shown(RU, b, later if b == 2 else [abort(20, 9), *later], 31) for b in (1, 2, 3)),
+            *(shown(RC, b, [] if b == 2 else [row], 20) for b in (1, 2, 3)),
+        )
+        assert comparison.suspects == []
+        comparison.feed(*(shown(RC, b, [], 21) for b in (1, 2, 3)))
+        assert comparison.kinds == [("aborted_record_committed", 2)]
+
+    def test_a_transaction_that_waits_holds_up_no_other(self, comparison: Comparison) -> None:
+        first, second = (record(2 + i, "K", "V", pid=8 + i, outcome=ABORTED) for i in range(2))
+        later = [record(28 + i, "L", "W", pid=8 + i, outcome=COMMITTED) for i in range(2)]
+        later += [commit(30, 8), commit(31, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(10)), *(shown(RU, b, [first, second], 10) for b in (1, 2, 3)))
+        comparison.feed(
+            *(shown(RU, b, later if b == 2 else [abort(10, 9), abort(20, 8), *later], 32) for b in (1, 2, 3)),
+            *(shown(RC, b, [], 15) for b in (1, 2, 3)),
+        )
+        assert [(s.kind, s.accusation.producer_id) for s in comparison.suspects] == [("aborted_record_committed", 9)]
+
+    def test_a_record_that_the_others_were_read_to_lack_shows_a_wrong_outcome_too(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=COMMITTED)
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RC, b, [row] if b == 2 else [], 20, 40) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, later if b == 2 else [abort(20, 9), *later], 31) for b in (1, 2, 3)))
+        (suspect,) = told(comparison)
+        assert (suspect["kind"], suspect["broker"], suspect["offset"]) == ("aborted_record_committed", 2, 2)
+        assert (suspect["key_hash_hi"], suspect["key_hash_lo"]) == (crc32(b"K"), 7)
+
+    def test_of_the_records_that_show_a_wrong_outcome_one_that_others_show_otherwise_is_told(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(2 + i, f"k{i}", "V", pid=9, outcome=ABORTED) for i in range(2)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in (1, 2, 3)))
+        on = {1: rows[1:], 2: [{**r, "outcome": COMMITTED} for r in rows], 3: rows[1:]}
+        comparison.feed(*(shown(RU, b, later if b == 2 else [abort(20, 9), *later], 31) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RC, b, on[b], 31, 40) for b in (1, 2, 3)))
+        suspect = next(t for t in told(comparison) if t["rule"] == "I2")
+        assert (suspect["offset"], suspect["key_hash_hi"]) == (3, crc32(b"k1"))
+        assert suspect["seen"]["outcomes"] == {"1": "aborted", "2": "committed", "3": "aborted"}
 
     def test_a_missed_marker_is_told_again_as_what_became_of_the_transaction(self, comparison: Comparison) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
@@ -233,6 +323,40 @@ class TestDisputes:
             "count": 2,
             "offsets": [3, 4],
         }
+
+    def test_it_waits_for_the_markers_of_one_that_showed_it_and_is_away(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(9)), *self.unlike([record(3, "K", "V", pid=9)]))
+        comparison.feed(tick(10, everywhere(9), down=(2,)), *(shown(RU, b, [], 9) for b in (1, 3)))
+        assert comparison.suspects == []
+        comparison.feed(shown(RU, 2, [], 9))
+        assert comparison.kinds == [("visibility_mismatch", 2)]
+
+    def test_it_does_not_wait_for_one_that_is_away_and_did_not_show_it(self, comparison: Comparison) -> None:
+        first, second, _ = self.unlike([record(3, "K", "V", pid=9)])
+        comparison.feed(tick(0, everywhere(9), down=(3,)), first, second, *(shown(RU, b, [], 9) for b in (1, 2)))
+        assert [kind for kind, _ in comparison.kinds] == ["visibility_mismatch"]
+
+    def test_what_a_missed_marker_explains_is_told_as_that_alone(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
+        comparison.feed(
+            tick(10, everywhere(9)),
+            *self.unlike([row]),
+            *(shown(RU, b, [] if b == 2 else [abort(4, 9)], 9) for b in (1, 2, 3)),
+        )
+        assert comparison.kinds == [("aborted_record_committed", 2)]
+
+    def test_what_a_wrongly_ended_transaction_explains_waits_for_nothing_more(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
+        comparison.feed(
+            tick(10, everywhere(9), everywhere(50)),
+            *self.unlike([row]),
+            *(shown(RU, b, [commit(6, 9)] if b == 2 else [abort(4, 9), commit(6, 9)], 9) for b in (1, 2, 3)),
+        )
+        assert comparison.kinds == [("aborted_record_committed", 2)]
+        assert comparison.last is not None
+        assert len(comparison.last.state.disputes) == 0
 
     def test_the_records_of_several_transactions_are_told_by_transaction(self, comparison: Comparison) -> None:
         """As far as the named replica's rows tell them apart: it was not read to hold the data at 2 and 10."""

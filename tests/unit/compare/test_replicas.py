@@ -370,6 +370,12 @@ class TestBreaks:
         assert (offsets, accusations) == ([6], [])
         assert made.brokers["position"].tolist() == [[10, 8], [10, 8]]
 
+    def test_a_break_that_does_not_count_hides_none_after_it(self) -> None:
+        made = self.read()
+        of_no_slot = shown(RU, 7, [], 6, event=ReadEvent.LOG_TRUNCATED)
+        self.apply(made, of_no_slot, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))
+        assert made.partition["floor"][0].tolist() == [13, 0]
+
     def test_a_jump_of_the_log_start_leaves_the_range_unknown(self) -> None:
         made = self.read()
         offsets, accusations = self.apply(made, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))

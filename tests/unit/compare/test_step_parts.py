@@ -238,6 +238,12 @@ class TestTakingIn:
         assert unmarked(RU, RC) == [4, 7]
         assert unmarked(RU) == list(NOWHERE)
 
+    def test_of_the_markers_that_the_cap_keeps_out_those_from_the_floor_on_matter(self) -> None:
+        deferring = PartitionState(deferred=np.array([(view, 0, NEVER) for view in (RU, RC)], DEFERRED))
+        deferring.partition["floor"] = 4
+        made = run(deferring, shown(RU, 1, [abort(2, 9), commit(4, 9), commit(6, 9)], 7)).state
+        assert made.partition["unmarked"][0].tolist() == [4, 7]
+
     def test_only_where_every_record_is_compared_are_those_without_a_key_kept(self) -> None:
         rows = [record(0, None, "V"), record(1, None, "V", pid=9, outcome=COMMITTED), record(2, "", "V")]
         made = run(PartitionState(), shown(RC, 1, rows, 3)).state.pending

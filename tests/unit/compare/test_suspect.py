@@ -1,0 +1,72 @@
+"""What names a suspect so that it is the same one tomorrow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from parallax.compare.suspect import Accusation, Suspect, suspect_id
+from parallax.model import FindingKind, Rule
+
+
+def accusation(kind: FindingKind, **more: Any) -> Accusation:
+    given = {"producer_id": 9, "transaction_start_offset": 2, "key_hash_hi": -1, "key_hash_lo": 255} | more
+    return Accusation(Rule.LATEST_VALUE, kind, 2, 5, **given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        (FindingKind.MARKER_MISSING, "txn:9:2"),
+        (FindingKind.READ_COMMITTED_FROZEN, "txn:9:2"),
+        (FindingKind.ABORTED_RECORD_COMMITTED, "txn:9:2"),
+        (FindingKind.COMMITTED_RECORD_ABORTED, "txn:9:2"),
+        (FindingKind.DELETED_RECORD_RESURRECTED, f"key:{'f' * 16}{'0' * 14}ff:5"),
+        (FindingKind.RECORD_MISSING, f"key:{'f' * 16}{'0' * 14}ff:5"),
+        (FindingKind.VISIBILITY_MISMATCH, f"key:{'f' * 16}{'0' * 14}ff:5"),
+        (FindingKind.CONTENT_MISMATCH, "offset:5"),
+        (FindingKind.LOG_TRUNCATED, "cut:5:-1:-1"),
+    ],
+)
+def test_a_divergence_is_told_apart_by_its_transaction_its_key_or_its_offset(kind: FindingKind, cause: str) -> None:
+    assert accusation(kind).cause == cause
+
+
+@pytest.mark.parametrize(("hi", "lo", "cause"), [(0, 0, "offset:5"), (1, 0, f"key:{1:016x}{0:016x}:5")])
+def test_a_record_without_a_key_is_told_apart_by_its_offset(hi: int, lo: int, cause: str) -> None:
+    assert accusation(FindingKind.RECORD_MISSING, key_hash_hi=hi, key_hash_lo=lo).cause == cause
+
+
+def test_two_cuts_of_a_log_at_one_offset_differ_by_what_was_lost() -> None:
+    seen = {"epochs": {"1": 8, "2": 3}, "shown_to": {"1": 70, "2": 14}}
+    assert accusation(FindingKind.LOG_TRUNCATED, observations=seen).cause == "cut:5:3:14"
+
+
+def test_an_id_is_of_topic_partition_broker_cause_and_kind_alone() -> None:
+    first = accusation(FindingKind.MARKER_MISSING)
+    known = suspect_id("t", 0, first)
+    assert len(known) == 32
+    for same in ({"marker_offset": 30}, {"offset": 6}, {"observations": {"count": 2}}):
+        assert suspect_id("t", 0, dataclasses.replace(first, **same)) == known
+    others = [
+        suspect_id("u", 0, first),
+        suspect_id("t", 1, first),
+        suspect_id("t", 0, dataclasses.replace(first, broker=3)),
+        suspect_id("t", 0, dataclasses.replace(first, producer_id=8)),
+        suspect_id("t", 0, dataclasses.replace(first, kind=FindingKind.READ_COMMITTED_FROZEN)),
+    ]
+    assert len({known, *others}) == 6
+
+
+def test_a_row_has_the_id_and_what_was_seen() -> None:
+    made = accusation(FindingKind.RECORD_MISSING, marker_offset=4, observations={"shown_by": [1, 3]})
+    suspect = Suspect("t", 7, made, {"1": {"read_committed": 9}}, 1234)
+    row = suspect.as_row()
+    assert row["suspect_id"] == suspect.suspect_id == suspect_id("t", 7, made)
+    told = [row[n] for n in ("rule", "kind", "topic", "partition", "broker", "offset", "marker_offset", "raised_at")]
+    assert told == ["I3", "record_missing", "t", 7, 2, 5, 4, 1234]
+    assert json.loads(row["positions"]) == {"1": {"read_committed": 9}}
+    assert json.loads(row["observations"]) == {"shown_by": [1, 3]}
