@@ -83,6 +83,33 @@ def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, 
     until(lambda: marks(client, 1, topic) == (0, 0), "the new topic's log")
 
 
+def test_records_are_deleted_as_soon_as_a_leader_is_there(lab: Cluster, topic: str) -> None:
+    lab.create_topic(topic, replicas=[2])
+    producer = PlainProducer(lab.bootstrap_servers)
+    for i in range(4):
+        producer.send(topic, "k", str(i))
+    lab.kill_broker(2)
+
+    def led_by_none() -> bool:
+        state = lab.partition(topic)
+        return state is not None and state.leader == -1
+
+    until(led_by_none, "the only replica to be seen away")
+    lab.start_broker(2)
+    assert admin.delete_records(lab, topic, before=3) == 3
+    lab.wait_ready()
+
+
+def test_a_refusal_is_told_at_once(lab: Cluster, topic: str) -> None:
+    lab.create_topic(topic, replicas=[1, 2, 3])
+    with pytest.raises(LabError, match=r"deleting records below offset 9 failed \(Broker: Offset out of range"):
+        admin.delete_records(lab, topic, before=9)
+    with pytest.raises(LabError, match=r"settings .* failed"):
+        admin.set_topic_config(lab, topic, {"cleanup.policy": "burn"})
+    with pytest.raises(LabError, match=f"creating {topic} failed .*already exists"):
+        lab.create_topic(topic)
+
+
 def test_settings_of_the_brokers_change_while_they_run(lab: Cluster) -> None:
     admin.set_broker_config(lab, {"producer.id.expiration.ms": "7000"})
     assert {admin.broker_config(lab, b)["producer.id.expiration.ms"] for b in lab.brokers} == {"7000"}

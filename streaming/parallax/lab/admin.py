@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from confluent_kafka import KafkaError as RefusedError
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 from kafka import TopicPartition as KafkaPythonPartition
@@ -28,13 +28,13 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
+from parallax.lab.asking import SECONDS, answers
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.waiting import until
 
 _T = TypeVar("_T")
 
-_SECONDS = 30.0
 _CHECKPOINTS = (
     "cleaner-offset-checkpoint",
     "log-start-offset-checkpoint",
@@ -167,7 +167,7 @@ def set_topic_config(cluster: Cluster, topic: str, config: Mapping[str, str | No
         for name, value in config.items()
     ]
     wanted = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
-    _each(cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS), f"{topic}: settings {config}")
+    _alter_configs(cluster, wanted, f"{topic}: settings {config}")
     named = {name: value for name, value in config.items() if value is not None}
     until(lambda: named.items() <= topic_config(cluster, topic).items(), f"{topic} to have settings {named}")
 
@@ -182,7 +182,9 @@ def topic_config(cluster: Cluster, topic: str) -> dict[str, str]:
 
 
 def _config_of(cluster: Cluster, resource: ConfigResource, what: str) -> dict[str, str]:
-    (entries,) = _each(cluster.admin.describe_configs([resource], request_timeout=_SECONDS), f"{what}: its settings")
+    (entries,) = answers(
+        lambda: cluster.admin.describe_configs([resource], request_timeout=SECONDS), f"{what}: its settings"
+    )
     return {name: entry.value for name, entry in entries.items() if entry.value is not None}
 
 
@@ -199,9 +201,12 @@ def set_broker_config(cluster: Cluster, config: Mapping[str, str], *, brokers: C
     running = [broker.id for broker in cluster.brokers.values() if broker.running]
     for broker in running if brokers is None else brokers:
         wanted = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=changes)
-        futures = cluster.admin.incremental_alter_configs([wanted], request_timeout=_SECONDS)
-        _each(futures, f"broker {broker}: settings {config}")
+        _alter_configs(cluster, wanted, f"broker {broker}: settings {config}")
         _await_config(cluster, broker, config)
+
+
+def _alter_configs(cluster: Cluster, wanted: ConfigResource, what: str) -> None:
+    answers(lambda: cluster.admin.incremental_alter_configs([wanted], request_timeout=SECONDS), what)
 
 
 def _await_config(cluster: Cluster, broker: int, config: Mapping[str, str]) -> None:
@@ -227,8 +232,10 @@ def delete_records(cluster: Cluster, topic: str, partition: int = 0, *, before: 
         LabError: the brokers refuse.
     """
     place = TopicPartition(topic, partition, before)
-    futures = cluster.admin.delete_records([place], request_timeout=_SECONDS)
-    (deleted,) = _each(futures, f"{topic}-{partition}: deleting records below offset {before}")
+    (deleted,) = answers(
+        lambda: cluster.admin.delete_records([place], request_timeout=SECONDS),
+        f"{topic}-{partition}: deleting records below offset {before}",
+    )
     return int(deleted.low_watermark)
 
 
@@ -243,7 +250,11 @@ def add_partitions(cluster: Cluster, topic: str, count: int, *, replicas: Sequen
     assignment = list(replicas or cluster.brokers)
     known = until(lambda: cluster.admin.list_topics(topic, timeout=2).topics[topic].partitions, f"{topic} to be known")
     wanted = NewPartitions(topic, count, [assignment] * (count - len(known)))
-    _each(cluster.admin.create_partitions([wanted], request_timeout=_SECONDS), f"{topic}: {count} partitions")
+    answers(
+        lambda: cluster.admin.create_partitions([wanted], request_timeout=SECONDS),
+        f"{topic}: {count} partitions",
+        done_before=[RefusedError.INVALID_PARTITIONS],
+    )
     for number in range(len(known), count):
 
         def settled(number: int = number) -> bool:
@@ -259,7 +270,11 @@ def delete_topics(cluster: Cluster, topics: Collection[str]) -> None:
     Raises:
         LabError: the brokers refuse, or still know them after half a minute.
     """
-    _each(cluster.admin.delete_topics(list(topics), request_timeout=_SECONDS), f"deleting {', '.join(topics)}")
+    answers(
+        lambda: cluster.admin.delete_topics(list(topics), request_timeout=SECONDS),
+        f"deleting {', '.join(topics)}",
+        done_before=[RefusedError.UNKNOWN_TOPIC_OR_PART],
+    )
 
     def gone() -> bool:
         try:
@@ -352,17 +367,6 @@ def _kafka_python(cluster: Cluster, what: str) -> Iterator[KafkaAdminClient]:
             admin.close()
     except KafkaError as error:
         raise LabError(f"{what} failed ({error})") from error
-
-
-def _each(futures: Mapping[Any, Future[Any]], what: str) -> list[Any]:
-    return [_result(future, what) for future in futures.values()]
-
-
-def _result(future: Future[Any], what: str) -> Any:
-    try:
-        return future.result(_SECONDS)
-    except KafkaException as error:
-        raise LabError(f"{what} failed ({error.args[0].str()})") from error
 
 
 __all__ = [

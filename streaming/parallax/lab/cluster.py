@@ -13,12 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from parallax.jars import DEFAULT_KAFKA_VERSION, Progress, kafka_jars
 from parallax.java import KAFKA_NEEDS, Java, find_java
 from parallax.lab.archive import archive_options
+from parallax.lab.asking import SECONDS, answers
 from parallax.lab.broker import Broker, ProxiedListener
 from parallax.lab.errors import LabError
 from parallax.lab.ports import free_ports
@@ -325,11 +326,11 @@ class Cluster:
             )
             for t in topics
         ]
-        for topic, future in self.admin.create_topics(wanted, operation_timeout=20, request_timeout=30).items():
-            try:
-                future.result(30)
-            except KafkaException as error:
-                raise LabError(f"topic {topic}: could not be created ({error.args[0].str()})") from error
+        answers(
+            lambda: self.admin.create_topics(wanted, operation_timeout=20, request_timeout=SECONDS),
+            f"creating {', '.join(topics)}",
+            done_before=[KafkaError.TOPIC_ALREADY_EXISTS],
+        )
         self.wait_isr(topics, assignment, timeout=30)
 
 

@@ -1,0 +1,67 @@
+"""Ask the brokers for something until they do it or refuse it; while a leader is being elected they do neither."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from parallax.lab.errors import LabError
+
+SECONDS = 30.0
+"""How long one request may take, and after which the next is not made."""
+
+_PASSING = frozenset(
+    {
+        KafkaError._NOENT,  # noqa: SLF001 - librdkafka's word for a partition without a leader
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_before: Collection[int] = ()) -> list[Any]:
+    """What an AdminClient's request gives, a result for each of its futures.
+
+    Args:
+        ask: makes the request, for which it allows the brokers `SECONDS`. It is made again where a leader or the
+            controller was on the move (librdkafka's AdminClient takes a partition without a leader for a final answer),
+            so it has to be one that can be made twice.
+        what: what is asked for, as the subject of "failed".
+        done_before: the errors, as codes, by which the brokers say of a repeated request that the first one did it.
+
+    Raises:
+        LabError: the brokers refuse, or are still on the move after `SECONDS`.
+    """
+    deadline = time.monotonic() + SECONDS
+    told_done: Collection[int] = ()
+    while True:
+        try:
+            return [_result(future, told_done) for future in ask().values()]
+        except KafkaException as error:
+            refusal = error.args[0]
+            if refusal.code() not in _PASSING or time.monotonic() >= deadline:
+                raise LabError(f"{what} failed ({refusal.str()})") from error
+        told_done = done_before
+        time.sleep(0.2)
+
+
+def _result(future: Future[Any], told_done: Collection[int]) -> Any:
+    try:
+        return future.result(2 * SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() in told_done:
+            return None
+        raise
+
+
+__all__ = ["SECONDS", "answers"]
