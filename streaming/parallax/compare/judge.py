@@ -93,11 +93,8 @@ def _continues_run(state: PartitionState, slot: int, offset: int, agreed: Array)
     broker = state.brokers[slot : slot + 1]
     last = int(broker["mismatch_last"][0])
     mine = agreed["offset"][has_bit(agreed["shown"], slot)]
-    continues = last != UNKNOWN and not ((mine > last) & (mine < offset)).any()
-    if not continues:
-        broker["mismatch_start"] = offset
     broker["mismatch_last"] = offset
-    return continues
+    return last != UNKNOWN and not bool(((mine > last) & (mine < offset)).any())
 
 
 def _end_runs(state: PartitionState, agreed: Array) -> None:
@@ -105,7 +102,7 @@ def _end_runs(state: PartitionState, agreed: Array) -> None:
     for slot in np.flatnonzero(state.brokers["mismatch_last"] != UNKNOWN):
         mine = agreed["offset"][has_bit(agreed["shown"], slot)]
         if mine.max(initial=UNKNOWN) > state.brokers["mismatch_last"][slot]:
-            state.brokers["mismatch_start"][slot] = state.brokers["mismatch_last"][slot] = UNKNOWN
+            state.brokers["mismatch_last"][slot] = UNKNOWN
 
 
 # I2

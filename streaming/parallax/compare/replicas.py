@@ -56,7 +56,7 @@ def _forget(state: PartitionState, slot: int) -> None:
             table[column] &= keep
         setattr(state, name, table)
     state.intervals = state.intervals[state.intervals["slot"] != slot]
-    for name in ("stalled_since", "stalled_reference", "mismatch_start", "mismatch_last"):
+    for name in ("stalled_since", "stalled_reference", "mismatch_last"):
         state.brokers[name][slot] = UNKNOWN
 
 

@@ -58,7 +58,6 @@ BROKER = np.dtype(
         ("observed_at", "<i8"),
         ("stalled_reference", "<i8"),
         ("stalled_since", "<i8"),
-        ("mismatch_start", "<i8"),
         ("mismatch_last", "<i8"),
     ]
 )
@@ -67,7 +66,7 @@ BROKER = np.dtype(
 ``position`` by view: next offset to read, told by position rows; ``shown``: one past the last row taken in.
 ``stable_told``: its last stable offset as told last, by progress or by a position row, at ``reported_at``; beside it,
 ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
-``mismatch_*``: the run of differing records that is under way (rules/content.py).
+``mismatch_last``: where the run of differing records that is under way has come to (rules/content.py).
 """
 
 CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
@@ -131,7 +130,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 4
+_VERSION = 5
 
 
 NOWHERE = (NEVER, UNKNOWN)

@@ -100,7 +100,7 @@ class TestChangesOfTheReplicaSet:
         replicas.register(made, observed([{"broker": 1, "observed_at": at, "reachable": True, "replicas": assigned}]))
 
     def test_what_a_replica_showed_counts_no_longer_once_it_has_left(self) -> None:
-        made = state(1, 2, 3, stalled_since=5, stalled_reference=6, mismatch_start=7, mismatch_last=8)
+        made = state(1, 2, 3, stalled_since=5, stalled_reference=6, mismatch_last=8)
         made.content = table(CONTENT, 1, shown=0b111)
         made.pending = table(PENDING, 1, visible=0b110, aborted=0b011)
         made.candidates = table(CANDIDATE, 1, visible=0b010, aborted=0b111)
@@ -116,7 +116,6 @@ class TestChangesOfTheReplicaSet:
         for name, value in (
             ("stalled_since", 5),
             ("stalled_reference", 6),
-            ("mismatch_start", 7),
             ("mismatch_last", 8),
         ):
             assert made.brokers[name].tolist() == [value, UNKNOWN, value]
