@@ -1,4 +1,4 @@
-"""A short soak: a minute of healthy trouble in which nothing is found, then two faults that are."""
+"""A short soak: a minute and a half of healthy trouble in which nothing is found, then two faults that are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.soak.run import soak
 
 @pytest.mark.timeout(900)
 def test_a_hurt_and_busy_cluster_yields_no_finding_and_then_only_the_injected_faults(tmp_path: Path) -> None:
-    report = soak(Plan(seed=1, healthy_s=75, faults=("aborted-committed", "frozen")), tmp_path, print)
+    report = soak(Plan(seed=1, healthy_s=90, faults=("aborted-committed", "frozen")), tmp_path, print)
     print(report.as_text())
     assert report.passed, report.as_text()
     assert report.faults is not None

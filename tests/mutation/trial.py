@@ -62,7 +62,8 @@ def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
         try:
             if mutant is not None:
                 apply(mutant, root, kernels)
-            for stage, run in (("simulation", _first), ("unit tests", _unit), ("simulation", _rest)):
+            own = f"test_{Path(mutant.path).stem}" if mutant else ""
+            for stage, run in (("simulation", _first), ("unit tests", lambda: _unit(own)), ("simulation", _rest)):
                 noticed = run()
                 if noticed:
                     return f"killed: {stage}: {noticed}"
@@ -90,9 +91,10 @@ def _histories(seeds: range) -> str:
     return ""
 
 
-def _unit() -> str:
+def _unit(own: str) -> str:
+    """The unit tests, those first whose module's name begins with ``own``: they are most likely to notice."""
     noticed = _FirstFailure()
-    files = sorted(UNIT.rglob("test_*.py"), key=lambda path: (path.name in SLOW, path))
+    files = sorted(UNIT.rglob("test_*.py"), key=lambda path: (path.name in SLOW, not path.stem.startswith(own), path))
     options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *map(str, files)]
     code = pytest.main(options, plugins=[noticed])
     return noticed.name or (f"exit code {code}" if code else "")
