@@ -19,6 +19,7 @@ class Log:
         self.commits = [Appended(v, at, (file(rows, f"v{v}"),) * bool(rows)) for v, (at, rows) in enumerate(commits)]
         self.cleaned = cleaned
         self.asked: list[int] = []
+        self.stood = 0
 
     def is_whole(self) -> bool:
         return self.cleaned == 0
@@ -30,6 +31,7 @@ class Log:
         return self.commits[version] if version < len(self.commits) else None
 
     def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
+        self.stood += 1
         at = len(self.commits) - 1 if version is None else version
         return at, [Appended(at, c.at_ms, c.files) for c in self.commits[: at + 1] if c.files]
 
@@ -79,6 +81,18 @@ def test_what_was_read_of_the_log_is_kept_until_it_is_done_with() -> None:
     follower.forget(Place(1))
     list(follower.appended(Place(0)))
     assert log.asked[5:] == [1, 3]
+
+
+def test_a_table_as_it_stood_is_asked_for_once_until_it_has_been_read() -> None:
+    log = Log((0, 0), (10, 5), (20, 7), cleaned=2)
+    follower = Follower("t", log)
+    start = follower.beginning()
+    follower.forget(Place(2, 1))
+    assert places(follower, start) == [(Place(2, 1), 5), (Place(2), 7)]
+    assert log.stood == 1
+    follower.forget(Place(2))
+    assert places(follower, start) == [(Place(2, 1), 5), (Place(2), 7)]
+    assert log.stood == 2, "it was let go of"
 
 
 def test_a_batch_that_is_run_again_holds_the_same() -> None:

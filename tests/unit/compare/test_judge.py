@@ -114,6 +114,15 @@ class TestContent:
             comparison.feed(*(both(b, [mine[i] if b == 2 else rows[i]], i + 1) for b in (1, 2, 3)))
         assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 2)]
 
+    def test_a_record_that_agrees_ends_a_run_where_every_replica_is_in_one(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(5)]
+        odd = {0: 1, 1: 2, 2: 3, 4: 2}
+        comparison.feed(tick(0, everywhere(5)))
+        for i, row in enumerate(rows):
+            on = {b: {**row, "content_hash": 5} if odd.get(i) == b else row for b in (1, 2, 3)}
+            comparison.feed(*(both(b, [on[b]], i + 1) for b in on))
+        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(1, 0), (2, 1), (3, 2), (2, 4)]
+
     def test_a_run_of_one_replica_hides_no_other_that_begins_to_differ(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(2)]
         on = {1: rows, 2: [{**r, "content_hash": 5} for r in rows], 3: [rows[0], {**rows[1], "content_hash": 6}]}

@@ -58,14 +58,14 @@ class TestSlots:
         made = state(*range(MAX_BROKERS))
         replicas.register(made, observed(shown(RU, 99, [], 0)))
         assert 99 not in brokers(made)
-        made.brokers["member"][4] = False
-        made.content = table(CONTENT, 1, offset=3, shown=0b110000)
+        made.brokers["member"][[4, 6]] = False
+        made.content = table(CONTENT, 1, offset=3, shown=0b1110000)
         made.pending = table(PENDING, 1, offset=3, visible=0b010000, aborted=0b110000)
         made.markers = table(MARKER, 1, offset=3, shown=0b010001)
         made.intervals = table(INTERVAL, 2, slot=[4, 5])
         replicas.register(made, observed(shown(RU, 99, [], 0)))
-        assert brokers(made)[4] == 99
-        assert made.content["shown"].tolist() == [0b100000]
+        assert (brokers(made)[4], brokers(made)[6]) == (99, 6)
+        assert made.content["shown"].tolist() == [0b1100000]
         assert (made.pending["visible"].tolist(), made.pending["aborted"].tolist()) == ([0], [0b100000])
         assert made.markers["shown"].tolist() == [0b000001]
         assert made.intervals["slot"].tolist() == [5]
