@@ -1,10 +1,10 @@
 """What a soak does, and the settings that make its first part healthy.
 
 Healthy means what docs/theory.md asks for: no replica is away for longer than ``delete.retention.ms`` of any topic
-under traffic. That is 60 s and outages last up to 20 s (in runs of under four minutes 45 s and 8 s), which leaves a
-machine that stalls more than half a minute to bring a broker back; coming back is waited for before the next outage, and
-how long each replica really was away is measured. The tombstones and markers of
-the first minutes are cleaned within the run all the same.
+under traffic. That is 60 s and outages last up to 20 s (in runs of under four minutes 45 s and 8 s), which leaves more
+than half a minute to bring a broker back on a machine that stalls. Coming back is waited for before the next outage,
+and how long each replica really was away is measured. The tombstones and markers of the first minutes are cleaned
+within the run all the same.
 
 What is drawn at random is drawn from the seed. The brokers' threads and the clock are not, so a seed repeats the plan
 of a run, not each of its interleavings.
