@@ -58,6 +58,11 @@ class Report:
             "markers": dict(self.recorded.markers - self.held.markers),
         }
 
+    def all_have_cleaned(self, brokers: Iterable[int]) -> bool:
+        """Whether of each broker tombstones and markers that were recorded are gone."""
+        removed = self.removed()
+        return bool(removed) and all(gone.get(broker, 0) > 0 for broker in brokers for gone in removed.values())
+
     def longest_away_s(self) -> float:
         return max((blow.away_s for blow in self.blows if blow.broker is not None), default=0.0)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from random import Random
 
 from prometheus_client.samples import Sample
 
 from tests.soak import brokers, watch
+from tests.soak.brokers import Held
 from tests.soak.chaos import Blow
 from tests.soak.plan import BUSY, DELETED, TOPICS, Plan
 from tests.soak.report import Report
+from tests.soak.tables import Recorded
 from tests.soak.traffic import Drafts
 from tests.soak.watch import Memory
 
@@ -86,6 +89,16 @@ def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_that_is_n
     ]
     samples.append(_sample("parallax_unknown_offsets", 3, 1, "read_uncommitted"))
     assert watch.compared(samples, ["soak.idle"]) == watch.Compared(20, {"soak.idle": 3})
+
+
+def test_cleaning_has_come_to_all_when_markers_and_tombstones_of_each_broker_are_gone() -> None:
+    report = Report(Plan(1, 600))
+    assert not report.all_have_cleaned([1, 2]), "nothing was counted"
+    report.recorded = Recorded(Counter({1: 5, 2: 5}), Counter({1: 5, 2: 5}), 20, 0, {})
+    for tombstones, markers, cleaned in (({1: 4, 2: 0}, {1: 0, 2: 4}, True), ({1: 4, 2: 0}, {1: 0, 2: 5}, False)):
+        report.held = Held(Counter(), Counter(tombstones), Counter(markers))
+        assert report.all_have_cleaned([1, 2]) is cleaned
+    assert not report.all_have_cleaned([1, 2, 3])
 
 
 def test_a_report_passes_only_when_every_check_held_and_something_was_checked(tmp_path: Path) -> None:
