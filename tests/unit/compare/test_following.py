@@ -95,6 +95,15 @@ def test_a_table_as_it_stood_is_asked_for_once_until_it_has_been_read() -> None:
     assert log.stood == 2, "it was let go of"
 
 
+def test_a_table_is_read_as_it_stood_at_the_version_that_was_planned_for() -> None:
+    log = Log((0, 0), (10, 5), (20, 7), cleaned=2)
+    follower = Follower("t", log)
+    start = follower.beginning()
+    log.commits.append(Appended(3, 30, (file(9),)))
+    assert follower.beginning() == Place(3, 0), "as it stands now"
+    assert places(follower, start) == [(Place(2, 1), 5), (Place(2), 7), (Place(3), 9)]
+
+
 def test_a_batch_that_is_run_again_holds_the_same() -> None:
     log = Log((0, 0), (10, 5), (20, 7), (30, 9))
     parts = list(Follower("t", log).between(Place(0), Place(2)))

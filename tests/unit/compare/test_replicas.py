@@ -279,6 +279,12 @@ class TestBreaks:
         assert made.partition["skipped"][0].tolist() == [4, 2]
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
+    def test_the_end_markers_of_a_log_that_was_cut_off_count_no_longer_for_it(self) -> None:
+        made = self.read()
+        made.markers = table(MARKER, 3, offset=[5, 6, 7], shown=[0b11, 0b10, 0b11])
+        self.apply(made, shown(RU, 2, [], 6, event=ReadEvent.LOG_TRUNCATED))
+        assert made.markers[["offset", "shown"]].tolist() == [(5, 0b11), (7, 0b01)]
+
     def test_one_that_lost_nothing_that_was_shown_is_no_suspect(self) -> None:
         for view, offset in ((RU, 10), (RC, 3)):
             made = self.read()
@@ -420,6 +426,21 @@ class TestBreaks:
         offsets, _ = self.apply(made, shown(RU, 2, [], 0, 30, topic_id=88, event=ReadEvent.TOPIC_RECREATED))
         offsets, _ = self.apply(made, shown(RU, 2, [record(0, "K", "V")], 1, 31, topic_id=88))
         assert offsets == [0, 1]
+
+    def test_the_first_topic_id_that_is_told_is_no_other_topic(self) -> None:
+        made = self.read()
+        made.content = table(CONTENT, 1, offset=9)
+        assert self.apply(made, shown(RU, 1, [], 10, 5, topic_id=77))[0] == [10]
+        assert made.partition["topic_id"].tolist() == [77]
+        assert made.content["offset"].tolist() == [9]
+
+    def test_a_position_without_a_topic_id_is_of_no_other_topic(self) -> None:
+        made = self.read()
+        made.content = table(CONTENT, 1, offset=9)
+        self.apply(made, shown(RU, 1, [], 10, 5, topic_id=77))
+        assert self.apply(made, shown(RU, 1, [], 10, 6, event=ReadEvent.UNREACHABLE))[0] == [10]
+        assert made.partition["topic_id"].tolist() == [77]
+        assert made.content["offset"].tolist() == [9]
 
     def anew(self) -> PartitionState:
         """All readers had read topic 77 up to 9; broker 1 is the first to read 88."""
