@@ -286,6 +286,15 @@ class TestMarkers:
         settle(comparison, 31)
         assert comparison.kinds == [("marker_missing", 2), ("committed_record_aborted", 2), ("record_missing", 2)]
 
+    def test_what_a_wrongly_ended_transaction_alone_shows_is_part_of_it(self, comparison: Comparison) -> None:
+        row = record(2, "K", "V", pid=9, outcome=COMMITTED)
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, later if b == 2 else [abort(20, 9), *later], 31) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RC, b, [row, later[0]] if b == 2 else [later[0]], 31, 40) for b in (1, 2, 3)))
+        settle(comparison, 31)
+        assert comparison.kinds == [("aborted_record_committed", 2)]
+
     def test_an_absence_is_no_part_of_a_transaction_that_its_replica_was_not_read_to_show_wrongly(
         self, comparison: Comparison
     ) -> None:
@@ -383,6 +392,18 @@ class TestDisputes:
             for t in told(comparison)
         ] == [(2, 2, [2, 10], crc32(b"k2")), (3, 3, [3, 4], crc32(b"k3")), (7, 7, [7], crc32(b"k7"))]
 
+    def test_a_transaction_is_told_from_its_first_record_on_whichever_of_them_differs(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(3, "K", "V", pid=9)]
+        on_2 = [record(1, "J", "V", pid=9, outcome=COMMITTED), {**rows[0], "outcome": COMMITTED}, commit(5, 9)]
+        comparison.feed(
+            tick(0, everywhere(12)),
+            *self.unlike(rows),
+            *(shown(RU, b, on_2 if b == 2 else [], 12) for b in (1, 2, 3)),
+        )
+        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in told(comparison)] == [(2, 3, 1)]
+
     def test_transactions_of_others_do_not_part_the_records_of_one(self, comparison: Comparison) -> None:
         """Neither another producer's on the named replica nor the same producer's as another replica was read."""
         rows = [record(i, f"k{i}", "V", pid=9) for i in (3, 6)]
@@ -446,6 +467,16 @@ class TestLatest:
         self.lacking(comparison, [record(3, "K", "V")], 5)
         settle(comparison, 5)
         assert [s.cause for s in comparison.suspects] == ["offset:3"]
+        assert {n: told(comparison)[0][n] for n in NO_KEY} == NO_KEY
+
+    def test_that_begins_with_the_first_record_after_the_policy_was_seen(self) -> None:
+        comparison = Comparison(compacted=False)
+        comparison.feed(tick(0, everywhere(0)))
+        self.lacking(comparison, [record(0, "K", "V")], 5)
+        settle(comparison, 5)
+        assert comparison.last is not None
+        assert comparison.last.state.partition["strict_from"].tolist() == [0]
+        assert [s.cause for s in comparison.suspects] == ["offset:0"]
         assert {n: told(comparison)[0][n] for n in NO_KEY} == NO_KEY
 
     def test_a_flood_of_absences_is_told_in_parts_the_oldest_first(self, comparison: Comparison) -> None:
