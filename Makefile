@@ -5,14 +5,15 @@ PRODUCER ?= legacy
 MINUTES ?= 10
 HISTORIES ?= 200000
 SEED ?=
+WORKERS ?= 3
 BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit simulate mutation soak lint bench lock map format clean
+.PHONY: help setup demo test test-all unit simulate mutation soak lint bench lock map format clean
 
 help:  ## Show this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## Virtual environment, packages, Delta's and Kafka's jars
 	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
@@ -21,8 +22,11 @@ setup:  ## Virtual environment, packages, Delta's and Kafka's jars
 demo: setup  ## Three real brokers, five real divergences, found live
 	@$(BIN)/parallax demo --kafka-version $(KAFKA_VERSION) --producer $(PRODUCER) $(ARGS)
 
-test: setup  ## All tests: unit, simulation, end to end on real brokers
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup  ## Unit tests, simulation, end to end on real brokers, WORKERS (3) side by side
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-all: setup  ## These, and the long proofs that belong before a release
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "" $(ARGS)
 
 unit: setup  ## The tests that need no broker
 	@$(BIN)/python -m pytest tests/unit $(ARGS)

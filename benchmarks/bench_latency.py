@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from parallax.demo import demo_settings, judge, standing
-from parallax.findings.table import Finding
+from parallax.findings.finding import Finding
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS

@@ -36,6 +36,8 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="Three real local Kafka brokers and the scenarios that make their replicas diverge.")
 app.add_typer(lab_app, name="lab", no_args_is_help=True)
+findings_app = typer.Typer(invoke_without_command=True)
+app.add_typer(findings_app, name="findings")
 
 
 class ProducerKind(StrEnum):
@@ -96,12 +98,14 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.alerting.server import MetricsServerError
     from parallax.config import ConfigError
     from parallax.errors import SetupError
+    from parallax.findings.acknowledge import AcknowledgeError
     from parallax.findings.table import FindingsTableError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
     from parallax.replica.errors import ReplicaError
 
-    return (ConfigError, FindingsTableError, JobError, LabError, MetricsServerError, ReplicaError, SetupError)
+    ours = (AcknowledgeError, ConfigError, FindingsTableError, JobError, LabError, MetricsServerError)
+    return (*ours, ReplicaError, SetupError)
 
 
 def _print_version(wanted: bool) -> None:
@@ -143,21 +147,49 @@ def demo(
     raise typer.Exit(run_demo(kafka_version, producer.value, data, picture))
 
 
-@app.command()
-@one_line_errors
-def findings(
-    config: Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")] = None,
-    data: Annotated[str | None, typer.Option("--data", help="Or the job's storage.path itself.")] = None,
-    output: Annotated[Format, typer.Option("--format", help="text or json.")] = Format.text,
-    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
-) -> None:
-    """List what the findings table holds."""
+JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]
+JobData = Annotated[str | None, typer.Option("--data", help="Or the job's storage.path itself.")]
+
+
+def _storage(config: Path | None, data: str | None) -> str:
     from parallax.config import ConfigError, load
-    from parallax.findings.report import print_findings
 
     if (config is None) == (data is None):
         raise ConfigError("give either -c/--config or --data")
-    print_findings(data or load(config or "").storage.path, output.value, everything=everything)
+    return data or load(config or "").storage.path
+
+
+@findings_app.callback()
+@one_line_errors
+def findings(
+    context: typer.Context,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: Annotated[Format, typer.Option("--format", help="text or json.")] = Format.text,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+) -> None:
+    """List what the findings table holds, or acknowledge a finding."""
+    from parallax.findings.report import print_findings
+
+    if context.invoked_subcommand is None:
+        print_findings(_storage(config, data), output.value, everything=everything)
+
+
+@findings_app.command()
+@one_line_errors
+def acknowledge(
+    context: typer.Context,
+    finding: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")],
+    reason: Annotated[str, typer.Option(help="Why no more alarm is wanted; it is recorded.")],
+    config: JobConfig = None,
+    data: JobData = None,
+) -> None:
+    """Record that a finding is known: its alert ends, and it comes back only if it becomes worse."""
+    from parallax.findings.acknowledge import acknowledge as record
+
+    before = context.parent.params if context.parent is not None else {}
+    done = record(_storage(config or before.get("config"), data or before.get("data")), finding, reason)
+    typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
 
 
 @app.command()

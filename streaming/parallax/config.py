@@ -97,6 +97,12 @@ class AuditSettings(_Section):
     interval_s: float = Field(0.0, ge=0, description="How often the job audits the brokers; 0: never.")
     topics: list[str] = Field(default_factory=list, description="Topics that the job audits; all watched by default.")
     max_bytes_per_second: int = Field(10 << 20, ge=0, description="Read from each broker at most; 0: no limit.")
+    unread_delay_s: float = Field(
+        60.0,
+        ge=0,
+        description="How long after it was noticed the job audits a partition with offsets that were not read in time; "
+        "0: never.",
+    )
     confirm_timeout_s: float = Field(30.0, gt=0, description="How long probes may take before a suspect is unknown.")
 
 

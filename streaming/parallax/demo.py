@@ -22,8 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.config import Settings, validate
+from parallax.findings.finding import Finding, current
 from parallax.findings.report import key_text
-from parallax.findings.table import Finding, FindingsTableError, current, read_events
+from parallax.findings.table import FindingsTableError, read_events
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
@@ -101,6 +102,8 @@ def demo_settings(bootstrap_servers: str, folder: Path) -> Settings:
             "storage": {"path": str(folder)},
             "read": {"payload": "key", "metadata_refresh_ms": 1000},
             "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
+            # Its topics keep tombstones for less time than a micro-batch takes: all would be audited again and again.
+            "audit": {"unread_delay_s": 0},
         },
         where="demo",
     )

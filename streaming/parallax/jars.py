@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -95,23 +97,44 @@ def delta_classpath() -> str:
     return os.pathsep.join(str(jar) for jar in sorted(delta_jars().glob("*.jar")) if artifact(jar) not in have)
 
 
+@contextmanager
+def made_once(target: Path) -> Iterator[bool]:
+    """Let one process at a time make something of the cache; gives whether ``target`` is still to be made.
+
+    The lock is on the folder that the target is to be in: nothing is left behind, and Ivy has its cache to itself.
+
+    Raises:
+        SetupError: the folder that it is to be in cannot be written.
+    """
+    if target.exists():
+        yield False
+        return
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise SetupError(
+            f"{target.parent}: {error.strerror}; set PARALLAX_CACHE to a folder that can be written"
+        ) from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield not target.exists()
+    finally:
+        os.close(folder)
+
+
 def _resolved(name: str, what: str, module: str, progress: Progress | None) -> Path:
     folder = cache_folder() / name
-    if not folder.is_dir():
-        _resolve(what, module, folder, progress or (lambda _: None))
+    with made_once(folder) as missing:
+        if missing:
+            _resolve(what, module, folder, progress or (lambda _: None))
     return folder
 
 
 def _resolve(what: str, module: str, folder: Path, progress: Progress) -> None:
     """Resolve beside the target and rename, so that a folder that exists is whole."""
     java = find_java(KAFKA_NEEDS)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise SetupError(
-            f"{folder.parent}: {error.strerror}; set PARALLAX_CACHE to a folder that can be written"
-        ) from error
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         (work / "ivy.xml").write_text(module, encoding="utf-8")
         progress(f"resolving the jars of {what}")

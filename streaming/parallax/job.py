@@ -8,19 +8,21 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 
+from parallax.alerting.refusals import NOBODY, Change
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
+from parallax.audit.result import AuditReport
 from parallax.compare.suspect import Coverage
 from parallax.config import Settings
+from parallax.findings.finding import Finding
 from parallax.findings.manager import FindingsManager
-from parallax.findings.table import Finding
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -29,6 +31,7 @@ from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.sink import PositionSeen
 
 if TYPE_CHECKING:
+    from parallax.audit.ledger import Ledger
     from parallax.audit.schedule import AuditSchedule
 
 log = structlog.get_logger(__name__)
@@ -58,6 +61,7 @@ class Job:
         self._supervisor: Supervisor | None = None
         self._maintenance: Any = None
         self._audits: AuditSchedule | None = None
+        self._ledger: Ledger | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
@@ -84,7 +88,8 @@ class Job:
         settings = self._settings
         self._lock_file = lock_storage(settings.storage.path)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
-        check_cluster(self._client, settings)
+        for topic, refusal in check_cluster(self._client, settings).items():
+            self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
         alerting = settings.alerting
         self._server = MetricsServer(self.state, alerting.metrics_host, alerting.metrics_port)
         self._say(f"metrics on port {self._server.port}; starting Spark")
@@ -114,6 +119,7 @@ class Job:
         self._manager.start()
 
     def _start_audits(self, client: ReplicaClient) -> None:
+        from parallax.audit.ledger import Ledger
         from parallax.audit.schedule import AuditSchedule, job_audits
         from parallax.views.tables import hash_key
 
@@ -122,12 +128,20 @@ class Job:
             return
         key = hash_key(settings.storage.path, settings.read.hash_key)
         run = job_audits(settings, client, lambda: self._spark, manager, key)
-        self._audits = AuditSchedule(settings.audit.interval_s, run, self.state.update_audit, self.state.audit_failed)
+        self._ledger = Ledger(settings.storage.path)
+        self._audits = AuditSchedule(
+            settings.audit.interval_s,
+            run,
+            self._audited,
+            self.state.audit_failed,
+            unread_delay_s=settings.audit.unread_delay_s,
+        )
         self._audits.start()
 
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
         from parallax.views.queries import hosting_brokers, view_queries
+        from parallax.views.session import ended_tasks
 
         settings = self._settings
         brokers: Sequence[int] = ()
@@ -138,12 +152,17 @@ class Job:
                 settings,
                 brokers=brokers,
                 on_positions=self._positions_recorded,
-                on_progress=self.state.update_progress,
+                on_progress=self._progress_recorded,
             ),
             comparison_query(settings, self._compared),
         ]
         supervised = [
-            Supervised(spec.name, lambda spec=spec: spec.start(self._session()), spec.checkpoint.mend)  # type: ignore[misc]
+            Supervised(
+                spec.name,
+                lambda spec=spec: spec.start(self._session()),  # type: ignore[misc]
+                spec.checkpoint.mend,
+                lambda query: ended_tasks(self._spark, query),
+            )
             for spec in specs
         ]
         self._supervisor = Supervisor(supervised, settings.supervisor, self._query_reported)
@@ -220,13 +239,36 @@ class Job:
             self.state.update_positions(isolation, positions)
         with self._lock:
             self._seen.update({p.reader: p for p in seen})
+        refused = [p for p in seen if p.event is ReadEvent.UNAUTHORIZED]
+        if refused:
+            replicas = [(p.reader.topic, p.reader.partition, p.reader.broker) for p in refused]
+            self._log_rights(self.state.update_refusals(replicas, MissingRight.READ, refused[0].detail))
+
+    def _progress_recorded(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._log_rights(self.state.update_progress(rows))
+
+    def _log_rights(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            about = {"topic": change.topic, "missing_right": str(change.right)}
+            if change.began:
+                what = "what the topic holds is unknown until the right is granted again (kafka-acls.sh)"
+                log.error("not authorized", **about, replicas=change.replicas, what=what, error=change.error)
+            else:
+                log.warning("authorized again", **about, after_s=round(change.seconds))
 
     def _compared(self, suspects: Sequence[Any], coverages: Sequence[Coverage]) -> None:
+        if self._ledger is not None:
+            coverages = [self._ledger.settled(coverage) for coverage in coverages]
         self.state.update_coverage(coverages)
         if suspects and self._manager is not None:
             self._manager.offer(suspects)
         if self._audits is not None:
             self._audits.observe(coverages)
+
+    def _audited(self, report: AuditReport) -> None:
+        self.state.update_audit(report)
+        if self._ledger is not None:
+            self._ledger.take(report)
 
     def _query_reported(self, report: QueryReport) -> None:
         self.state.update_query(report)
@@ -318,18 +360,18 @@ def run_until_signal(settings: Settings, say: Say) -> None:
 
 
 class _Forgiving:
-    """A text stream of which no write fails: a log on a disk that is full must not end the thread that says so."""
+    """A text stream of which no write fails: a full disk or a closed stream must not end the thread that logs."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             self._stream.flush()
 
 

@@ -6,6 +6,23 @@ Holds names and numbers only; imports nothing of the project, so that each layer
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, as Kafka's clients name it."""
+
+    topic: str
+    partition: int
+
+
+NOBODY = -1
+"""Stands for a broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
+
+
+def broker_label(broker: int) -> str:
+    """A broker's id as text, for metrics and tables; empty for `NOBODY`."""
+    return "" if broker == NOBODY else str(broker)
 
 
 class IsolationLevel(IntEnum):
@@ -27,6 +44,11 @@ class RowKind(IntEnum):
     COMMIT = 1
     ABORT = 2
     POSITION = 3
+
+
+CONTENT_VERSION = 2
+"""Which content hash rows have (column ``content_version``): 1, or null in what was recorded before there was that
+column, was of the bytes as they lie in the record; 2 is of their canonical form. Unlike versions are never compared."""
 
 
 class Outcome(IntEnum):
@@ -61,6 +83,49 @@ class ReadEvent(StrEnum):
     UNSUPPORTED = "unsupported"
     """A codec or message format that cannot be decoded."""
     UNAUTHORIZED = "unauthorized"
+    BATCH_SKIPPED = "batch_skipped"
+    """No replica can be read at a batch below this position: it was passed over, and what lies in it is unknown."""
+
+
+class UnknownReason(StrEnum):
+    """Why offsets have no verdict (docs/theory.md, "What is unknown"): label ``reason`` of the unknown offsets."""
+
+    NOT_READ_YET = "not_read_yet"
+    """A replica that others have been read beyond is away, or behind."""
+    REPLICA_SET_UNKNOWN = "replica_set_unknown"
+    """No progress row has told who the replicas are."""
+    BEFORE_FIRST_READING = "before_first_reading"
+    """A replica held it before it was first read, or has never been read: until an audit of the partition has ended."""
+    RETENTION_GAP = "retention_gap"
+    """No replica was read within ``delete.retention.ms`` of its writing: until an audit of the partition has ended."""
+    DEFERRED = "deferred"
+    """The unmatched state had reached its cap."""
+    SKIPPED = "skipped"
+    """A reader jumped over it, a log was truncated, or it waited for an explanation that cannot come any more."""
+    UNAUTHORIZED = "unauthorized"
+    """The right to read the topic is missing."""
+    LOG_START_DIFFERS = "log_start_differs"
+    """A replica's log begins above it, or came to, although no cleanup policy is known to delete records."""
+
+
+UNTIL_AUDITED = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP})
+"""What an audit of the partition settles, for it compares what all replicas hold."""
+
+
+class MissingRight(StrEnum):
+    """What Parallax would have to be granted where a broker answers that it may not (label ``reason``)."""
+
+    READ = "read"
+    """READ on the topic: Fetch and DescribeProducers need it."""
+    DESCRIBE = "describe"
+    """DESCRIBE on the topic, which READ implies: without it a topic cannot even be seen."""
+    DESCRIBE_CONFIGS = "describe_configs"
+    TRANSACTIONAL_ID = "describe_transactional_id"
+    """DESCRIBE on the transactional id: without it a coordinator leaves a transaction out of its list."""
+    CLUSTER = "describe_cluster"
+    GROUP = "read_group"
+    CREDENTIALS = "credentials"
+    """The broker rejected user and password, or the mechanism."""
 
 
 class Rule(StrEnum):
@@ -79,11 +144,13 @@ class FindingKind(StrEnum):
     MARKER_MISSING = "marker_missing"
     ABORTED_RECORD_COMMITTED = "aborted_record_committed"
     COMMITTED_RECORD_ABORTED = "committed_record_aborted"
+    OUTCOME_CONTRADICTS_MARKER = "outcome_contradicts_marker"
     READ_COMMITTED_FROZEN = "read_committed_frozen"
     DELETED_RECORD_RESURRECTED = "deleted_record_resurrected"
     RECORD_MISSING = "record_missing"
     VISIBILITY_MISMATCH = "visibility_mismatch"
     LOG_TRUNCATED = "log_truncated"
+    LOG_HEAD_MISSING = "log_head_missing"
 
 
 class Severity(StrEnum):
@@ -97,10 +164,9 @@ class FindingStatus(StrEnum):
     """Where a suspect or finding stands in its life."""
 
     CONFIRMED = "confirmed"
+    SPREAD = "spread"
+    """All replicas show what the accused showed, and it is wrong: the loss is complete."""
+    ACKNOWLEDGED = "acknowledged"
+    """It stands, and a person has said that no more alarm is wanted about it, and why."""
     RESOLVED = "resolved"
     DISMISSED = "dismissed"
-
-
-SEVERITY: dict[FindingKind, Severity] = {
-    kind: Severity.WARNING if kind is FindingKind.MARKER_MISSING else Severity.CRITICAL for kind in FindingKind
-}

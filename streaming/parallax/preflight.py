@@ -13,34 +13,45 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
 
 
-def check_cluster(client: ReplicaClient, settings: Settings) -> None:
+def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauthorized]:
     """Check bootstrap servers, topics, broker ids, permissions and protocol versions.
 
+    Returns:
+        Topics that may not be read, and why; the others are watched meanwhile.
+
     Raises:
-        ReplicaError: one of them will not do; the text names the setting or the place.
+        ReplicaError: something will not do; the text names the setting or the place. ``Unauthorized`` where no topic
+            at all may be read.
     """
     topics = client.metadata()
+    if settings.topics.include:
+        topics |= client.metadata(settings.topics.include)
     watched = _watched(topics, settings)
     _check_brokers(client, topics, settings)
+    refused = {topic.name: topic.error for topic in watched if isinstance(topic.error, Unauthorized)}
     for broker, partitions in _by_broker(watched, settings).items():
+        one_each = list({topic: (topic, number) for topic, number in partitions}.values())
         try:
-            answers = client.watermarks(broker, partitions[:1])
+            answers = client.watermarks(broker, one_each)
         except (BrokerTooOld, Unauthorized):
             raise
         except ReplicaError:
             continue  # down, or slow: the job watches for its return
-        for answer in answers.values():
-            if isinstance(answer, BrokerTooOld | Unauthorized):
+        for (topic, _), answer in answers.items():
+            if isinstance(answer, BrokerTooOld):
                 raise answer
+            if isinstance(answer, Unauthorized):
+                refused.setdefault(topic, answer)
+    if refused and len(refused) == len(watched):
+        raise next(iter(refused.values()))
+    return refused
 
 
 def _watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
     wanted = settings.topics
     for name in wanted.include:
-        if name not in topics:
-            raise UnknownTopic(
-                f"topics.include: topic {name!r} is not on the cluster, or DESCRIBE on it is missing; correct its name"
-            )
+        if name not in topics or isinstance(topics[name].error, UnknownTopic):
+            raise UnknownTopic(f"topics.include: topic {name!r} is not on the cluster; correct its name")
     pattern = re.compile(wanted.pattern) if wanted.pattern is not None else None
     return [t for name, t in topics.items() if name in wanted.include or (pattern and pattern.fullmatch(name))]
 

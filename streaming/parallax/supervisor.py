@@ -9,13 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from random import Random, SystemRandom
 from typing import Any, Protocol
 
 import structlog
 
+from parallax.backoff import backoff
 from parallax.config import SupervisorSettings
 
 log = structlog.get_logger(__name__)
+
+
+_LONGEST_DEADLINE = 8
+"""How many times as long as it is set a deadline becomes, at most."""
 
 
 class Query(Protocol):
@@ -34,18 +40,21 @@ class Query(Protocol):
 
 @dataclass(frozen=True)
 class Supervised:
-    """A query by name, how to start it, and what to do before each start.
+    """A query by name, how to start it, what to do before each start, and how to see that it works.
 
     Attributes:
         name: of the query.
         start: starts it.
         mend: is told how many starts in a row came to no micro-batch; gives in one line what it did to the query's
             checkpoint, None if nothing.
+        activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
+            ended; None where nobody can tell.
     """
 
     name: str
     start: Callable[[], Query]
     mend: Callable[[int], str | None] = lambda _: None
+    activity: Callable[[Query], Any] = lambda _: None
 
 
 @dataclass
@@ -69,6 +78,8 @@ class _Watch:
     query: Query | None = None
     batch_seen: Any = None
     alive_since: float = 0.0
+    activity: Any = None
+    stalls: int = 0
     retry_at: float = 0.0
     failures: int = 0
     stopping: threading.Thread | None = field(default=None)
@@ -77,11 +88,16 @@ class _Watch:
 class Supervisor:
     """Starts queries and watches them from one thread.
 
+    A query that makes no progress for ``no_progress_deadline_s`` is restarted. What is restarted begins its micro-batch
+    again, and under overload that must not make things worse: tasks of the running batch that end count as progress,
+    and a query that was restarted and has not completed a batch since has twice the time, up to eight times.
+
     Args:
         queries: what to run.
         settings: backoff and deadline.
         on_report: called with each query's report after every look (and must not raise).
         clock: monotonic seconds, for tests.
+        draw: spreads the restarts, for tests.
     """
 
     def __init__(
@@ -90,11 +106,13 @@ class Supervisor:
         settings: SupervisorSettings,
         on_report: Callable[[QueryReport], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        draw: Random | None = None,
     ) -> None:
         self._watches = [_Watch(spec, QueryReport(spec.name)) for spec in queries]
         self._settings = settings
         self._on_report = on_report or (lambda _: None)
         self._clock = clock
+        self._draw = draw or SystemRandom()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -143,11 +161,23 @@ class Supervisor:
             self._failed(watch, watch.query.exception() or "stopped without an error")
             return
         self._note_progress(watch, now)
+        deadline_s = self._settings.no_progress_deadline_s * min(2**watch.stalls, _LONGEST_DEADLINE)
         silent_s = now - watch.alive_since
-        if silent_s > self._settings.no_progress_deadline_s:
+        if silent_s > deadline_s / 2 and watch.query is not None:
+            self._note_activity(watch, watch.query, now)
+            silent_s = now - watch.alive_since
+        if silent_s > deadline_s:
+            watch.stalls += 1
             watch.stopping = threading.Thread(target=_stop_quietly, args=(watch.query,), daemon=True)
             watch.stopping.start()
             self._failed(watch, f"no progress for {silent_s:.0f} s (supervisor.no_progress_deadline_s)")
+
+    def _note_activity(self, watch: _Watch, query: Query, now: float) -> None:
+        """Count it as a sign of life where the running batch has got on since it was looked at before."""
+        seen = watch.spec.activity(query)
+        if seen is not None and watch.activity is not None and seen != watch.activity:
+            watch.alive_since = now
+        watch.activity = seen
 
     def _start(self, watch: _Watch, now: float) -> None:
         if watch.stopping is not None and watch.stopping.is_alive():
@@ -158,7 +188,7 @@ class Supervisor:
             watch.report.checkpoints_set_aside += 1
             log.error("checkpoint set aside", query=watch.spec.name, what=mended)
         watch.query = watch.spec.start()
-        watch.alive_since, watch.batch_seen = now, None
+        watch.alive_since, watch.batch_seen, watch.activity = now, None, None
         watch.report.up = True
 
     def _note_progress(self, watch: _Watch, now: float) -> None:
@@ -173,7 +203,7 @@ class Supervisor:
             report.rows += max(0, int(progress["numInputRows"] or 0))
             report.batch_seconds = (progress["durationMs"] or {}).get("triggerExecution", 0) / 1000
         watch.batch_seen, watch.alive_since = mark, now
-        watch.failures = 0
+        watch.failures = watch.stalls = 0
         report.last_progress, report.error = time.time(), None
 
     def _failed(self, watch: _Watch, error: Any) -> None:
@@ -182,11 +212,10 @@ class Supervisor:
         report = watch.report
         report.up, report.error = False, _one_line(error)
         report.restarts += 1
-        wait_ms = min(
-            self._settings.restart_backoff_ms * 2 ** min(watch.failures - 1, 20), self._settings.restart_backoff_max_ms
-        )
+        settings = self._settings
+        wait_ms = backoff(watch.failures, settings.restart_backoff_ms, settings.restart_backoff_max_ms, self._draw)
         watch.retry_at = self._clock() + wait_ms / 1000
-        log.warning("query restarts", query=watch.spec.name, in_ms=wait_ms, error=report.error)
+        log.warning("query restarts", query=watch.spec.name, in_ms=round(wait_ms), error=report.error)
 
 
 def _one_line(error: Any) -> str:

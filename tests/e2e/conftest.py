@@ -5,26 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the end-to-end tests after all others and in the order in which they are written.
-
-    The other tests are shuffled. Those of a module here share brokers and often a job, which have a past; one that is
-    the same in each run lets a failure be repeated.
-    """
-    here = Path(__file__).parent
-    last = [item for item in items if here in item.path.parents]
-    last.sort(key=lambda item: (item.path, item.location[1] or 0, item.name))
-    items[:] = [item for item in items if here not in item.path.parents] + last
+from parallax.views.session import build_session
+from tests.e2e.play import Played, played_once
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +22,14 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with Cluster() as cluster:
         yield cluster
         _keep_logs_after_failures(request, cluster)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """A session in this process; modules come one after the other to the same JVM."""
+    session = build_session(SparkSettings(master="local[2]", driver_memory="1g"))
+    yield session
+    session.stop()
 
 
 @pytest.fixture
@@ -46,6 +43,14 @@ def make_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Clust
             return cluster
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """Brokers on which everything was played once, under a job; leave all of them running."""
+    with played_once(tmp_path_factory.mktemp("played")) as played:
+        yield played
+        _keep_logs_after_failures(request, played.lab)
 
 
 @pytest.fixture

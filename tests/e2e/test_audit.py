@@ -2,62 +2,73 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import yaml
 from confluent_kafka import Producer
+from typer.testing import CliRunner
 
+from parallax.audit.ledger import Ledger
+from parallax.cli import app
 from parallax.config import CompareSettings
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS, ScenarioResult
+from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from tests.e2e.job_process import JobProcess
+from tests.e2e.play import Played
 
 pytestmark = pytest.mark.timeout(900)
 
 Ended = subprocess.CompletedProcess[str]
+Audit = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    """Brokers that the scenarios hurt; each test leaves all of them running."""
-    with Cluster() as cluster:
-        yield cluster
+def lab(played: Played) -> Cluster:
+    """Brokers that the tests hurt; each leaves all of them running."""
+    return played.lab
 
 
 @pytest.fixture(scope="module")
-def diverged(lab: Cluster) -> ScenarioResult:
+def diverged(played: Played) -> ScenarioResult:
     """Five topics whose replicas differ; whatever told why is gone."""
-    return SCENARIOS["all"].run(lab, topic_prefix="gone-", hold_s=0.1)
+    return played.gone["legacy"]
 
 
 @pytest.fixture(scope="module")
-def healthy(lab: Cluster, diverged: ScenarioResult) -> ScenarioResult:
+def healthy(played: Played) -> ScenarioResult:
     """The same traffic and the same outage, and nothing is lost; compacted as far as it goes on each replica."""
-    del diverged
-    return SCENARIOS["healthy"].run(lab, topic_prefix="well-", hold_s=0.1)
+    return played.well["legacy"]
 
 
 @pytest.fixture(scope="module")
-def audit(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
+def config(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(lab, tmp_path_factory.mktemp("audit"))
+
+
+@pytest.fixture(scope="module")
+def audit(config: Path) -> Audit:
     """Run the command with some flags."""
-    return auditor(lab, tmp_path_factory.mktemp("audit"))
+    return functools.partial(run_here, config)
 
 
-def auditor(lab: Cluster, folder: Path) -> Callable[..., Ended]:
+def written(lab: Cluster, folder: Path) -> Path:
+    """A settings file over tables that nobody has written."""
     config = folder / "parallax.yaml"
     settings = {
         "kafka": {"bootstrap.servers": lab.bootstrap_servers},
@@ -67,12 +78,25 @@ def auditor(lab: Cluster, folder: Path) -> Callable[..., Ended]:
         "spark": {"master": "local[2]"},
     }
     config.write_text(yaml.safe_dump(settings))
+    return config
 
-    def run(*flags: str) -> Ended:
-        command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(config), *flags]
-        return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
-    return run
+def run_here(config: Path, *flags: str) -> Ended:
+    """Run the command in this process, whose JVM is up already."""
+    command = ["audit", "-c", str(config), *flags]
+    try:
+        ended = CliRunner().invoke(app, command)
+    finally:
+        structlog.reset_defaults()  # it logs to the standard error of the command, which is closed by now
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    return Ended(command, ended.exit_code, ended.stdout, ended.stderr)
+
+
+def run_alone(config: Path, *flags: str) -> Ended:
+    """Run the command in a process of its own, as a user does."""
+    command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(config), *flags]
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
 
 def results(ended: Ended) -> dict[str, Any]:
@@ -88,25 +112,23 @@ def topics(result: ScenarioResult) -> list[str]:
     return [flag for topic in result.topics for flag in ("--topic", topic)]
 
 
-def test_without_history_it_proves_what_the_replicas_still_show(
-    diverged: ScenarioResult, audit: Callable[..., Ended]
-) -> None:
-    ended = audit(*topics(diverged), "--format", "json")
+def test_without_history_it_proves_what_the_replicas_still_show(diverged: ScenarioResult, config: Path) -> None:
+    ended = run_alone(config, *topics(diverged), "--format", "json")
     found = results(ended)
     assert ended.returncode == 1, ended.stderr
     for name in ("tombstone", "abort", "commit"):
         # Broker 2 shows a value that the others do not; what told which is right has been cleaned away.
-        assert kinds(found[f"gone-{name}"]) == [("visibility_mismatch", 2)], found[f"gone-{name}"]
-        assert found[f"gone-{name}"]["result"] == "diverged"
-    assert kinds(found["gone-frozen"]) == [("read_committed_frozen", 2)], found["gone-frozen"]
-    assert found["gone-frozen"]["result"] == "diverged"
+        assert kinds(found[f"gone-legacy-{name}"]) == [("visibility_mismatch", -1)], found[f"gone-legacy-{name}"]
+        assert found[f"gone-legacy-{name}"]["result"] == "diverged"
+    assert kinds(found["gone-legacy-frozen"]) == [("read_committed_frozen", 2)], found["gone-legacy-frozen"]
+    assert found["gone-legacy-frozen"]["result"] == "diverged"
     # The lost COMMIT left nothing behind that a replica could show: no audit can see it (docs/theory.md).
-    assert found["gone-put"]["result"] == "consistent", found["gone-put"]
+    assert found["gone-legacy-put"]["result"] == "consistent", found["gone-legacy-put"]
     assert all(f["evidence"]["replicas"] for one in found.values() for f in one["findings"])
 
 
 def test_the_healthy_control_is_consistent_and_compared_to_its_end(
-    lab: Cluster, healthy: ScenarioResult, audit: Callable[..., Ended]
+    lab: Cluster, healthy: ScenarioResult, audit: Audit
 ) -> None:
     ended = audit(*topics(healthy), "--format", "json")
     found = results(ended)
@@ -122,9 +144,7 @@ def test_the_healthy_control_is_consistent_and_compared_to_its_end(
     client.close()
 
 
-def test_a_broker_that_is_down_is_unknown_and_named(
-    lab: Cluster, healthy: ScenarioResult, audit: Callable[..., Ended]
-) -> None:
+def test_a_broker_that_is_down_is_unknown_and_named(lab: Cluster, healthy: ScenarioResult, audit: Audit) -> None:
     topic = healthy.topics[0]
     lab.stop_broker(3)
     try:
@@ -162,16 +182,14 @@ def test_a_tombstone_that_is_left_on_one_replica_proves_which_is_wrong(
     lab.start_broker(2)
     lab.wait_isr(name, (1, 2, 3))
     assert view(client, 3, name).holds(gone)
-    ended = auditor(lab, tmp_path)("--topic", name, "--partition", "0", "--format", "json")
+    ended = run_here(written(lab, tmp_path), "--topic", name, "--partition", "0", "--format", "json")
     client.close()
     lab.kill_broker(3)
     assert ended.returncode == 1, ended.stderr
     assert kinds(results(ended)[name]) == [("deleted_record_resurrected", 2)], ended.stdout
 
 
-def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(
-    lab: Cluster, topic: str, audit: Callable[..., Ended]
-) -> None:
+def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Cluster, topic: str, audit: Audit) -> None:
     rate = 400_000
     lab.create_topic(topic, partitions=2, config={"cleanup.policy": "delete"})
     producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "compression.type": "none"})
@@ -205,7 +223,7 @@ def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
-    healthy: ScenarioResult, audit: Callable[..., Ended], flags: tuple[str, ...], told: str
+    healthy: ScenarioResult, audit: Audit, flags: tuple[str, ...], told: str
 ) -> None:
     ended = audit("--topic", healthy.topics[0], *flags)
     assert ended.returncode == 2
@@ -216,13 +234,17 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
     lab: Cluster, diverged: ScenarioResult, healthy: ScenarioResult, tmp_path: Path
 ) -> None:
-    sections: dict[str, Any] = {"audit": {"interval_s": 2}, "read": {"payload": "key"}}
-    names = "gone-frozen|gone-tombstone|well-.*"
+    sections: dict[str, Any] = {"audit": {"interval_s": 10}, "read": {"payload": "key"}}
+    names = "gone-legacy-frozen|gone-legacy-tombstone|well-legacy-.*"
     with JobProcess(tmp_path, lab.bootstrap_servers, names, **sections) as job:
         job.start()
 
         def audited() -> bool:
-            wanted = {"gone-frozen": "diverged", "gone-tombstone": "diverged", "well-abort": "consistent"}
+            wanted = {
+                "gone-legacy-frozen": "diverged",
+                "gone-legacy-tombstone": "diverged",
+                "well-legacy-abort": "consistent",
+            }
             return all(
                 job.metric("parallax_audit_result", topic=topic, result=result) == 1.0
                 for topic, result in wanted.items()
@@ -232,8 +254,25 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
         assert (job.metric("parallax_audit_runs_total", result="success") or 0) >= 1
         assert (job.metric("parallax_audit_read_bytes_total", broker_id="2") or 0) > 0
         found = sorted((str(f.kind), f.topic) for f in job.findings())
-        assert found == [("read_committed_frozen", "gone-frozen"), ("visibility_mismatch", "gone-tombstone")]
-        frozen = {"topic": "gone-frozen", "broker_id": "2"}
+        assert found == [
+            ("read_committed_frozen", "gone-legacy-frozen"),
+            ("visibility_mismatch", "gone-legacy-tombstone"),
+        ]
+        first = {"topic": "well-legacy-abort", "reason": "before_first_reading"}
+        until(
+            lambda: job.metric("parallax_unknown_offsets", **first) == 0.0,
+            "the audit to end what the replicas held before they were first read",
+            timeout=120,
+            interval=0.5,
+        )
+        assert ("well-legacy-abort", 0) in Ledger(job.storage).places
+        until(
+            lambda: job.metric("parallax_initial_readings_outstanding") == 0.0,
+            "every replica to have been read up to where it was",
+            timeout=120,
+            interval=0.5,
+        )
+        frozen = {"topic": "gone-legacy-frozen", "broker_id": "2"}
         long_enough = 2 * CompareSettings().grace_ms / 1000
         until(
             lambda: (job.metric("parallax_replica_frozen_seconds", **frozen) or 0.0) > long_enough,
@@ -242,12 +281,11 @@ def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(
             interval=0.5,
         )
         assert job.stop() == 0
-        command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(job.config), "--from", "tables"]
-        ended = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, timeout=400, check=False)
+        ended = run_here(job.config, "--from", "tables", "--format", "json")
     recorded = results(ended)
     assert ended.returncode == 1, ended.stderr
-    assert kinds(recorded["gone-frozen"]) == [("read_committed_frozen", 2)], recorded["gone-frozen"]
-    assert kinds(recorded["gone-tombstone"]) == [("visibility_mismatch", 2)]
+    assert kinds(recorded["gone-legacy-frozen"]) == [("read_committed_frozen", 2)], recorded["gone-legacy-frozen"]
+    assert kinds(recorded["gone-legacy-tombstone"]) == [("visibility_mismatch", -1)]
     assert {recorded[topic]["result"] for topic in healthy.topics} == {"consistent"}, recorded
     standing = {f.finding_id for f in job.findings()}
     assert {f["finding_id"] for one in recorded.values() for f in one["findings"]} == standing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,14 @@ from deltalake import DeltaTable, write_deltalake
 from parallax.compare.query import comparison_query
 from parallax.compare.suspect import Coverage
 from parallax.compare.tables import SUSPECTS
-from parallax.config import CompareSettings, Settings, SparkSettings, validate
+from parallax.config import CompareSettings, Settings, validate
 from parallax.model import Outcome
 from parallax.source.schema import PROGRESS as PROGRESS_SCHEMA
 from parallax.source.schema import VIEW
-from parallax.views.session import build_session
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, create_tables, table_path
 from tests.unit.compare.history import RC, RU, Row, abort, commit, everywhere, record, shown, tick
 
 POISON, GOOD = record(0, "poison", "v", pid=9, outcome=Outcome.ABORTED), record(5, "good", "v", pid=9, outcome=1)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = build_session(SparkSettings(master="local[2]", driver_memory="1g"))
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -95,13 +95,13 @@ def test_the_job_goes_on_when_processes_of_it_are_killed(
     stream = Stream(kafka, f"killed-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
-    for victim in until(lambda: who(job), f"{who.__name__} to be there", timeout=60):
+    for victim in until(lambda: who(job), f"{who.__name__} to be there", timeout=120):
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
     until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart told", timeout=120)
     stream.write()
     stream.await_recorded_once(job)
-    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=60)
+    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=120)
     assert job.process.poll() is None
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
@@ -116,7 +116,7 @@ def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergen
     job.process.wait(30)
     job.start(BETWEEN_THE_COMMITS)
     stream.write()
-    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=60)
+    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=120)
     stream.await_recorded_once(job)
     result = SCENARIOS["frozen"].run(kafka, topic_prefix=f"killed-{topic}-", await_observed=job.await_observed)
     (finding,) = await_exactly(job, result)

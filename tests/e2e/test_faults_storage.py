@@ -70,7 +70,7 @@ def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
         until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, told, timeout=120)
     stream.write()
     stream.await_recorded_once(job)
-    until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again", timeout=60)
+    until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again", timeout=120)
     assert {query: set_aside(job, query) for query in _QUERIES} == dict.fromkeys(_QUERIES, 0.0), "the disk was to blame"
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
@@ -102,7 +102,7 @@ def test_broken_and_lost_checkpoints_are_built_anew_from_the_tables(
     job.start()
     stream.write()
     until(
-        lambda: {q: set_aside(job, q) for q in _QUERIES} == dict.fromkeys(_QUERIES, 1.0), "all set aside", timeout=180
+        lambda: {q: set_aside(job, q) for q in _QUERIES} == dict.fromkeys(_QUERIES, 1.0), "all set aside", timeout=300
     )
     stream.await_recorded_once(job)
     assert [f.finding_id for f in await_exactly(job, result)] == [finding.finding_id]
@@ -129,7 +129,7 @@ def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_written_anew(
         file.write_bytes(_GARBAGE)
         return (job.metric("parallax_query_restarts_total", query="read_uncommitted") or 0.0) > restarts
 
-    until(refused, "the garbage to be met", timeout=60)
+    until(refused, "the garbage to be met", timeout=120)
     stream.write()
     stream.await_recorded_once(job)
 
@@ -155,7 +155,7 @@ def test_a_metrics_port_that_is_taken_ends_a_start_or_restart_in_one_line(
 
 def assert_refused(job: JobProcess, port: int) -> None:
     command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(job.config)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.strip().splitlines()) == 1
     assert f"alerting.metrics_port: cannot listen on 127.0.0.1:{port}" in ended.stderr

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,18 @@ from parallax.config import FindingSettings, validate
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
 from parallax.findings.keys import Key, KeyHistory
-from parallax.findings.manager import FindingsManager, FindingsStatus
+from parallax.findings.lifecycle import FindingsStatus
+from parallax.findings.manager import FindingsManager
 from parallax.findings.probe import Prober
 from parallax.findings.table import read_events
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS, ScenarioResult
-from parallax.lab.view import ReplicaView, read_replica
+from parallax.lab.scenarios import ScenarioResult
 from parallax.model import FindingKind, FindingStatus, Outcome, RowKind, Rule
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from tests.e2e.play import Played, Recorder
+
+pytestmark = pytest.mark.timeout(600)
 
 HASHER = ContentHasher(bytes(range(16)))
 KEYS = {"tombstone": "customer-7", "abort": "transfer-1", "commit": "order-5", "put": "price-3", "frozen": "account-9"}
@@ -34,25 +37,6 @@ KINDS = {
     "put": FindingKind.COMMITTED_RECORD_ABORTED,
     "frozen": FindingKind.READ_COMMITTED_FROZEN,
 }
-
-
-@dataclass
-class Recorder:
-    """Remembers everything that each replica ever showed, as the views would."""
-
-    client: ReplicaClient
-    seen: dict[tuple[str, int], ReplicaView] = field(default_factory=dict)
-
-    def __call__(self, topic: str, offset: int, broker: int) -> None:
-        deadline = time.monotonic() + 20
-        while True:
-            now = read_replica(self.client, broker, topic)
-            kept = self.seen.setdefault((topic, broker), now)
-            kept.records.update(now.records)
-            kept.markers.update(now.markers)
-            if offset in kept.records or offset in kept.markers:
-                return
-            assert time.monotonic() < deadline, f"offset {offset} of {topic} never showed on broker {broker}"
 
 
 @dataclass
@@ -95,32 +79,18 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
+def client(played: Played) -> ReplicaClient:
+    return played.client
 
 
 @pytest.fixture(scope="module")
-def client(lab: Cluster) -> Iterator[ReplicaClient]:
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
-    yield client
-    client.close()
-
-
-def play(lab: Cluster, client: ReplicaClient, name: str) -> Stage:
-    recorder = Recorder(client)
-    result = SCENARIOS[name].run(lab, topic_prefix=f"findings-{name}-", await_observed=recorder, outage="stop")
-    return Stage(lab, client, recorder, result)
+def diverged(played: Played) -> Stage:
+    return Stage(played.lab, played.client, played.recorder, played.gone["legacy"])
 
 
 @pytest.fixture(scope="module")
-def diverged(lab: Cluster, client: ReplicaClient) -> Stage:
-    return play(lab, client, "all")
-
-
-@pytest.fixture(scope="module")
-def healthy(lab: Cluster, client: ReplicaClient) -> Stage:
-    return play(lab, client, "healthy")
+def healthy(played: Played) -> Stage:
+    return Stage(played.lab, played.client, played.recorder, played.well["legacy"])
 
 
 @pytest.fixture

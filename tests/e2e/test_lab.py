@@ -41,6 +41,7 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.1.2", "4.3.0"])
 def test_other_versions_start_and_serve_records(make_cluster: Callable[..., Cluster], version: str, topic: str) -> None:
     cluster = make_cluster(version, brokers=1)
@@ -49,15 +50,14 @@ def test_other_versions_start_and_serve_records(make_cluster: Callable[..., Clus
     assert view_with(cluster, 1, topic, 1).visible == {"key": "value"}
 
 
-def test_a_broker_that_is_paused_leaves_the_isr_and_comes_back(
-    make_cluster: Callable[..., Cluster], topic: str
-) -> None:
-    cluster = make_cluster()
-    cluster.create_topic(topic)
-    cluster.pause_broker(3)
-    cluster.wait_isr(topic, {1, 2})
-    cluster.resume_broker(3)
-    cluster.wait_isr(topic, {1, 2, 3})
+def test_a_broker_that_is_paused_leaves_the_isr_and_comes_back(kafka: Cluster, topic: str) -> None:
+    kafka.create_topic(topic)
+    kafka.pause_broker(3)
+    try:
+        kafka.wait_isr(topic, {1, 2})
+    finally:
+        kafka.resume_broker(3)
+    kafka.wait_isr(topic, {1, 2, 3})
 
 
 def test_stopping_a_cluster_ends_its_processes_and_removes_its_folder() -> None:

@@ -2,91 +2,114 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
-from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS, ScenarioResult
+from parallax.lab.scenarios import ScenarioResult
 from parallax.lab.scenarios.conductor import OutageKind
 from parallax.lab.traffic import ProducerKind
 from parallax.model import FindingKind
+from tests.e2e.play import Part, Played, play
 
-ALL = [
-    FindingKind.DELETED_RECORD_RESURRECTED,
-    FindingKind.ABORTED_RECORD_COMMITTED,
-    FindingKind.COMMITTED_RECORD_ABORTED,
-    FindingKind.COMMITTED_RECORD_ABORTED,
-    FindingKind.READ_COMMITTED_FROZEN,
-]
+pytestmark = pytest.mark.timeout(600)
+
+ALL = {
+    "tombstone": (FindingKind.DELETED_RECORD_RESURRECTED, 0),
+    "abort": (FindingKind.ABORTED_RECORD_COMMITTED, 0),
+    "commit": (FindingKind.COMMITTED_RECORD_ABORTED, 1),
+    "put": (FindingKind.COMMITTED_RECORD_ABORTED, 0),
+    "frozen": (FindingKind.READ_COMMITTED_FROZEN, 0),
+}
+"""What each script leaves behind: the finding and its offset."""
+
+ALONE = {
+    "resurrected": "tombstone",
+    "aborted-committed": "abort",
+    "committed-aborted": "commit",
+    "put-aborted": "put",
+    "frozen": "frozen",
+}
+"""Scenarios of one script."""
+
+PRODUCERS: tuple[ProducerKind, ...] = ("legacy", "java")
+
+
+def assert_stands(result: ScenarioResult, scripts: list[str], began: float) -> None:
+    """Each script's topic diverges on broker 2 as it should, and was seen to."""
+    assert [(e.kind, e.offset) for e in result.expected] == [ALL[script] for script in scripts]
+    assert tuple(e.topic for e in result.expected) == result.topics
+    assert all(began < e.readable_at < time.time() for e in result.expected)
+    assert all((e.partition, e.broker) == (0, 2) for e in result.expected)
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_five_topics_diverge_in_one_outage(played: Played, producer: ProducerKind) -> None:
+    assert_stands(played.gone[producer], list(ALL), played.began)
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_nothing_diverges_while_tombstones_and_markers_outlive_the_outage(
+    played: Played, producer: ProducerKind
+) -> None:
+    assert played.well[producer].expected == ()
+    assert len(played.well[producer].topics) == len(ALL)
+
+
+@dataclass
+class Alone:
+    """Scenarios of one script, played side by side through one outage."""
+
+    began: float
+    results: dict[str, ScenarioResult]
+    events: list[str]
+    """What was said and observed of ``aborted-committed``, in order."""
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    """Brokers that the scenarios hurt; each scenario leaves all of them running."""
-    with Cluster() as cluster:
-        yield cluster
+def alone(played: Played) -> Callable[[OutageKind], Alone]:
+    """Plays them once for each kind of outage."""
+
+    @functools.cache
+    def played_with(outage: OutageKind) -> Alone:
+        began, prefix = time.time(), f"{outage}-"
+        events: list[str] = []
+        observed = Part(
+            "aborted-committed",
+            prefix,
+            say=lambda text: events.append(text.split()[0]),
+            await_observed=lambda topic, at, broker: events.append(f"{topic.removeprefix(prefix)}@{at} on {broker}"),
+        )
+        others = [Part(name, f"{prefix}{name}-") for name in ALONE if name != observed.scenario]
+        results = play(played.lab, [observed, *others], outage)
+        return Alone(began, {result.name: result for result in results}, events)
+
+    return played_with
 
 
-def play(lab: Cluster, name: str, prefix: str, producer: ProducerKind, outage: OutageKind) -> ScenarioResult:
-    started = time.time()
-    result = SCENARIOS[name].run(lab, producer=producer, topic_prefix=f"{prefix}-", outage=outage, hold_s=0.0)
-    assert all(started < finding.readable_at < time.time() for finding in result.expected)
-    assert all((finding.partition, finding.broker) == (0, 2) for finding in result.expected)
-    return result
-
-
-@pytest.mark.parametrize("producer", ["legacy", "java"])
-def test_five_topics_diverge_in_one_outage(lab: Cluster, topic: str, producer: ProducerKind) -> None:
-    result = play(lab, "all", topic, producer, "kill")
-    assert [finding.kind for finding in result.expected] == ALL
-    assert tuple(finding.topic for finding in result.expected) == result.topics
-
-
-@pytest.mark.parametrize(
-    ("name", "outage", "kind", "offset"),
-    [
-        ("resurrected", "stop", FindingKind.DELETED_RECORD_RESURRECTED, 0),
-        ("aborted-committed", "pause", FindingKind.ABORTED_RECORD_COMMITTED, 0),
-        ("committed-aborted", "stop", FindingKind.COMMITTED_RECORD_ABORTED, 1),
-        ("put-aborted", "stop", FindingKind.COMMITTED_RECORD_ABORTED, 0),
-        ("frozen", "pause", FindingKind.READ_COMMITTED_FROZEN, 0),
-    ],
-)
-def test_each_divergence_alone(
-    lab: Cluster, topic: str, name: str, outage: OutageKind, kind: FindingKind, offset: int
+@pytest.mark.parametrize("outage", ["stop", "pause"])
+def test_each_divergence_alone_stands_whether_the_broker_is_stopped_or_paused(
+    alone: Callable[[OutageKind], Alone], outage: OutageKind
 ) -> None:
-    (finding,) = play(lab, name, topic, "legacy", outage).expected
-    assert (finding.kind, finding.offset) == (kind, offset)
+    for name, script in ALONE.items():
+        assert_stands(alone(outage).results[name], [script], alone(outage).began)
 
 
-@pytest.mark.parametrize("producer", ["legacy", "java"])
-def test_nothing_diverges_while_tombstones_and_markers_outlive_the_outage(
-    lab: Cluster, topic: str, producer: ProducerKind
-) -> None:
-    assert play(lab, "healthy", topic, producer, "stop").expected == ()
-
-
-def test_nothing_is_cleaned_before_the_monitor_has_recorded_it(lab: Cluster, topic: str) -> None:
-    events: list[str] = []
-    SCENARIOS["aborted-committed"].run(
-        lab,
-        topic_prefix=f"{topic}-",
-        outage="stop",
-        say=lambda text: events.append(text.split()[0]),
-        await_observed=lambda name, offset, broker: events.append(f"{name.removeprefix(topic)}@{offset} on {broker}"),
-    )
+def test_nothing_is_cleaned_before_the_monitor_has_recorded_it(alone: Callable[[OutageKind], Alone]) -> None:
+    events = alone("stop").events
     assert events == [
         "creating",
         "writing",
-        *(f"-abort@0 on {broker}" for broker in (1, 3, 2)),
+        *(f"abort@0 on {broker}" for broker in (1, 3, 2)),
         "stopping",
         "broker",
-        *(f"-abort@1 on {broker}" for broker in (1, 3)),
+        *(f"abort@1 on {broker}" for broker in (1, 3)),
         "letting",
         "the",
-        *(f"-abort@{events[-3].split('@')[1].split()[0]} on {broker}" for broker in (1, 3)),
+        *(f"abort@{events[-3].split('@')[1].split()[0]} on {broker}" for broker in (1, 3)),
         "bringing",
         "broker",
     ]

@@ -1,26 +1,60 @@
-"""SASL and TLS against a real broker, by the options that people give their clients."""
+"""SASL, TLS and ACLs against a real broker, by the options that people give their clients."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from prometheus_client import CollectorRegistry
+from typer.testing import CliRunner
 
+from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.refusals import Change
+from parallax.alerting.state import MonitorState
+from parallax.cli import app
 from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
+from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
+from parallax.lab.waiting import until
+from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import BadOption, Unauthorized, Unreachable
+from parallax.source.feedback import Recorded, write
+from parallax.source.offsets import Range, Reader
+from parallax.source.options import progress_options, replica_options
+from parallax.source.planner import Planner
+from parallax.source.progress_source import ProgressWatch
 
 PASSWORD = "correct-horse"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
+class Secured(NamedTuple):
+    """One broker: options for its SASL and its TLS listener, the CA's certificate, the cluster (its plain listener)."""
+
+    sasl: dict[str, str]
+    tls: dict[str, str]
+    authority: Path
+    cluster: Cluster
+
+
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, str], dict[str, str], Path]]:
-    """Options for the SASL listener, for the TLS listener, and the CA's certificate, of one broker."""
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """The broker; whoever comes by the plain listener may do anything, ``reader`` only what an ACL grants."""
     folder = tmp_path_factory.mktemp("tls")
     certify(folder)
     cluster = Cluster(brokers=1)
@@ -39,13 +73,16 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str
         },
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
     }
     with cluster:
         login = {"sasl.mechanism": "PLAIN", "sasl.username": "reader", "sasl.password": PASSWORD}
-        yield (
+        yield Secured(
             {"bootstrap.servers": f"127.0.0.1:{sasl}", "security.protocol": "SASL_PLAINTEXT", **login},
             {"bootstrap.servers": f"127.0.0.1:{tls}", "security.protocol": "SASL_SSL", **login},
             folder / "ca.pem",
+            cluster,
         )
 
 
@@ -60,6 +97,29 @@ def certify(folder: Path) -> None:
     (folder / "broker.pem").write_text(key.read_text() + certificate.read_text())
 
 
+@pytest.fixture(scope="module")
+def admin(secured: Secured) -> AdminClient:
+    """A client of the plain listener: a super user."""
+    return AdminClient({"bootstrap.servers": secured.cluster.bootstrap_servers})
+
+
+def acl(operation: AclOperation, name: str, kind: ResourceType = ResourceType.TOPIC) -> AclBinding:
+    allow = AclPermissionType.ALLOW
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, allow)
+
+
+def grant(admin: AdminClient, *bindings: AclBinding) -> None:
+    for future in admin.create_acls(list(bindings)).values():
+        future.result(30)
+
+
+def revoke(admin: AdminClient, binding: AclBinding) -> None:
+    names = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+    exactly = AclBindingFilter(*(getattr(binding, name) for name in names))
+    for future in admin.delete_acls([exactly]).values():
+        assert len(future.result(30)) == 1
+
+
 def asked(options: dict[str, str]) -> str:
     client = ReplicaClient(options, timeout_ms=5000)
     try:
@@ -69,32 +129,32 @@ def asked(options: dict[str, str]) -> str:
         client.close()
 
 
-def test_sasl_plain_is_accepted_in_both_spellings(secured: tuple[dict[str, str], dict[str, str], Path]) -> None:
-    sasl, _, _ = secured
+def test_sasl_plain_is_accepted_in_both_spellings(secured: Secured) -> None:
+    sasl = secured.sasl
     assert asked(sasl)
     java = {name: value for name, value in sasl.items() if name not in ("sasl.username", "sasl.password")}
     assert asked({**java, "sasl.jaas.config": f'{LOGIN} username="reader" password="{PASSWORD}";'})
 
 
-def test_a_wrong_password_is_unauthorized_and_not_shown(secured: tuple[dict[str, str], dict[str, str], Path]) -> None:
-    sasl, _, _ = secured
+def test_a_wrong_password_is_unauthorized_and_not_shown(secured: Secured) -> None:
+    sasl = secured.sasl
     with pytest.raises(Unauthorized, match=r"sasl\.password") as caught:
         asked({**sasl, "sasl.password": "battery-staple"})
     assert "battery-staple" not in str(caught.value)
 
 
 def test_a_mechanism_that_the_broker_does_not_accept_is_told(
-    secured: tuple[dict[str, str], dict[str, str], Path],
+    secured: Secured,
 ) -> None:
-    sasl, _, _ = secured
+    sasl = secured.sasl
     with pytest.raises(Unauthorized, match=r"sasl\.mechanism: the broker accepts PLAIN"):
         asked({**sasl, "sasl.mechanism": "SCRAM-SHA-512"})
 
 
 def test_tls_with_its_authority_is_accepted_and_without_it_is_not(
-    secured: tuple[dict[str, str], dict[str, str], Path],
+    secured: Secured,
 ) -> None:
-    _, tls, authority = secured
+    tls, authority = secured.tls, secured.authority
     assert asked({**tls, "ssl.ca.location": str(authority)})
     with pytest.raises(Unreachable, match="certificate"):
         asked(tls)
@@ -102,7 +162,148 @@ def test_tls_with_its_authority_is_accepted_and_without_it_is_not(
         asked({**tls, "ssl.ca.location": str(authority.with_name("none.pem"))})
 
 
-def test_plain_text_to_a_tls_port_is_unreachable(secured: tuple[dict[str, str], dict[str, str], Path]) -> None:
-    _, tls, _ = secured
+def test_plain_text_to_a_tls_port_is_unreachable(secured: Secured) -> None:
+    tls = secured.tls
     with pytest.raises(Unreachable):
         asked({"bootstrap.servers": tls["bootstrap.servers"]})
+
+
+class Monitor:
+    """What the job does with one topic but for Spark: progress, plans of what is read next, and metrics."""
+
+    def __init__(self, options: Mapping[str, str], pattern: str, feedback: Path) -> None:
+        given = {f"kafka.{name}": value for name, value in options.items()}
+        given |= {"topics.pattern": pattern, "metadata.refresh.ms": "100", "planning.patience.ms": "10000"}
+        self.client = ReplicaClient(options)
+        self.feedback = feedback
+        self.watch = ProgressWatch(progress_options(given))
+        reading = {**given, "isolation.level": "both", "feedback.path": str(feedback)}
+        self.planner = Planner(replica_options(reading), self.client)
+        self.state = MonitorState()
+        self.changes: list[Change] = []
+        self.plan: dict[Reader, Range] = {}
+        self.recorded: dict[Reader, Recorded] = {}
+
+    def tick(self) -> Monitor:
+        """Ask once, and take it that what was planned has been read and recorded."""
+        self.changes += self.state.update_progress(self.watch.tick())
+        self.plan = self.planner.plan(self.plan) or self.plan
+        for reader, span in self.plan.items():
+            event = ReadEvent.OK if span.start < span.end else span.state
+            self.recorded[reader] = Recorded(span.end, span.topic_id, event)
+        write(self.feedback, self.recorded)
+        for isolation in IsolationLevel:
+            mine = {r: entry for r, entry in self.recorded.items() if r.isolation == isolation}
+            self.state.update_positions(isolation, {(r.topic, r.partition, r.broker): e[0] for r, e in mine.items()})
+        return self
+
+    @property
+    def read(self) -> set[tuple[int, ReadEvent]]:
+        """Where the readers are, and what became of them."""
+        return {(entry.position, entry.event) for entry in self.recorded.values()}
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        registry = CollectorRegistry()
+        registry.register(ParallaxCollector(self.state))
+        return registry.get_sample_value(f"parallax_{name}", labels)
+
+    def unknown(self, topic: str) -> float | None:
+        labels = {"topic": topic, "partition": "0", "isolation_level": "read_uncommitted", "reason": "unauthorized"}
+        return self.metric("unknown_offsets", **labels)
+
+    def refused(self, topic: str, reason: str) -> float | None:
+        return self.metric("unauthorized_replicas", topic=topic, reason=reason)
+
+    def close(self) -> None:
+        self.watch.close()
+        self.planner.close()
+        self.client.close()
+
+
+@pytest.fixture
+def watched(secured: Secured, admin: AdminClient, topic: str, tmp_path: Path) -> Iterator[Monitor]:
+    """A monitor that has read a topic of ten records."""
+    secured.cluster.create_topic(topic)
+    grant(admin, acl(AclOperation.READ, topic), acl(AclOperation.DESCRIBE, topic))
+    PlainProducer(secured.cluster.bootstrap_servers).fill([topic], 10)
+    made = Monitor(secured.sasl, topic, tmp_path / "feedback.json")
+    until(lambda: made.tick().read == {(10, ReadEvent.OK)}, "the records to be read")
+    assert made.changes == []
+    yield made
+    made.close()
+
+
+def test_read_that_is_revoked_while_reading_is_unauthorized_and_unknown_until_it_is_granted_again(
+    secured: Secured, admin: AdminClient, topic: str, watched: Monitor
+) -> None:
+    revoke(admin, acl(AclOperation.READ, topic))
+    until(lambda: watched.tick().refused(topic, "read") == 1, "the broker to refuse")
+    until(lambda: watched.tick().read == {(10, ReadEvent.UNAUTHORIZED)}, "the readers to stop")
+    PlainProducer(secured.cluster.bootstrap_servers).fill([topic], 5)
+    until(lambda: watched.tick().unknown(topic) == 5, "the five new records to be counted as unknown")
+    assert watched.metric("broker_reachable", broker_id="1") == 1
+    (began,) = watched.changes
+    assert (began.topic, began.right, began.began) == (topic, MissingRight.READ, True)
+    assert "READ on the topic is needed" in began.error
+
+    grant(admin, acl(AclOperation.READ, topic))
+    until(lambda: watched.tick().read == {(15, ReadEvent.OK)}, "the rest to be read")
+    until(lambda: watched.tick().refused(topic, "read") == 0, "the right to be there again")
+    assert watched.unknown(topic) in (None, 0)
+    assert [change.began for change in watched.changes] == [True, False]
+
+
+def test_a_topic_that_may_not_even_be_seen_any_more_is_not_taken_for_deleted(
+    admin: AdminClient, topic: str, watched: Monitor
+) -> None:
+    for operation in (AclOperation.READ, AclOperation.DESCRIBE):
+        revoke(admin, acl(operation, topic))
+    until(lambda: watched.tick().refused(topic, "describe") == 1, "the broker to refuse")
+    until(lambda: watched.tick().read == {(10, ReadEvent.UNAUTHORIZED)}, "the readers to stop")
+    until(lambda: topic not in watched.client.metadata(), "the topic to be hidden")
+    for _ in range(5):
+        assert watched.tick().read == {(10, ReadEvent.UNAUTHORIZED)}
+    assert watched.unknown(topic) == 1, "nobody knows how much was written"
+    grant(admin, acl(AclOperation.READ, topic))
+    until(lambda: watched.tick().read == {(10, ReadEvent.OK)}, "the readers to go on")
+    until(lambda: watched.tick().refused(topic, "describe") == 0, "the right to be there again")
+
+
+def test_a_coordinator_leaves_out_transactions_that_may_not_be_described(
+    secured: Secured, admin: AdminClient, topic: str
+) -> None:
+    secured.cluster.create_topic(topic)
+    producer = LegacyTransactionalProducer(secured.cluster.bootstrap_servers, topic)
+    producer.begin()
+    producer.send(topic, "key", "value")
+    producer.commit()
+    client = ReplicaClient(secured.sasl, timeout_ms=5000)
+    try:
+        listed = client.list_transactions()
+        assert not listed.unanswered, "no error says so"
+        assert not listed.transactions
+        grant(admin, acl(AclOperation.DESCRIBE, topic, ResourceType.TRANSACTIONAL_ID))
+        (found,) = until(lambda: client.list_transactions().transactions, "the transaction to be listed")
+        assert found.transactional_id == topic
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code"), [(("audit", "--dry-run"), 3), (("run",), 2)], ids=["an audit's dry run", "the job"]
+)
+def test_a_command_that_may_read_nothing_says_so_in_one_line(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path, command: tuple[str, ...], exit_code: int
+) -> None:
+    secured.cluster.create_topic(topic)
+    grant(admin, acl(AclOperation.DESCRIBE, topic))
+    document: dict[str, Any] = {
+        "kafka": secured.sasl,
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path)},
+    }
+    (tmp_path / "parallax.yaml").write_text(json.dumps(document))
+    ended = CliRunner().invoke(app, [*command, "-c", str(tmp_path / "parallax.yaml")])
+    assert ended.exit_code == exit_code
+    (line,) = ended.stderr.strip().splitlines()
+    assert "not authorized: READ on the topic is needed" in line

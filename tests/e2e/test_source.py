@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
-from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
 from parallax.model import Outcome, RowKind
 from parallax.replica.client import ReplicaClient, Watermarks
-from parallax.views.session import build_session
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = build_session(SparkSettings(master="local[2]"))
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The queries that record the views, on real brokers: each row once, and no broker holds up another."""
+"""The queries that record the views, on real brokers: each row once, and no broker holds up another.
+
+A query may break off at the places where a crash hurts most: by an error there, in this process, or with the process.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
+from parallax.config import validate
 from parallax.lab.cluster import Cluster
 from parallax.model import RowKind
+from parallax.source import feedback
+from parallax.views import sink
+from parallax.views.queries import view_queries
+from parallax.views.sink import ViewSink
 from tests.e2e.job_process import kill_with_children
 
 JOB = """
@@ -77,6 +85,55 @@ def settings(kafka: Cluster, topic: str, path: Path, **read: Any) -> dict[str, A
     }
 
 
+class Died(Exception):  # noqa: N818 - a death, not an error of the program
+    """The query breaks off here."""
+
+
+def dies(monkeypatch: pytest.MonkeyPatch, point: str, batch: int) -> None:
+    """Make every query of this process that records a view break off at a point of a batch."""
+
+    def before(module: Any, name: str, when: Callable[..., bool]) -> None:
+        real = getattr(module, name)
+
+        def wrapped(*arguments: Any) -> Any:
+            if when(*arguments):
+                raise Died
+            return real(*arguments)
+
+        monkeypatch.setattr(module, name, wrapped)
+
+    def recorded(sink: ViewSink, rows: Any, number: int) -> None:
+        record(sink, rows, number)
+        if number == batch:
+            raise Died
+
+    if point == "before the commit":
+        before(sink, "append", lambda rows, path, app, number: "read_" in path and number == batch)
+    elif point == "after the commit":
+        before(feedback, "write", lambda path, known: any(entry.batch == batch for entry in known.values()))
+    else:
+        record = ViewSink._record
+        monkeypatch.setattr(ViewSink, "_record", recorded)
+
+
+class Queries:
+    """The recording queries in this process; each start makes them anew, as a new process does."""
+
+    def __init__(self, spark: Any, document: dict[str, Any]) -> None:
+        self._queries = [spec.start(spark) for spec in view_queries(validate(document))]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for query in self._queries:
+            query.stop()
+
+    def poll(self) -> object:
+        """What a query that ended died of; None while all run."""
+        return next((query.exception() or "stopped" for query in self._queries if not query.isActive), None)
+
+
 @contextmanager
 def job(document: dict[str, Any], point: str = "never", batch: int = -1) -> Iterator[subprocess.Popen[str]]:
     """The recording queries in a process of their own, which may kill itself at a point of a batch."""
@@ -104,11 +161,11 @@ def records(path: Path, view: str) -> Counter[tuple[int, int, int]]:
 
 
 def wait(
-    condition: Callable[[], bool], what: str, alive: subprocess.Popen[str] | None = None, seconds: int = 300
+    condition: Callable[[], bool], what: str, alive: subprocess.Popen[str] | Queries | None = None, seconds: int = 300
 ) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert alive is None or alive.poll() is None, f"the job ended before {what}"
+        assert alive is None or alive.poll() is None, f"the job ended before {what}: {alive.poll()}"
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.1)
 
@@ -125,9 +182,30 @@ def everything_once(path: Path, brokers: list[int], count: int) -> bool:
     return all(records(path, view) == wanted for view in ("read_uncommitted", "read_committed"))
 
 
-@pytest.mark.timeout(1500)
-@pytest.mark.parametrize("point", ["before the commit", "after the commit", "after the feedback"])
+POINTS = ["before the commit", "after the commit", "after the feedback"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("grouping", ["isolation", "all"])
+def test_every_row_is_recorded_once_by_queries_that_break_off(
+    spark: Any, kafka: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, grouping: str
+) -> None:
+    kafka.create_topic(topic)
+    document = settings(kafka, topic, tmp_path / "data", grouping=grouping)
+    produce(kafka, topic, range(100))
+    with monkeypatch.context() as patched:
+        dies(patched, point, 0)
+        with Queries(spark, document) as first:
+            wait(lambda: first.poll() is not None, "a query to break off")
+            assert "Died" in str(first.poll())
+    produce(kafka, topic, range(100, 150))
+    with Queries(spark, document) as second:
+        await_everything_once(tmp_path / "data", second)
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("grouping", "point"), [("isolation", "after the commit"), ("all", "after the feedback")])
 def test_every_row_is_recorded_once_through_kill_9(
     kafka: Cluster, topic: str, tmp_path: Path, point: str, grouping: str
 ) -> None:
@@ -139,8 +217,12 @@ def test_every_row_is_recorded_once_through_kill_9(
         assert first.returncode == -signal.SIGKILL
     produce(kafka, topic, range(100, 150))
     with job(document) as second:
-        wait(lambda: sum(records(tmp_path / "data", "read_committed").values()) >= 450, "all rows", second, 480)
-        wait(lambda: everything_once(tmp_path / "data", [1, 2, 3], 150), "every row once", second)
+        await_everything_once(tmp_path / "data", second)
+
+
+def await_everything_once(path: Path, running: subprocess.Popen[str] | Queries) -> None:
+    wait(lambda: sum(records(path, "read_committed").values()) >= 450, "all rows", running, 480)
+    wait(lambda: everything_once(path, [1, 2, 3], 150), "every row once", running)
 
 
 @contextmanager
@@ -153,11 +235,11 @@ def silent_listener(port: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(1500)
 def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
-    make_cluster: Callable[..., Cluster], topic: str, tmp_path: Path
+    spark: Any, kafka: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    kafka, path = make_cluster(), tmp_path / "data"
+    path = tmp_path / "data"
     kafka.create_topic(topic, replicas=[1, 2, 3])
     produce(kafka, topic, range(10))
 
@@ -180,12 +262,13 @@ def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
             wait(told_unreachable, f"progress to say that 2 is {name}", running)
         wait(lambda: seen(2, count), f"broker 2 to be read again after it was {name}", running)
 
-    with job(settings(kafka, topic, path)) as running:
+    with Queries(spark, settings(kafka, topic, path)) as running:
         wait(lambda: all(seen(broker, 10) for broker in (1, 2, 3)), "the first rows", running, 480)
         others_are_read_while(paused, 20)
         others_are_read_while(refused, 30)
         others_are_read_while(accepts_and_never_answers, 40)
         wait(lambda: everything_once(path, [1, 2, 3], 40), "every row once", running)
+    kafka.wait_isr(topic, kafka.brokers)
 
 
 VIEWS = ("read_uncommitted", "read_committed")

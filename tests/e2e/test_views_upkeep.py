@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -11,23 +10,15 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from parallax.config import SparkSettings, StorageSettings
+from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import recorded_positions
-from parallax.views.session import build_session
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, create_tables
 
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = build_session(SparkSettings(master="local[2]"))
-    yield session
-    session.stop()
 
 
 def record(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:

@@ -1,8 +1,8 @@
-"""Mutation score of ``compare/``: ``python -m tests.mutation``; see docs/reliability.md.
+"""Mutation score of what judges: ``python -m tests.mutation``; see docs/reliability.md.
 
 Every mutant is tried in a process forked from one that has everything imported: histories of the simulator with fixed
-seeds, the unit tests of ``compare/``, more histories; the first that notices ends the trial. Results are appended to a
-file, and mutants that are in it already are not tried again.
+seeds, the unit tests of the module's package, more histories; the first that notices ends the trial. Results are
+appended to a file, and mutants that are in it already are not tried again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from tests.mutation.mutants import Mutant, is_another_program, mutants
 from tests.mutation.trial import trial
 
 ROOT = Path(__file__).parents[2] / "streaming"
-COMPARE = "parallax/compare"
 SAME = "the same program"
 """The result of a mutant that only changes annotations or decorators: it is not counted."""
 MODULES = (
-    *("rules/arrays", "rules/content", "rules/latest", "rules/markers", "rules/outcome", "rules/progress"),
-    *("step", "judge", "cap", "replicas", "state", "observations", "packing", "suspect", "following"),
+    *(f"compare/rules/{name}" for name in ("arrays", "content", "latest", "markers", "outcome", "progress")),
+    *(f"compare/{name}" for name in ("step", "judge", "cap", "replicas", "state", "observations", "packing")),
+    *(f"compare/{name}" for name in ("suspect", "following")),
+    *(f"findings/decide/{name}" for name in ("case", "content", "transactions", "truncation", "values")),
+    *(f"findings/{name}" for name in ("lifecycle", "ledger", "questions")),
 )
 
 
@@ -35,7 +37,7 @@ def main() -> int:
     known = _known(arguments.results)
     chosen: list[Mutant] = []
     for module in arguments.modules:
-        found = mutants(ROOT, f"{COMPARE}/{module}.py")
+        found = mutants(ROOT, f"parallax/{module}.py")
         random.Random(arguments.seed).shuffle(found)
         chosen += sorted(found[: arguments.sample], key=lambda m: m.line)
     _import()
@@ -76,9 +78,10 @@ def _known(results: Path) -> dict[str, str]:
 
 def _import() -> None:
     for module in MODULES:
-        importlib.import_module(f"parallax.compare.{module.replace('/', '.')}")
+        importlib.import_module(f"parallax.{module.replace('/', '.')}")
     for path in sorted((Path(__file__).parents[1] / "unit" / "compare").glob("*.py")):
         importlib.import_module(f"tests.unit.compare.{path.stem}")
+    importlib.import_module("tests.unit.findings.decide.answered")
 
 
 def _report(chosen: list[Mutant], known: dict[str, str]) -> None:
@@ -94,7 +97,7 @@ def _report(chosen: list[Mutant], known: dict[str, str]) -> None:
     print(f"{'module':<40} mutants killed score")
     for path, count in [*tried.items(), ("all", tried.total())]:
         killed = count - (alive.total() if path == "all" else alive[path])
-        print(f"{path.removeprefix(COMPARE + '/'):<40} {count:>7} {killed:>6} {killed / max(1, count):>5.1%}")
+        print(f"{path.removeprefix('parallax/'):<40} {count:>7} {killed:>6} {killed / max(1, count):>5.1%}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -24,8 +25,8 @@ from tests.simulation.world import World
 CPU_SECONDS = 60
 """A mutant that takes longer than this, several times what the trial takes, does not come to an end."""
 
-UNIT = Path("tests/unit/compare")
-SLOW = ("test_order.py", "test_outage.py")
+UNIT = Path("tests/unit")
+SLOW = ("test_order.py", "test_outage.py", "test_manager.py", "test_acknowledge.py", "test_findings_table.py")
 """Run after the others: most mutants are noticed before it comes to these."""
 
 IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -63,7 +64,9 @@ def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
             if mutant is not None:
                 apply(mutant, root, kernels)
             own = f"test_{Path(mutant.path).stem}" if mutant else ""
-            for stage, run in (("simulation", _first), ("unit tests", lambda: _unit(own)), ("simulation", _rest)):
+            package = Path(mutant.path).parts[1] if mutant else ""
+            unit = partial(_unit, package, own)
+            for stage, run in (("simulation", _first), ("unit tests", unit), ("simulation", _rest)):
                 noticed = run()
                 if noticed:
                     return f"killed: {stage}: {noticed}"
@@ -91,10 +94,14 @@ def _histories(seeds: range) -> str:
     return ""
 
 
-def _unit(own: str) -> str:
-    """The unit tests, those first whose module's name begins with ``own``: they are most likely to notice."""
+def _unit(package: str, own: str) -> str:
+    """The unit tests of a package, those first whose name begins with ``own``: they are most likely to notice."""
     noticed = _FirstFailure()
-    files = sorted(UNIT.rglob("test_*.py"), key=lambda path: (path.name in SLOW, not path.stem.startswith(own), path))
+    folders = [UNIT / package] if package else [UNIT / "compare", UNIT / "findings"]
+    files = sorted(
+        (path for folder in folders for path in folder.rglob("test_*.py")),
+        key=lambda path: (path.name in SLOW, not path.stem.startswith(own), path),
+    )
     options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *map(str, files)]
     code = pytest.main(options, plugins=[noticed])
     return noticed.name or (f"exit code {code}" if code else "")

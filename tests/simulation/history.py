@@ -51,6 +51,10 @@ class Profile:
     """Replicas that are not in sync come to lead; only in faulty histories."""
     reassigns: bool = False
     """The partition is taken from a broker and given back to it."""
+    hosts: tuple[int, ...] = BROKERS
+    """The brokers that operations are drawn for."""
+    kinds: tuple[str, ...] = ()
+    """What else befalls it, by the names of tests/simulation/kinds.py."""
 
 
 def profile(seed: int, healthy: bool) -> Profile:
@@ -95,8 +99,8 @@ def generate(p: Profile) -> list[Op]:
     for i in range(p.length):
         while at and at[0] == i:
             at.pop(0)
-            ops += _with_noise(draw, p, _outage(draw, p))
-        ops += _step(draw, p)
+            ops += with_noise(draw, p, _outage(draw, p))
+        ops += step(draw, p)
     return _eventful(p, ops)
 
 
@@ -116,7 +120,7 @@ def _eventful(p: Profile, ops: list[Op]) -> list[Op]:
         ops.insert(min(len(ops), at + draw.choice((1, 2, 5, 20))), ("assign", broker, 0, 0))
     for _ in range(p.unclean * draw.randint(1, 2)):
         at = draw.randint(0, len(ops))
-        ops[at:at] = _with_noise(draw, p, _usurped(draw, p))
+        ops[at:at] = with_noise(draw, p, _usurped(draw, p))
     return ops
 
 
@@ -138,20 +142,20 @@ def _usurped(draw: random.Random, p: Profile) -> list[Op]:
     return [*ops, *(("start", b, 0, 0) for b in draw.sample(BROKERS, draw.randint(0, 3)))]
 
 
-def _with_noise(draw: random.Random, p: Profile, ops: list[Op]) -> Iterator[Op]:
+def with_noise(draw: random.Random, p: Profile, ops: list[Op]) -> Iterator[Op]:
     noise = draw.choice((0.0, 0.03, 0.1, 0.4))
     for op in ops:
         if draw.random() < noise:
-            yield from _step(draw, p)
+            yield from step(draw, p)
         if draw.random() < p.busy_reader:
-            yield from _look(draw)
+            yield from _look(draw, p.hosts)
         yield op
 
 
-def _step(draw: random.Random, p: Profile) -> list[Op]:
+def step(draw: random.Random, p: Profile) -> list[Op]:
     if draw.random() < p.busy_reader:
-        return _look(draw)
-    broker = draw.choice(BROKERS)
+        return _look(draw, p.hosts)
+    broker = draw.choice(p.hosts)
     choices = [
         (5, lambda: [_write(draw, p)]),
         (3, lambda: [("end", draw.randrange(4), draw.randrange(2), 0)]),
@@ -159,7 +163,7 @@ def _step(draw: random.Random, p: Profile) -> list[Op]:
         (4, lambda: [("fetch", broker, draw.choice((1, 2, 50)), 0)]),
         (3, lambda: [("sync", 0, 0, 0)]),
         (3, lambda: [("clean", broker, 0, 0)]),
-        (3, lambda: turn(draw)),
+        (3, lambda: turn(draw, hosts=p.hosts)),
         (1, lambda: [("stop", broker, 0, 0)]),
         (1.5, lambda: [("start", broker, 0, 0)]),
         (0.5, lambda: [("checkpoint", 0, 0, 0)]),
@@ -170,8 +174,8 @@ def _step(draw: random.Random, p: Profile) -> list[Op]:
     return draw.choices([c for _, c in choices], [w for w, _ in choices])[0]()
 
 
-def _look(draw: random.Random) -> list[Op]:
-    broker = draw.choice(BROKERS)
+def _look(draw: random.Random, hosts: tuple[int, ...]) -> list[Op]:
+    broker = draw.choice(hosts)
     choices = [
         (6, ("read", draw.randrange(2), broker, draw.choice((1, 3, 1_000)))),
         (1, ("progress", broker, 0, 0)),
@@ -182,9 +186,9 @@ def _look(draw: random.Random) -> list[Op]:
     return [draw.choices([c for _, c in choices], [w for w, _ in choices])[0]]
 
 
-def stir(draw: random.Random) -> Op | None:
+def stir(draw: random.Random, hosts: tuple[int, ...] = BROKERS) -> Op | None:
     """What may happen on the cluster between two questions of a probe."""
-    broker = draw.choice(BROKERS)
+    broker = draw.choice(hosts)
     return draw.choices(
         [
             None,
@@ -206,9 +210,9 @@ def _write(draw: random.Random, p: Profile) -> Op:
     return ("pair" if draw.random() < 0.1 else "write", writer, draw.randrange(p.keys), value)
 
 
-def turn(draw: random.Random, ms: int = 200) -> list[Op]:
+def turn(draw: random.Random, ms: int = 200, hosts: tuple[int, ...] = BROKERS) -> list[Op]:
     """Close the segment, replicate, and clean the brokers once."""
-    brokers = list(BROKERS)
+    brokers = list(hosts)
     draw.shuffle(brokers)
     filler: Op = ("write", PLAIN, FILLER, draw.randrange(100))
     return [("tick", ms, 0, 0), filler, ("sync", 0, 0, 0), *(("clean", b, 0, 0) for b in brokers)]

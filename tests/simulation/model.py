@@ -10,7 +10,7 @@ Rules follow Kafka 4.2: ``Cleaner``, ``CleanedTransactionMetadata``, ``MemoryRec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -163,6 +163,8 @@ class Replica:
     """Leader epochs and where they begin in this log (``LeaderEpochFileCache``), rising."""
     past: list[Ended] = field(default_factory=list)
     """What logs of this broker had ended that it does not have any more."""
+    copied: set[int] = field(default_factory=set)
+    """Offsets of the records that this log was ever given; cleaning takes none of them away."""
 
     # -- what a client sees ------------------------------------------------------------------------------------------
 
@@ -211,6 +213,7 @@ class Replica:
             self.segments.append(batch.base)
             self.segment_time = batch.timestamp
         self.batches.append(batch)
+        self.copied.update(record.offset for record in batch.records)
         self.leo = batch.last + 1
         self.begin_epoch(batch.leader_epoch, batch.base)
         self._track(batch)
@@ -271,11 +274,28 @@ class Replica:
         self.batches.remove(mine[len(mine) * tenths // 10])
         return True
 
+    def lose_index(self, tenths: int) -> bool:
+        """Lose the index of aborted transactions of one segment; a log is loaded without complaint where it is gone."""
+        starts = [*self.segments, self.leo]
+        at = (len(self.segments) * tenths) // 10
+        kept = [a for a in self.aborted if not starts[at] <= a.last < starts[at + 1]]
+        lost, self.aborted = len(kept) < len(self.aborted), kept
+        return lost
+
+    def lose_head(self) -> bool:
+        """Lose the first segment: the log begins with the second one when it is loaded."""
+        if len(self.segments) < 2 or self.segments[1] > self.hw:
+            return False
+        self.segments = self.segments[1:]
+        self.trim(self.segments[0])
+        return True
+
     def start_at(self, offset: int) -> None:
         """Throw everything away and start at the leader's log start (``truncateFullyAndStartAt``)."""
         self.batches, self.segments, self.segment_time = [], [offset], None
         self.leo = self.hw = self.log_start = self.clean_to = offset
         self.producers, self.unreplicated, self.aborted, self.epochs = {}, [], [], []
+        self.copied = set()
 
     def truncate(self, end: int) -> None:
         """Drop everything from ``end`` on and rebuild the producers' state, as a follower of a new leader does."""
@@ -288,6 +308,7 @@ class Replica:
         aborted, ended = [a for a in self.aborted if a.last < end], [e for e in self.ended if e.marker < end]
         reopened = {e.producer_id: e.first for e in self.ended if e.first < end <= e.marker}
         self.batches, self.leo = batches, end
+        self.copied = {offset for offset in self.copied if offset < end}
         self.hw, self.clean_to = min(self.hw, end), min(self.clean_to, end)
         self.segments = [s for s in self.segments if s < end] or [0]
         self.producers, self.unreplicated = {}, []
@@ -385,6 +406,17 @@ def _is_last_of_producer(batch: Batch, active: dict[int, tuple[int | None, int]]
     return batch.control and batch.producer_epoch == epoch
 
 
+class Coordinator(IntEnum):
+    """How the transaction coordinator answers."""
+
+    KNOWING = 0
+    SILENT = 1
+    IGNORANT = 2
+    """It has forgotten the transactional id, and knows of no transaction."""
+    BUSY = 3
+    """It has markers left to write to other partitions."""
+
+
 @dataclass(slots=True)
 class Writer:
     """A producer of the cluster; version 2 transactions (KIP-890) bump its epoch with every end marker."""
@@ -409,6 +441,12 @@ class Cluster:
         self.follower_epoch = dict.fromkeys(brokers, 0)
         self.checkpointed = dict.fromkeys(brokers, 0)
         self.history: list[Batch] = []
+        """The truth: every record and marker that is in the log, in offset order, whatever cleaners have dropped."""
+        self.followed: dict[int, list[Batch]] = dict.fromkeys(brokers, self.history)
+        """By broker: the history that its log was copied from last, up to its log end."""
+        self.deleted_to = 0
+        """The largest log start that DeleteRecords explains."""
+        self.coordinator = Coordinator.KNOWING
         self.limits = limits
         self.lost: list[Batch] = []
         """What was in the history until an unclean election."""
@@ -467,6 +505,7 @@ class Cluster:
         """DeleteRecords on the leader; followers learn the log start with their next fetch."""
         if self.leading.up:
             self.leading.trim(log_start)
+            self.deleted_to = max(self.deleted_to, self.leading.log_start)
 
     # -- replication -------------------------------------------------------------------------------------------------
 
@@ -477,6 +516,7 @@ class Cluster:
             return False
         before = (follower.leo, follower.hw, follower.log_start, broker in self.isr, self.fetched[broker], leader.hw)
         self._align(broker)
+        self.followed[broker] = self.history
         self.fetched[broker] = follower.leo
         if follower.leo >= max(leader.hw, self.epoch_starts[-1][1]):
             self.isr.add(broker)
@@ -589,6 +629,7 @@ class Cluster:
         past, passes = before.past + before.ended, before.passes
         placed = self.replicas[broker] = Replica(broker, self.limits, past=past, passes=passes)
         self.fetched[broker] = self.checkpointed[broker] = 0
+        self.followed[broker] = []
         self.follower_epoch[broker] = self.leader_epoch
         return placed
 
@@ -611,15 +652,28 @@ class Cluster:
         self.start(broker)
         for member in self.isr:
             self.replicas[member].up = False
-        known = {(b.base, b.leader_epoch) for b in self.history}
-        own = [b for b in replica.batches if (b.base, b.leader_epoch) not in known]
-        end = min((b.base for b in own), default=replica.leo)
-        self.lost += [b for b in self.history if b.last >= end]
-        self.history = [b for b in self.history if b.last < end] + own
+        before, self.history = self.history, self._history_of(broker)
+        kept = {(b.base, b.leader_epoch) for b in self.history}
+        self.lost += [b for b in before if (b.base, b.leader_epoch) not in kept]
         self.isr = {broker}
         self._lead(broker)
         self._raise_hw()
         return True
+
+    def _history_of(self, broker: int) -> list[Batch]:
+        """What a log would hold if nothing had ever been cleaned: the history that it followed, up to its log end.
+
+        And what it holds beside: one that was cut off too high has kept what the others gave up.
+        """
+        replica, followed = (
+            self.replicas[broker],
+            [b for b in self.followed[broker] if b.last < self.replicas[broker].leo],
+        )
+        known = {(b.base, b.leader_epoch) for b in followed}
+        own = [b for b in replica.batches if (b.base, b.leader_epoch) not in known and (b.records or b.control)]
+        taken = {offset for b in own for offset in range(b.base, b.last + 1)}
+        kept = [b for b in followed if b.base not in taken and b.last not in taken]
+        return sorted(kept + own, key=lambda b: b.base)
 
     def _elect(self, broker: int) -> None:
         self._align(broker)
@@ -633,7 +687,9 @@ class Cluster:
         leader.begin_epoch(self.leader_epoch, leader.leo)
         self.follower_epoch[broker] = self.leader_epoch
         self.fetched = {b: min(r.leo, leader.hw) for b, r in self.replicas.items()}
-        self.history = [b for b in self.history if b.last < leader.leo]
+        if self.history and self.history[-1].last >= leader.leo:
+            self.history = [b for b in self.history if b.last < leader.leo]
+        self.followed[broker] = self.history
         open_now = self._open_in_history()
         for w in self.writers:
             w.open = w.producer_id in open_now
@@ -646,6 +702,28 @@ class Cluster:
             elif batch.transactional:
                 now_open.add(batch.producer_id)
         return now_open
+
+    def damage(self, broker: int, how: Callable[[Replica], bool]) -> bool:
+        """Let a broker that is down find another disk than it left."""
+        return not self.replicas[broker].up and how(self.replicas[broker])
+
+    # -- what else is asked ------------------------------------------------------------------------------------------
+
+    def coordinator_state(self, producer_id: int) -> str | None:
+        """The state that the coordinator tells; None where it does not answer. Done once the marker is replicated."""
+        mine = [b for b in self.history if b.producer_id == producer_id]
+        if not mine or self.coordinator is Coordinator.SILENT:
+            return None
+        if self.coordinator is Coordinator.IGNORANT:
+            return "Empty"
+        last, gone = mine[-1], [b for b in self.lost if b.producer_id == producer_id]
+        forgotten = gone and gone[-1].timestamp > last.timestamp and gone[-1].marker is not None
+        if forgotten:
+            last = gone[-1]  # The log has lost the marker, the coordinator knows that it wrote it.
+        if last.marker is None:
+            return "Ongoing"
+        done = (forgotten or last.base < self.leading.hw) and self.coordinator is not Coordinator.BUSY
+        return ("Complete" if done else "Prepare") + ("Commit" if last.marker is End.COMMIT else "Abort")
 
     # -- time --------------------------------------------------------------------------------------------------------
 

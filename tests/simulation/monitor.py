@@ -1,36 +1,57 @@
 """The monitor's life against the model: reads at any time, tables, micro-batches, crashes, probes.
 
-What a reader gets is what a consumer of that one replica gets. The comparison and the decision of the probe are the
-real ones; the comparison's state goes through bytes after every micro-batch, as it does in a state store.
+What a reader gets is what a consumer of that one replica gets. The comparison, the life of suspects and findings, and
+the probe's questions and decision are the product's; the comparison's state goes through bytes after every
+micro-batch, as it does in a state store.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from parallax.compare.observations import Observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
-from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
-from parallax.config import CompareSettings
-from parallax.findings.claim import Claim, claim_from_row, explains
-from parallax.findings.decide import Decision, Verdict
-from parallax.model import Outcome, ReadEvent, RowKind
+from parallax.config import CompareSettings, FindingSettings
+from parallax.findings import finding as findings
+from parallax.findings.claim import Claim, claim_from_row
+from parallax.findings.finding import claim_of
+from parallax.findings.lifecycle import (
+    Action,
+    Answered,
+    Append,
+    Committed,
+    Event,
+    Lifecycle,
+    Moment,
+    Probe,
+    Suspected,
+    Tick,
+)
+from parallax.model import FindingStatus, Outcome, ReadEvent, RowKind
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import LogState, next_range, stopped
 from tests.simulation import wire
 from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
+from tests.simulation.expected import Shown, Taken
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
-from tests.simulation.oracle import Shown, Taken
-from tests.simulation.probe import probe
+from tests.simulation.probe import ask
 
 RU, RC, PROGRESS = 0, 1, 2
 TOPIC, PARTITION, TOPIC_ID = "t", 0, "1"
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+PASSES = 5
+"""How often one round of probes asks again at most: some verdicts take several probes."""
+WAIT_S = 61.0
+"""Seconds on the lifecycle's clock from one pass to the next: longer than the longest wait of a suspect."""
+RECHECK_S = 2 * PASSES * WAIT_S
 
 Row = dict[str, Any]
 
@@ -49,6 +70,8 @@ class Finding:
     claim: Claim = field(repr=False)
     before: Cluster = field(repr=False)
     """The cluster as it was when the probe began."""
+    named: tuple[int, ...] = ()
+    """The brokers that it says of what they show."""
 
 
 @dataclass
@@ -63,7 +86,9 @@ class Monitor:
     shown: Shown = field(default_factory=Shown)
     delivered: list[Row] = field(default_factory=list)
     suspects: list[Any] = field(default_factory=list)
-    pending: list[Claim] = field(default_factory=list)
+    raised: dict[str, Claim] = field(default_factory=dict)
+    events: list[findings.Finding] = field(default_factory=list)
+    """What the findings table would hold, in order."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
     coverage: Any = None
@@ -71,6 +96,8 @@ class Monitor:
     late: bool = False
     """The readers begin at the end of the log, each at its own time."""
     compacted: bool = True
+    deletes: bool = False
+    """The cleanup policy deletes as well, so that log starts may move."""
     wired: bool = False
     """What a replica holds goes over the wire as bytes, through the product's reader and decoder."""
     reads_decoded: int = 0
@@ -79,6 +106,10 @@ class Monitor:
 
     def __post_init__(self) -> None:
         self.state = PartitionState().to_bytes()
+        self.lifecycle = Lifecycle(FindingSettings(recheck_interval_s=RECHECK_S), random.Random(self.seed))
+        self.lifecycle.cluster_id = "simulated"
+        self.clock = 0.0
+        self.todo: deque[Action] = deque()
         self.random = random.Random(self.seed)
         self.draw = random.Random(f"wire {self.seed}")
         self.ranges: dict[Reader, Range] = {}
@@ -250,6 +281,8 @@ class Monitor:
                 "log_end_offset": replica.leo,
                 "leader": self.cluster.leader,
                 "replicas": tuple(self.cluster.replicas),
+                "retention_ms": self.cluster.limits.delete_retention,
+                "deletes": int(self.deletes),
                 "open_transactions": [(pid, first) for pid, (_, first) in replica.open_transactions().items()],
             }
         self.queues[PROGRESS, broker].append(row)
@@ -337,41 +370,57 @@ class Monitor:
         self.state = state
         self.coverage = result.coverage
         self.suspects += result.suspects
-        self.pending += [claim_from_row(s.as_row()) for s in result.suspects]
+        claims = [claim_from_row(s.as_row()) for s in result.suspects]
+        self.raised |= {claim.suspect_id: claim for claim in claims}
+        # What is to be probed at once is probed when the history says so.
+        self.todo += self._handle(Suspected(claims))
 
     # -- confirming --------------------------------------------------------------------------------------------------
 
+    @property
+    def pending(self) -> list[Claim]:
+        """Suspects that have no verdict yet."""
+        waiting = self.lifecycle.status().undecided
+        return [claim for name, claim in self.raised.items() if name in waiting]
+
     def probe(self, between: Callable[[], None] | None = None) -> list[Finding]:
-        """Ask the replicas about every pending suspect; returns what was confirmed now.
+        """Let the lifecycle probe whatever waits, a few times; returns what was confirmed now.
 
         Args:
-            between: called between any two questions; None asks everything in one moment.
+            between: called between any two requests; None asks everything in one moment.
         """
-        found: list[Finding] = []
-        waiting, self.pending = self.pending, []
-        self.pending = [c for c in waiting if c.kind in TRANSACTION_KINDS]
-        for claim in sorted(waiting, key=lambda c: c.kind not in TRANSACTION_KINDS):
-            before = self.cluster if between is None else copy.deepcopy(self.cluster)
-            decision = self._linked(claim, probe(self.cluster, claim, between or _nothing))
-            if claim in self.pending:
-                self.pending.remove(claim)
-            if decision.verdict is Verdict.PENDING:
-                self.pending.append(claim)
-            elif decision.verdict is Verdict.DISMISSED:
-                self.dismissed.append((claim, decision.reason))
-            else:
-                found.append(_finding(claim, decision, self.cluster.now, before))
-                self.confirmed.append(found[-1])
-        return found
+        confirmed = len(self.confirmed)
+        for _ in range(PASSES):
+            self.clock += WAIT_S
+            self.todo += self._handle(Tick())
+            if not self.todo:
+                break
+            while self.todo:
+                self._carry_out(self.todo.popleft(), between)
+        return self.confirmed[confirmed:]
 
-    def _linked(self, claim: Claim, decision: Decision) -> Decision:
-        """What the findings manager makes of a difference of value that a transaction's claim or finding explains."""
-        if claim.kind in KEY_KINDS and decision.verdict is not Verdict.DISMISSED:
-            if any(explains(finding.claim, claim) for finding in self.confirmed):
-                return replace(decision, verdict=Verdict.DISMISSED, reason="the same cause")
-            if any(explains(other, claim) for other in self.pending):
-                return replace(decision, verdict=Verdict.PENDING, reason="waits for the verdict on its transaction")
-        return decision
+    def _handle(self, event: Event) -> list[Action]:
+        now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
+        return self.lifecycle.handle(event, now)
+
+    def _carry_out(self, action: Action, between: Callable[[], None] | None) -> None:
+        assert isinstance(action, Probe), f"the judging of a claim raised: {action}"
+        before = self.cluster if between is None else copy.deepcopy(self.cluster)
+        answers = ask(self.cluster, action.claims, between or _nothing)
+        for then in self._handle(Answered([(action, answers)])):
+            self.todo += self._append(then, before) if isinstance(then, Append) else [then]
+
+    def _append(self, action: Append, before: Cluster) -> list[Action]:
+        """Commit events; before anything else, as the lifecycle asks for."""
+        events = [replace(e, sequence=len(self.events) + 1 + i) for i, e in enumerate(action.events)]
+        self.events += events
+        for event in events:
+            claim = claim_of(event)
+            if event.status is FindingStatus.CONFIRMED:
+                self.confirmed.append(_finding(event, claim, self.cluster.now, before))
+            elif event.status is FindingStatus.DISMISSED:
+                self.dismissed.append((claim, event.summary))
+        return self._handle(Committed(events))
 
     def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
@@ -400,17 +449,18 @@ def _cut_below(replica: Replica, position: int, epoch: int) -> tuple[int, bool] 
     return None
 
 
-def _finding(claim: Claim, decision: Decision, now: int, before: Cluster) -> Finding:
+def _finding(event: findings.Finding, claim: Claim, now: int, before: Cluster) -> Finding:
     return Finding(
-        str(decision.kind),
-        claim.broker,
+        str(event.kind),
+        event.broker,
         claim.producer_id,
         claim.first_offset,
         None if claim.key is None else key_of_halves(*claim.key),
-        decision.reason,
+        event.summary,
         now,
-        replace(claim, kind=decision.kind),
+        claim,
         before,
+        tuple(sorted({b for side in json.loads(event.evidence)["sides"].values() for b in side})),
     )
 
 

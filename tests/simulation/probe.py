@@ -1,16 +1,15 @@
-"""A live probe of a suspect: the model's replicas answer one after another, the product decides.
+"""A live probe in the model: its replicas answer the questions of `parallax.findings.questions`, one after another.
 
 The answers hold no more than a client can ask: pinned reads, high watermarks, last stable offsets, aborted lists and
-open transactions of each replica, and the coordinator's word. They are asked in the order of
-``parallax.findings.probe``, and the cluster may move on between any two questions.
+open transactions of each replica, and the coordinator's word. What is asked of whom, and in which order, is the
+product's; the cluster may move on between any two requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS
 from parallax.findings.answers import (
     ABORTED,
     COMMITTED,
@@ -23,9 +22,37 @@ from parallax.findings.answers import (
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Decision, decide
+from parallax.findings.decide import Decision
+from parallax.findings.effect import whole
+from parallax.findings.keys import Key
+from parallax.findings.questions import Reading, driven, questions, reading
+from parallax.findings.requests import (
+    Aborted,
+    Coordinators,
+    Ends,
+    EpochEnd,
+    Keys,
+    KeysShown,
+    Marks,
+    Points,
+    PointsShown,
+    Producers,
+    Question,
+    Recreated,
+    Request,
+    Transaction,
+    TransactionRecords,
+    Wants,
+    Where,
+    Whereabouts,
+)
+from parallax.model import IsolationLevel
 from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
+
+
+class Unreachable(Exception):  # noqa: N818 - what a request meets
+    """The broker is down."""
 
 
 def probe(
@@ -36,105 +63,112 @@ def probe(
     Args:
         cluster: the cluster to ask.
         claim: what is claimed of which replica.
-        between: called between questions; lets the cluster move on.
+        between: called before each request; lets the cluster move on.
         live_only: the claim is a finding that is checked again.
     """
-    if claim.broker not in cluster.replicas:
-        gone = f"broker {claim.broker} holds no replica any more"
-        return decide(claim, Answers({}, cluster.leader, gone=gone), live_only=live_only)
-    # The metadata and the coordinator are asked first, as by the product's probe.
-    leader, isr, coordinator = cluster.leader, tuple(sorted(cluster.isr)), _coordinator(cluster, claim)
-    answers = Answers(_rounds(cluster, claim, between), leader, coordinator, asked_at_ms=cluster.now, isr=isr)
-    return decide(claim, answers, live_only=live_only)
+    (answers,) = ask(cluster, [claim], between)
+    return whole(claim, answers, live_only=live_only).decision
 
 
-def _rounds(cluster: Cluster, claim: Claim, between: Callable[[], None]) -> dict[int, ReplicaAnswer]:
-    """The others, then the accused; about a key, the accused before the others, and again where it shows a value."""
+def ask(cluster: Cluster, claims: Sequence[Claim], between: Callable[[], None] = lambda: None) -> list[Answers]:
+    """What the replicas answer to a probe of claims that accuse one of them."""
+    return driven(questions(claims, cluster.now), lambda question: _answer(cluster, question, between))
 
-    def ask(broker: int, keys: bool) -> ReplicaAnswer:
+
+def _answer(cluster: Cluster, question: Question, between: Callable[[], None]) -> Any:
+    if isinstance(question, Where):
+        return Whereabouts(tuple(cluster.replicas), tuple(sorted(cluster.isr)), cluster.leader)
+    if isinstance(question, Coordinators):
         between()
-        return _answer(cluster.replicas[broker], claim, between, keys=keys)
-
-    others = [b for b in cluster.replicas if b != claim.broker]
-    if claim.kind not in KEY_KINDS or claim.key is None:
-        answers = {b: ask(b, keys=False) for b in others}
-        accused = answers[claim.broker] = ask(claim.broker, keys=False)
-        if not _has_lost_its_record(claim, accused):
-            return answers
-    before = ask(claim.broker, keys=True)
-    answers = {b: ask(b, keys=True) for b in others}
-    shows = before.key is not None and before.key.live is not None
-    answers[claim.broker] = ask(claim.broker, keys=True) if shows else before
-    return answers
+        said = {pid: _coordinator(cluster, pid) for pid in question.producer_ids}
+        return {pid: answer for pid, answer in said.items() if answer is not None}
+    if isinstance(question, Transaction):
+        return _transaction(cluster, question)
+    if isinstance(question, Recreated):
+        return False
+    return {broker: _reading(cluster, broker, question.wants, between) for broker in question.brokers}
 
 
-def _has_lost_its_record(claim: Claim, accused: ReplicaAnswer) -> bool:
-    return (
-        claim.kind in TRANSACTION_KINDS
-        and claim.key is not None
-        and accused.error is None
-        and not accused.holds_open(claim.producer_id, claim.transaction_start_offset)
-        and claim.first_offset not in accused.committed
-    )
-
-
-def _answer(replica: Replica, claim: Claim, between: Callable[[], None], *, keys: bool) -> ReplicaAnswer:
-    """Ask one replica: its watermarks first, then what is judged against them."""
-    down = ReplicaAnswer(replica.id, error="connection refused")
-    if not replica.up:
-        return down
-    hw, lso, log_start, leo = replica.hw, replica.lso, replica.log_start, replica.leo
-    between()
-    opened = tuple(OpenTransaction(pid, first, epoch) for pid, (epoch, first) in replica.open_transactions().items())
-    between()
-    wanted = [claim.offset, claim.transaction_start_offset]
-    committed = {o: r for offset in wanted for o, r in _records(replica, offset, lso).items()}
-    between()
-    uncommitted = {o: r for offset in wanted for o, r in _records(replica, offset, hw).items()}
-    markers = tuple(
-        MarkerShown(batch.base, batch.producer_id, "commit" if batch.marker is End.COMMIT else "abort")
-        for offset in sorted({*wanted, claim.marker_offset})
-        for batch, record in replica.held(max(offset, replica.log_start), min(offset + 1, hw))
-        if record is None
-    )
-    between()
-    start = claim.transaction_start_offset if claim.transaction_start_offset >= 0 else claim.offset
-    listed = start <= leo and start >= log_start
-    aborted = tuple((a.producer_id, a.first) for a in replica.aborted if listed and a.last >= start)
-    between()
-    key = _key(replica, claim, lso) if keys else None
-    if not replica.up:
-        return down
-    return ReplicaAnswer(
-        replica.id,
-        high_watermark=hw,
-        last_stable_offset=lso,
-        log_start_offset=log_start,
-        log_end_offset=leo,
-        committed=committed,
-        asked=frozenset(o for o in wanted if log_start <= o < lso),
-        uncommitted=uncommitted,
-        markers=markers,
-        aborted=tuple(a for a in aborted if a[0] == claim.producer_id),
-        open_transactions=opened,
-        key=key,
-        epoch_ends=_epoch_ends(replica, claim.lost_epoch),
-    )
-
-
-def _epoch_ends(replica: Replica, epoch: int) -> dict[int, int | None]:
-    if epoch < 0:
-        return {}
-    found = replica.epoch_end(epoch)
-    return {epoch: None if found is None else found[1]}
-
-
-def _records(replica: Replica, offset: int, bound: int) -> dict[int, RecordShown]:
-    return {
-        record.offset: _shown(replica, batch, record)
-        for batch, record in replica.held(max(offset, replica.log_start), min(offset + 1, bound, replica.leo))
-        if record is not None
+def _transaction(cluster: Cluster, question: Transaction) -> TransactionRecords:
+    """What the views may have recorded at most: all that was ever written."""
+    last = {
+        record.key: record.offset
+        for batch in cluster.history
+        for record in batch.records
+        if batch.producer_id == question.producer_id and question.start <= record.offset < question.end
     }
+    found = sorted((offset, key_halves(key)) for key, offset in last.items() if key is not None)
+    return TransactionRecords(tuple(found[: question.limit]), max(0, len(found) - question.limit))
+
+
+def _reading(cluster: Cluster, broker: int, wants: Wants, between: Callable[[], None]) -> Reading:
+    def answer(request: Request) -> Any:
+        between()
+        replica = cluster.replicas.get(broker)
+        if replica is None or not replica.up:
+            raise Unreachable
+        return _ANSWERS[type(request)](replica, wants, request)
+
+    try:
+        return driven(reading(broker, wants), answer)
+    except Unreachable:
+        return Reading(ReplicaAnswer(broker, error="connection refused"))
+
+
+def _ends(replica: Replica, _wants: Wants, _request: Ends) -> Marks:
+    return Marks(replica.hw, replica.lso, replica.log_start, replica.leo)
+
+
+def _producers(replica: Replica, _wants: Wants, _request: Producers) -> tuple[OpenTransaction, ...]:
+    return tuple(OpenTransaction(pid, first, epoch) for pid, (epoch, first) in replica.open_transactions().items())
+
+
+def _points(replica: Replica, _wants: Wants, request: Points) -> PointsShown:
+    bound = min(replica.leo, replica.lso if request.isolation is IsolationLevel.READ_COMMITTED else replica.hw)
+    records: dict[int, RecordShown] = {}
+    markers: list[MarkerShown] = []
+    for offset in sorted(request.offsets):
+        for batch, record in replica.held(max(offset, replica.log_start), min(offset + 1, bound)):
+            if record is not None:
+                records[record.offset] = _shown(replica, batch, record)
+            else:
+                kind = "commit" if batch.marker is End.COMMIT else "abort"
+                markers.append(MarkerShown(batch.base, batch.producer_id, kind))
+    return PointsShown(records, tuple(markers))
+
+
+def _aborted(replica: Replica, _wants: Wants, request: Aborted) -> tuple[tuple[int, int], ...]:
+    return tuple((a.producer_id, a.first) for a in replica.aborted if a.last >= request.offset)
+
+
+def _keys(replica: Replica, wants: Wants, request: Keys) -> KeysShown:
+    return KeysShown({key: _key(replica, key, request) for key in wants.keys})
+
+
+def _key(replica: Replica, halves: Key, request: Keys) -> KeyShown:
+    key = key_of_halves(*halves)
+    records = [
+        _shown(replica, batch, record)
+        for batch, record in replica.held(max(request.start, replica.log_start), min(request.end, replica.lso))
+        if record is not None and record.key == key
+    ]
+    visible = [r for r in records if r.outcome != ABORTED]
+    return KeyShown(visible[-1] if visible else None, True, records[-1].offset if records else -1)
+
+
+def _epoch_end(replica: Replica, _wants: Wants, request: EpochEnd) -> int | None:
+    found = replica.epoch_end(request.epoch)
+    return None if found is None else found[1]
+
+
+_ANSWERS: dict[type, Callable[[Replica, Wants, Any], Any]] = {
+    Ends: _ends,
+    Producers: _producers,
+    Points: _points,
+    Aborted: _aborted,
+    Keys: _keys,
+    EpochEnd: _epoch_end,
+}
 
 
 def _shown(replica: Replica, batch: Batch, record: Record) -> RecordShown:
@@ -160,32 +194,6 @@ def _unsigned(word: int) -> int:
     return word & (1 << 64) - 1
 
 
-def _key(replica: Replica, claim: Claim, bound: int) -> KeyShown | None:
-    if claim.key is None:
-        return None
-    key = key_of_halves(*claim.key)
-    records = [
-        _shown(replica, batch, record)
-        for batch, record in replica.held(replica.log_start, min(bound, replica.lso))
-        if record is not None and record.key == key
-    ]
-    visible = [r for r in records if r.outcome != ABORTED]
-    return KeyShown(visible[-1] if visible else None, True, records[-1].offset if records else -1)
-
-
-def _coordinator(cluster: Cluster, claim: Claim) -> CoordinatorAnswer | None:
-    """The coordinator's state: it is done once the marker is below the leader's high watermark."""
-    if claim.producer_id < 0:
-        return None
-    mine = [b for b in cluster.history if b.producer_id == claim.producer_id]
-    if not mine:
-        return None
-    last = mine[-1]
-    forgotten = [b for b in cluster.lost if b.producer_id == claim.producer_id and b.timestamp > last.timestamp]
-    if forgotten and forgotten[-1].marker is not None:
-        last = replace(forgotten[-1], base=-1)  # The log has lost the marker, the coordinator knows that it wrote it.
-    if last.marker is None:
-        return CoordinatorAnswer(claim.producer_id, "t", "Ongoing")
-    name = "Commit" if last.marker is End.COMMIT else "Abort"
-    done = last.base < cluster.leading.hw
-    return CoordinatorAnswer(claim.producer_id, "t", ("Complete" if done else "Prepare") + name)
+def _coordinator(cluster: Cluster, producer_id: int) -> CoordinatorAnswer | None:
+    state = cluster.coordinator_state(producer_id)
+    return None if state is None else CoordinatorAnswer(producer_id, "t", state)

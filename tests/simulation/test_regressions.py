@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulation import kinds
 from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.world import World, run
 
@@ -187,6 +188,125 @@ SHRUNKEN = {
             "sync; clean 3; tick 2001; write -1 90 46; sync; clean 3"
         ),
     ),
+    "a tombstone that came and went while nobody read is unknown": (
+        100000045,
+        (
+            "write -1 0 42106; sync; stop 2; write -1 0 -1; round; tick 200; write -1 90 26; sync; clean 3; "
+            "clean 1; tick 2001; write -1 90 8; sync; clean 1; clean 3"
+        ),
+    ),
+    "a transaction that was ended wrongly before the first reading is unknown": (
+        100000030,
+        (
+            "write 1 2 6001; sync; stop 5; end 1; tick 200; write -1 90 17; sync; clean 2; clean 4; clean 3; "
+            "clean 1; tick 2001; write -1 90 46; sync; clean 1; clean 3; clean 4; clean 2; tick 2001; write "
+            "-1 90 25; sync; clean 3; clean 2; clean 4; clean 1; write 1 2 83987; end 1 1"
+        ),
+    ),
+    "a record that was lost before the first reading is unknown": (
+        910094,
+        "write -1 0 83; stop 2; stop 3; lose 1 6; write 2 0 -1",
+    ),
+    "a transaction that hangs on all replicas since before the first reading is unknown": (
+        100001357,
+        (
+            "write 3 2 -1; sync; stop 3; end 3 1; tick 2001; write -1 90 18; sync; clean 1; tick 2001; write "
+            "-1 90 17; clean 1; tick 2001; write -1 90 19; sync; clean 1; tick 2001; write -1 90 42; clean 1; "
+            "start 3; sync; lead 3; unassign 1; assign 1; wipe 2 1"
+        ),
+    ),
+    "a head that is lost is found by an audit and unknown to the stream": (
+        100000159,
+        "stop 3; write -1 0 58482; stop 2; start 2; tick 150; write -1 90 1; sync; stop 2; behead 2",
+    ),
+    "a head that is lost after it was read is found": (
+        100000285,
+        "round; write -1 1 25247; tick 150; write -1 90 1; sync; stop 1; behead 1",
+    ),
+    "of two records at one offset the one with the higher leader epoch is no other content": (
+        100000026,
+        "stop 2; write -1 2 61967; sync; round; usurp 2; write -1 2 52567; round",
+    ),
+    "a record that was shown before the log was cut off accuses nobody afterwards": (
+        100000656,
+        (
+            "stop 3; stop 2; write -1 0 50513; round; usurp 2; write -1 1 33542; start 1; start 3; sync; stop "
+            "1; write -1 1 -1; round; tick 200; write -1 90 80; sync; clean 2; clean 3; tick 2001; write -1 "
+            "90 25; clean 2"
+        ),
+    ),
+    "a replica that lost its index of aborted transactions is the wrong one": (
+        100000001,
+        "write 1 0 26446; end 1; sync; stop 2; unindex 2 3",
+    ),
+    "a lost index accuses none that has the outcome right, though it is wrong elsewhere": (
+        100000461,
+        (
+            "write -1 0 4314; sync; stop 2; write -1 0 -1; tick 2001; write -1 90 23; sync; clean 3; tick "
+            "2001; write -1 90 22; sync; clean 3; write 3 0 20653; end 3; sync; stop 3; unindex 3 6; start 3; "
+            "sync; stop 1"
+        ),
+    ),
+    "a content finding has not healed while the other record is there": (
+        11005563,
+        (
+            "stop 1; write -1 0 50; sync; usurp 1; start 2; write -1 0 86; write -1 0 -1; round; tick 2001; "
+            "write -1 90 28; sync; clean 2; unassign 1; assign 1; sync; unassign 2"
+        ),
+    ),
+    "a value that two of three show does not accuse the third": (
+        100000189,
+        (
+            "write -1 0 87739; sync; stop 3; stop 2; write -1 0 -1; tick 2001; write -1 90 83; clean 1; tick "
+            "2001; write -1 90 43; clean 1"
+        ),
+    ),
+    "a tombstone that was aborted accuses nobody who shows the value": (
+        100000166,
+        (
+            "write -1 0 71909; write 2 0 -1; sync; stop 1; end 2; sync; tick 5000; write -1 90 21; sync; "
+            "clean 2; clean 3; tick 2001; write -1 90 47; sync; clean 2; clean 3; tick 2001; write -1 90 8; "
+            "sync; clean 2; clean 3; write 2 1 35305; end 2 1; start 1; sync; unassign 2"
+        ),
+    ),
+    "an audit finds a lost index": (
+        100000127,
+        ("write 0 1 19700; end; sync; stop 1; unindex 1 8; start 1; tick 200; write -1 90 96; sync; round 694"),
+    ),
+    "a lost index is told of its own replica": (
+        100000490,
+        "read 1 5 3; write 3 1 82807; end 3; sync; stop 5; unindex 5 6",
+    ),
+    "a lost index is found beside an unclean election": (
+        100001006,
+        (
+            "stop 1; write -1 1 17008; sync; round; usurp 1; start 2; write -1 1 59417; write 1 1 76439; end "
+            "1; sync; stop 2; unindex 2 9"
+        ),
+    ),
+    "a finding has not healed as the last right replica lost its index": (
+        100000562,
+        (
+            "write 3 1 99079; end 3; sync; stop 1; unindex 1 7; stop 2; unindex 2 9; start 2; sync; stop 3; "
+            "unindex 3 2; round; stop 4; unindex 4 9"
+        ),
+    ),
+    "unlike markers at one offset are one finding": (
+        100000470,
+        (
+            "write 1 0 349; sync; stop 1; end 1; sync; round; usurp 1; end 1 1; write -1 0 58738; round; tick "
+            "2001; write -1 90 26; clean 1; tick 200; write -1 90 3; clean 1; tick 2001; write -1 90 80; "
+            "clean 1"
+        ),
+    ),
+    "a finding on a transaction of several keys stands until all are right": (
+        100000264,
+        (
+            "write 1 0 6097; write 1 1 26793; sync; stop 1; end 1; round 775; tick 5000; write -1 90 40; "
+            "clean 2; tick 200; write -1 90 71; clean 2; tick 2001; write -1 90 55; clean 2; write 1 0 8701; "
+            "end 1 1; start 1; sync; round; tick 200; write -1 90 19; sync; clean 1"
+        ),
+    ),
 }
 
 SEEDS = (
@@ -221,7 +341,7 @@ def test_healthy(name: str) -> None:
 @pytest.mark.parametrize("name", SHRUNKEN)
 def test_shrunken(name: str) -> None:
     seed, text = SHRUNKEN[name]
-    World(replace(profile(seed, healthy=False), compacted=True)).run(parse(text))
+    World(replace(kinds.profile(seed, healthy=False), compacted=True)).run(parse(text))
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation import kinds
 from tests.simulation.world import Violation, World, run
 
 HISTORIES = 2_000
+SCRIPTED = 400
+"""Seeds of the histories of tests/simulation/kinds.py."""
 CHUNK = 100
 FIRST = range(0, HISTORIES // 2, CHUNK)
 """First seeds of the chunks; each seed is run as a healthy and as a faulty history. The test's name tells its seeds."""
@@ -34,6 +37,13 @@ def test_a_healthy_cluster_yields_no_finding_under_any_schedule(first: int) -> N
 
 
 @pytest.mark.parametrize("first", FIRST, ids=name)
-def test_what_was_lost_is_found_and_every_finding_is_true(first: int) -> None:
+def test_what_was_lost_is_found_or_unknown_and_every_finding_is_true(first: int) -> None:
     worlds = hold(range(first, first + CHUNK), healthy=False)
-    assert sum(len(w.expected) for w in worlds) > CHUNK // 10
+    assert sum(len(w.monitor.confirmed) for w in worlds) > CHUNK // 10
+
+
+@pytest.mark.parametrize("first", range(kinds.FIRST, kinds.FIRST + SCRIPTED, CHUNK), ids=name)
+@pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
+def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy: bool) -> None:
+    worlds = hold(range(first, first + CHUNK), healthy)
+    assert {kind for w in worlds for kind in w.profile.kinds} == set(kinds.fitting(healthy))

@@ -14,9 +14,12 @@ from parallax.compare.rules import latest, markers, outcome, progress
 from parallax.compare.state import CANDIDATE
 from parallax.compare.suspect import Accusation
 from parallax.findings import decide
+from parallax.findings.decide import truncation, values
+from parallax.kinds import Family
 from parallax.model import FindingKind, IsolationLevel, Rule
 from parallax.replica import reader
-from tests.simulation.history import Op, Profile, generate, profile
+from tests.simulation.history import Op, Profile, generate
+from tests.simulation.kinds import profile
 from tests.simulation.test_regressions import SHRUNKEN, parse
 from tests.simulation.world import Violation, World
 
@@ -28,9 +31,9 @@ BROKEN: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "unlike outcomes are overlooked": (outcome, "open_disputes", lambda pending: pending["flags"] < 0),
     "absent records are overlooked": (latest, "absences", lambda released, *_, **__: NO_CANDIDATES),
     "frozen replicas are overlooked": (progress, "observe", lambda *_: []),
-    "a value that is newer elsewhere is ignored": (decide, "_accused_shows", lambda case, _: case.dismissed("")),
+    "a value that is newer elsewhere is ignored": (values, "_accused_shows", lambda case, _: case.dismissed("")),
 }
-TRUSTING = {**decide._JUDGES, FindingKind.LOG_TRUNCATED: lambda case: case.confirmed("it is shorter")}
+TRUSTING = {**decide._JUDGES, Family.TRUNCATION: lambda case: case.confirmed("it is shorter")}
 
 
 def histories() -> Iterator[tuple[Profile, list[Op]]]:
@@ -72,7 +75,7 @@ def run_wiped() -> None:
 
 CUT_OVERLOOKED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "a log that was cut off is read on": (replicas, "_truncated", lambda *_: nobody()),
-    "a log that knows a newer epoch is taken for a copy": (decide, "_epoch_end", lambda claim, _: claim.lost_to),
+    "a log that knows a newer epoch is taken for a copy": (truncation, "_epoch_end", lambda claim, _: claim.lost_to),
 }
 
 
@@ -98,15 +101,15 @@ def as_if_none_were_listed(columns: Any, _aborted: Any, isolation: IsolationLeve
     return OUTCOMES(columns, np.empty((0, 2), np.int64), isolation)
 
 
-def one_too_low(records: Any, **options: Any) -> Any:
-    columns = DECODE(records, **options)
-    return replace(columns, offset=columns.offset - (columns.offset > 20))
+def one_too_low(records: Any, **options: Any) -> Iterator[Any]:
+    for columns in DECODE(records, **options):
+        yield replace(columns, offset=columns.offset - (columns.offset > 20))
 
 
-OUTCOMES, DECODE = reader.outcomes, reader.decode
+OUTCOMES, DECODE = reader.outcomes, reader.decode_slices
 MISREAD: dict[str, tuple[str, Callable[..., Any]]] = {
     "the list of aborted transactions is not heeded": ("outcomes", as_if_none_were_listed),
-    "offsets are misread from some on": ("decode", one_too_low),
+    "offsets are misread from some on": ("decode_slices", one_too_low),
 }
 
 

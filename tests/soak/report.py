@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from parallax.demo import Outcome
-from parallax.findings.table import Finding
+from parallax.findings.finding import Finding
 from tests.soak.brokers import Cleaning, Held
 from tests.soak.chaos import Blow
 from tests.soak.plan import Plan

@@ -71,8 +71,8 @@ def test_passes_of_the_cleaner_are_read_from_the_brokers_logs(tmp_path: Path) ->
     assert brokers.cleaning([log]) == brokers.Cleaning(passes=2, removed=2 * 1033, segments_expired=0)
 
 
-def _sample(name: str, value: float, partition: int, isolation: str) -> Sample:
-    labels = {"topic": "soak.idle", "partition": str(partition), "isolation_level": isolation}
+def _sample(name: str, value: float, partition: int, isolation: str, reason: str = "") -> Sample:
+    labels = {"topic": "soak.idle", "partition": str(partition), "isolation_level": isolation, "reason": reason}
     return Sample(name, labels, value)
 
 
@@ -87,7 +87,8 @@ def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_that_is_n
         "soak.idle-0 read_committed: 9 of 10",
         "soak.idle-1 read_committed: None of 4",
     ]
-    samples.append(_sample("parallax_unknown_offsets", 3, 1, "read_uncommitted"))
+    samples.append(_sample("parallax_unknown_offsets", 3, 1, "read_uncommitted", "skipped"))
+    samples.append(_sample("parallax_unknown_offsets", 4, 1, "read_uncommitted", "before_first_reading"))
     assert watch.compared(samples, ["soak.idle"]) == watch.Compared(20, {"soak.idle": 3})
 
 

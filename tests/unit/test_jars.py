@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -45,6 +48,31 @@ def test_jars_are_resolved_once_and_whole(cache: Path) -> None:
     said.clear()
     assert kafka_jars("9.9.9", progress=said.append) == folder
     assert said == []
+
+
+def test_of_several_processes_one_makes_what_is_missing_and_the_others_wait_for_it(cache: Path) -> None:
+    program = (
+        "import sys, threading; from pathlib import Path; from parallax.jars import made_once\n"
+        "target = Path(sys.argv[1])\n"
+        "print('asks', flush=True)\n"
+        "with made_once(target) as missing:\n"
+        "    if missing:\n"
+        "        print('makes it', flush=True)\n"
+        "        sys.stdin.readline()\n"
+        "        target.touch()\n"
+        "print('has it' if target.exists() else 'has it not')\n"
+    )
+    command = [sys.executable, "-c", program, str(cache / "made")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as first:  # type: ignore[call-overload]
+        assert [first.stdout.readline(), first.stdout.readline()] == ["asks\n", "makes it\n"]
+        with subprocess.Popen(command, **pipes) as second:  # type: ignore[call-overload]
+            assert second.stdout.readline() == "asks\n"
+            assert not select([second.stdout], [], [], 1.0)[0], "it waits for the first"
+            said, _ = first.communicate("\n", timeout=30)
+            assert said == "has it\n"
+            assert second.communicate("\n", timeout=30)[0] == "has it\n"
+    assert [path.name for path in cache.iterdir()] == ["made"]
 
 
 def test_a_version_that_does_not_exist_is_one_line_and_leaves_nothing(cache: Path) -> None:

@@ -1,5 +1,6 @@
 """Supervision of queries, with a clock and queries that the test commands."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -42,12 +43,21 @@ class Commanded:
         self.lastProgress = {"batchId": batch, "timestamp": str(batch), "numInputRows": rows, "durationMs": durations}
 
 
+class Nominal(Random):
+    """Draws no jitter."""
+
+    def random(self) -> float:
+        return 0.0
+
+
 class Bench:
     def __init__(self) -> None:
         self.clock = Clock()
         self.started: list[Commanded] = []
         self.refuse: Exception | None = None
-        self.supervisor = Supervisor([Supervised("q", self.start)], SETTINGS, clock=self.clock)
+        self.activity: Any = None
+        query = Supervised("q", self.start, activity=lambda _: self.activity)
+        self.supervisor = Supervisor([query], SETTINGS, clock=self.clock, draw=Nominal())
 
     def start(self) -> Commanded:
         if self.refuse:
@@ -178,3 +188,43 @@ def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_c
         supervisor.look()
     assert asked == [0, 1, 2, 3]
     assert supervisor.reports()[0].checkpoints_set_aside == 1
+
+
+def test_a_batch_whose_tasks_end_is_not_restarted_however_long_it_takes(bench: Bench) -> None:
+    bench.look_at(0)
+    for now in range(1, 100):
+        bench.activity = (7, now // 4)
+        bench.look_at(now)
+    assert len(bench.started) == 1
+    for now in range(100, 120):
+        bench.look_at(now)
+    assert bench.started[0].stopped, "no task has ended for longer than the deadline"
+
+
+def test_what_was_done_before_the_deadline_was_half_over_is_no_sign_of_life(bench: Bench) -> None:
+    bench.look_at(0)
+    bench.activity = (7, 1)
+    for now in range(1, 11):
+        bench.look_at(now)
+    assert not bench.started[0].stopped
+    bench.look_at(10.5)
+    assert bench.started[0].stopped
+
+
+def test_a_query_that_never_completes_its_first_batch_gets_more_time_with_each_restart(bench: Bench) -> None:
+    seen, now = [], 0.0
+    bench.look_at(now)
+    for _ in range(5):
+        began, running = now, bench.started[-1]
+        while not running.stopped:
+            now += 1.0
+            bench.look_at(now)
+        seen.append(round(now - began))
+        while bench.started[-1] is running:
+            now += 1.0
+            bench.look_at(now)
+    assert [round(s / 10) for s in seen] == [1, 2, 4, 8, 8]
+    bench.started[-1].advance(0)
+    bench.look_at(now + 1)
+    bench.look_at(now + 12)
+    assert bench.started[-1].stopped, "once a batch has been completed the deadline is as it was set"

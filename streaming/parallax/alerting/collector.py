@@ -6,7 +6,7 @@ ever a label: those live in the findings table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,12 +14,14 @@ from prometheus_client.registry import Collector
 
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
-from parallax.model import IsolationLevel
+from parallax.findings.finding import Finding
+from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
 
 _PARTITION = ("topic", "partition")
 _REPLICA = ("topic", "partition", "broker_id")
 _VIEW = ("topic", "partition", "broker_id", "isolation_level")
 _FINDING = ("kind", "severity", "topic", "partition", "broker_id")
+_OPEN = (*_FINDING, "status")
 
 
 class ParallaxCollector(Collector):
@@ -137,9 +139,9 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "unknown_offsets",
-        "Offsets below the furthest position that have no verdict: not read on every replica, deferred, or skipped.",
-        labels,
-        [(names, c.unknown_offsets[view]) for names, c, view in by_view],
+        "Offsets that have no verdict, by reason (docs/theory.md, What is unknown).",
+        (*labels, "reason"),
+        _unknown(snapshot),
     )
     yield _gauge(
         "deferred_offsets",
@@ -154,6 +156,19 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
         _PARTITION,
         [(names, c.state_bytes) for names, c in partitions],
     )
+    initial = sorted(snapshot.initially_read.items())
+    yield _gauge(
+        "initial_reading_complete",
+        "1 once every replica of the partition has been read up to where it was when the job started, else 0.",
+        _PARTITION,
+        [([topic, str(partition)], float(read)) for (topic, partition), read in initial],
+    )
+    yield _gauge(
+        "initial_readings_outstanding",
+        "Partitions of which that is not so yet; none while nothing is known of any.",
+        (),
+        [([], sum(not read for _, read in initial))] if initial else [],
+    )
     yield _gauge(
         "compared_timestamp_seconds",
         "When the partition was last compared.",
@@ -162,27 +177,70 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
+def _unknown(snapshot: Snapshot) -> list[tuple[list[str], float | None]]:
+    found = {
+        (*place, isolation, reason): c.unknown_for(reason)[int(isolation)]
+        for place, c in snapshot.coverage.items()
+        for isolation in IsolationLevel
+        for reason in UnknownReason
+    }
+    for view, offsets in _refused_offsets(snapshot).items():
+        found[*view, UnknownReason.UNAUTHORIZED] = offsets
+    return [
+        ([topic, str(partition), isolation.option, str(reason)], n)
+        for (topic, partition, isolation, reason), n in sorted(found.items())
+    ]
+
+
+def _refused_offsets(snapshot: Snapshot) -> dict[tuple[str, int, IsolationLevel], int]:
+    """Offsets beyond the furthest position that may not be read; at least one, for nobody knows of the next.
+
+    Where the end of the log may be asked, that is how many there are; else nothing is known but that it may have grown.
+    """
+    found = {
+        (topic, partition, isolation): 1
+        for topic, partition, _ in snapshot.refused
+        if partition >= 0
+        for isolation in IsolationLevel
+    }
+    furthest = dict.fromkeys(found, 0)
+    for ((topic, partition, _), isolation), at in snapshot.positions.items():
+        view = topic, partition, isolation
+        if view in furthest:
+            furthest[view] = max(furthest[view], at)
+    for (topic, partition, _), refusal in snapshot.refused.items():
+        for view in ((topic, partition, isolation) for isolation in IsolationLevel if partition >= 0):
+            found[view] = max(found[view], (refusal.log_end_offset or 0) - furthest[view])
+    return found
+
+
 def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     status = snapshot.findings
-    counts: dict[tuple[str, ...], tuple[int, int]] = {}
-    for f in status.open:
-        label = (str(f.kind), str(f.severity), f.topic, str(f.partition), str(f.broker))
-        count, exposed = counts.get(label, (0, 0))
-        counts[label] = count + 1, exposed + int(f.exposed)
     yield _gauge(
-        "open_findings", "Divergences that stand confirmed.", _FINDING, [(list(k), c[0]) for k, c in counts.items()]
+        "open_findings",
+        "Divergences that stand, but for those that are acknowledged: between replicas (confirmed), or one that all "
+        "replicas share by now (spread).",
+        _OPEN,
+        _by_status(status.open),
     )
     yield _gauge(
         "open_findings_exposed",
-        "Of these, those whose replica leads the partition: consumers see them.",
+        "Of these, those that consumers see: the accused replica leads the partition; or, where nobody is accused, one "
+        "of those that differ leads; or all replicas share it.",
+        _OPEN,
+        _by_status(status.open, lambda f: f.exposed),
+    )
+    yield _gauge(
+        "acknowledged_findings",
+        "Divergences that stand and that somebody has acknowledged: they raise no alert.",
         _FINDING,
-        [(list(k), c[1]) for k, c in counts.items()],
+        _counted(status.acknowledged),
     )
     yield _counter(
         "findings_confirmed",
         "How often a divergence was confirmed, or its kind refined; kept across restarts.",
         _FINDING,
-        [([str(x) for x in k], n) for k, n in sorted(status.confirmed_total.items())],
+        [([*map(str, k[:-1]), broker_label(k[-1])], n) for k, n in sorted(status.confirmed_total.items())],
     )
     yield _counter("findings_resolved", "Findings seen to be gone.", (), [([], status.resolved_total)])
     yield _gauge(
@@ -192,7 +250,19 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         [([topic, str(partition)], n) for (topic, partition), n in sorted(status.pending.items())],
     )
     yield _counter("suspects_dismissed", "Suspects that a probe has cleared.", (), [([], status.dismissed_total)])
+    yield _counter(
+        "transactions_not_listed",
+        "Claims about transactions that no coordinator lists: DESCRIBE on the transactional id may be missing.",
+        ("topic",),
+        [([topic], n) for topic, n in sorted(status.unlisted_total.items())],
+    )
     yield _counter("probes", "Probes that came back.", (), [([], status.probes_total)])
+    yield _counter(
+        "findings_judging_errors",
+        "Claims that could not be judged, by a fault of Parallax; each is put off and tried again.",
+        (),
+        [([], status.judging_errors_total)],
+    )
     yield _gauge("last_probe_timestamp_seconds", "When a probe last came back.", (), [([], status.last_probe_at)])
     yield _gauge(
         "findings_writable",
@@ -200,6 +270,34 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], float(status.error is None))],
     )
+    yield _gauge(
+        "findings_skipped_rows",
+        "Rows of the tables findings and suspects that are left out, since a newer version of Parallax wrote them.",
+        (),
+        [([], status.skipped)],
+    )
+
+
+def _counted(
+    findings: Iterable[Finding], which: Callable[[Finding], bool] = lambda _: True
+) -> list[tuple[list[str], float | None]]:
+    """How many of the findings of each label are of the kind that is asked for; 0 where none is."""
+    counts: dict[tuple[str, ...], int] = {}
+    for f in findings:
+        label = (str(f.kind), str(f.severity), f.topic, str(f.partition), broker_label(f.broker))
+        counts[label] = counts.get(label, 0) + int(which(f))
+    return [(list(label), count) for label, count in counts.items()]
+
+
+def _by_status(
+    findings: Sequence[Finding], which: Callable[[Finding], bool] = lambda _: True
+) -> list[tuple[list[str], float | None]]:
+    """The same, by status as well."""
+    return [
+        ([*label, str(status)], count)
+        for status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD)
+        for label, count in _counted((f for f in findings if f.status is status), which)
+    ]
 
 
 def _audits(snapshot: Snapshot) -> Iterator[Metric]:
@@ -230,9 +328,15 @@ def _audits(snapshot: Snapshot) -> Iterator[Metric]:
 def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "broker_reachable",
-        "1 where the broker answered when it was last asked for its offsets, else 0.",
+        "1 where the broker answered when it was last asked for its offsets, if only to refuse; else 0.",
         ("broker_id",),
         [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
+    )
+    yield _gauge(
+        "unauthorized_replicas",
+        "Replicas that the brokers do not let Parallax read, by topic and by the right that is missing.",
+        ("topic", "reason"),
+        [([topic, str(right)], n) for (topic, right), n in sorted(snapshot.unauthorized.items())],
     )
 
 

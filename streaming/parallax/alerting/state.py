@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
-from parallax.findings.manager import FindingsStatus
-from parallax.model import IsolationLevel
+from parallax.findings.lifecycle import FindingsStatus
+from parallax.model import IsolationLevel, MissingRight, ReadEvent
 
 Replica = tuple[str, int, int]
 """Topic, partition, broker."""
@@ -93,11 +94,14 @@ class Snapshot:
     positions: Mapping[tuple[Replica, IsolationLevel], int]
     coverage: Mapping[tuple[str, int], Coverage]
     reachable: Mapping[int, bool]
+    refused: Mapping[Replica, Refusal]
+    unauthorized: Mapping[tuple[str, MissingRight], int]
     queries: Mapping[str, QueryState]
     findings: FindingsStatus
     maintenance: Mapping[str, int]
     maintained_at: float | None
     audits: AuditState
+    initially_read: Mapping[tuple[str, int], bool]
     started_at: float
     taken_at: float
 
@@ -115,8 +119,52 @@ def _counted(runs: Mapping[str, int], result: str) -> dict[str, int]:
     return {**runs, result: runs.get(result, 0) + 1}
 
 
+def _has_answered(row: Mapping[str, Any]) -> bool:
+    """Whether the broker answered, were it only to refuse; what is wrong with one replica is not the broker's state."""
+    return bool(row["reachable"]) or (row.get("problem") or ReadEvent.UNREACHABLE) != ReadEvent.UNREACHABLE
+
+
 def _known(offset: int) -> int | None:
     return offset if offset >= 0 else None
+
+
+class InitialReading:
+    """Whether every replica has been read up to where it was when the job started."""
+
+    def __init__(self) -> None:
+        self._marks: dict[tuple[str, int], dict[int, Mapping[IsolationLevel, int] | None]] = {}
+        self._done: set[tuple[str, int]] = set()
+
+    def observe(self, replica: Replica, row: Mapping[str, Any]) -> None:
+        """Take in a row of progress: the first one that a replica answers says where it was."""
+        topic, partition, broker = replica
+        marks = self._marks.setdefault((topic, partition), {})
+        marks.setdefault(broker, None)
+        if row["reachable"] and marks[broker] is None:
+            start = row["log_start_offset"]
+            shown = {
+                IsolationLevel.READ_UNCOMMITTED: row["high_watermark"],
+                IsolationLevel.READ_COMMITTED: row["last_stable_offset"],
+            }
+            # Where nothing is shown there is nothing to read, and no position.
+            marks[broker] = {level: -1 if offset <= start else offset for level, offset in shown.items()}
+        for left in set(marks).difference(row.get("replicas") or marks):
+            del marks[left]
+
+    def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[tuple[str, int], bool]:
+        """By partition; what was once read stays so."""
+        for place, marks in self._marks.items():
+            if place not in self._done and all(
+                mark is not None
+                and all(positions.get(((*place, b), level), -1) >= offset for level, offset in mark.items())
+                for b, mark in marks.items()
+            ):
+                self._done.add(place)
+        return {place: place in self._done for place in self._marks}
+
+    def forget(self, alive: Collection[tuple[str, int]]) -> None:
+        """Let go of partitions that are gone."""
+        self._marks = {place: marks for place, marks in self._marks.items() if place in alive}
 
 
 class MonitorState:
@@ -136,24 +184,41 @@ class MonitorState:
         self._covered_at: dict[tuple[str, int], float] = {}
         self._progress_told = self._positions_told = False
         self._reachable: dict[int, bool] = {}
+        self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
         self._maintenance: dict[str, int] = {}
         self._maintained_at: float | None = None
         self._audits = AuditState()
+        self._initial = InitialReading()
 
-    def update_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md)."""
+    def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
+        """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md).
+
+        Returns:
+            Which rights went missing, or are there again, with this tick.
+        """
+        answered: dict[int, bool] = {}
         with self._lock:
+            self._progress_told |= bool(rows)
             for row in rows:
-                self._progress_told = True
-                broker, reachable = int(row["broker"]), bool(row["reachable"])
-                self._reachable[broker] = reachable
+                broker = int(row["broker"])
+                answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
-                if reachable:
+                self._initial.observe(replica, row)
+                if row["reachable"]:
                     self._offsets_of(replica, row)
+                elif row.get("missing_right"):
+                    self._replicas[replica] = ReplicaState(told_at=self._clock())
                 else:
                     self._touch(replica)
+            self._reachable |= answered
+            return self._refusals.take_in(rows, self._clock())
+
+    def update_refusals(self, replicas: Iterable[Replica], right: MissingRight, error: str) -> list[Change]:
+        """Take in replicas that somebody was refused to read (`Refusals.refused`)."""
+        with self._lock:
+            return self._refusals.refused(replicas, right, error, self._clock())
 
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
         """Take in how far a view has been recorded: the next offset to read, by replica."""
@@ -229,11 +294,14 @@ class MonitorState:
                 positions=dict(self._positions),
                 coverage=dict(self._coverage),
                 reachable=dict(self._reachable),
+                refused=self._refusals.standing,
+                unauthorized=self._refusals.counts,
                 queries=dict(self._queries),
                 findings=self._findings,
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
                 audits=self._audits,
+                initially_read=self._initial.read(self._positions),
                 started_at=self._started_at,
                 taken_at=now,
             )
@@ -274,7 +342,9 @@ class MonitorState:
         gone = {r for r, s in self._replicas.items() if now - s.told_at > _FORGET_AFTER_S}
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
+        self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {(topic, partition) for topic, partition, _ in self._replicas}
+        self._initial.forget(alive)
         self._coverage = {
             place: c
             for place, c in self._coverage.items()

@@ -92,7 +92,7 @@ class Looker:
         # A look waits for every broker: nobody reads records meanwhile.
         options["planning.patience.ms"] = str(settings.read.request_timeout_ms + 500)
         self._places = frozenset(places)
-        self._watch = ProgressWatch(replace(progress_options(options), metadata_refresh_ms=1))
+        self._watch = ProgressWatch(replace(progress_options(options), metadata_refresh_ms=1), describe_every_s=0.0)
         self._sleep = sleep
         self._last_at = 0
 

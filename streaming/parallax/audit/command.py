@@ -15,6 +15,7 @@ from rich.console import Console
 
 from parallax.audit import dry, report
 from parallax.audit.cluster import select
+from parallax.audit.plan import Place
 from parallax.audit.progress import Shown
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import ConfigError, Settings
@@ -68,8 +69,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
         stack.callback(client.close)
         places = select(client, settings, flags.topics, flags.partitions)
         if flags.dry_run:
-            dry.write(dry.dry_run(settings, client, places, rate or None), flags.output, to)
-            return 0
+            return _dry_run(settings, flags, client, places, rate or None, to)
         shown = stack.enter_context(Shown(Console(stderr=True)))
         try:
             made = _audit(settings, flags, client, places, rate or None, shown, stack)
@@ -78,6 +78,18 @@ def run_audit(settings: Settings, flags: Flags) -> int:
             return EXIT_CODES[Result.UNKNOWN]
         report.write(made, flags.output, to)
         return made.exit_code
+
+
+def _dry_run(
+    settings: Settings, flags: Flags, client: ReplicaClient, places: Sequence[Place], rate: int | None, to: TextIO
+) -> int:
+    found = dry.dry_run(settings, client, places, rate)
+    dry.write(found, flags.output, to)
+    if found.exit_code:
+        reasons = next(iter(found.unknown.values()), ("no reason was given",))
+        line = f"parallax: no replica of the {found.partitions} partitions can be read: {reasons[0]}"
+        print(line, file=sys.stderr)  # noqa: T201 - the one line of an error
+    return found.exit_code
 
 
 def _log_warnings_only() -> None:
@@ -120,7 +132,7 @@ def _audit(
     settings: Settings,
     flags: Flags,
     client: ReplicaClient,
-    places: Sequence[tuple[str, int]],
+    places: Sequence[Place],
     rate: int | None,
     shown: Shown,
     stack: ExitStack,

@@ -34,7 +34,7 @@ from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
-from parallax.model import ReadEvent
+from parallax.model import FindingKind, ReadEvent, UnknownReason
 
 STATE = -1
 """``at`` of the row that opens a partition: its ``packed`` is the state of the round before, or empty."""
@@ -244,7 +244,12 @@ class _Comparison:
             broken=self._broken,
             overflow=self._overflow,
             rows=self._rows,
+            headless=self._headless(coverage),
         )
+
+    def _headless(self, coverage: Coverage) -> int:
+        told = any(suspect.kind is FindingKind.LOG_HEAD_MISSING for suspect in self._suspects)
+        return 0 if told else max(coverage.unknown_for(UnknownReason.LOG_START_DIFFERS))
 
     def _stopped(self, coverage: Coverage) -> Iterator[Stopped]:
         for broker in coverage.brokers:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from parallax.compare.suspect import Suspect
 from parallax.config import Settings, StorageSettings
+from parallax.findings.finding import Finding
 from parallax.findings.history import RecordedHistory
 from parallax.findings.manager import FindingsManager
 from parallax.findings.probe import Prober
-from parallax.findings.table import Finding
 from parallax.model import IsolationLevel
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -65,12 +65,19 @@ def confirm(
 class MemoryStore:
     """Keeps a manager's events for as long as the audit lasts: only the always-on job writes the findings table."""
 
+    skipped = 0
+    """No other version writes here."""
+
     def __init__(self) -> None:
         self._events: list[Finding] = []
 
     def load(self) -> list[Finding]:
         """All events, oldest first."""
         return list(self._events)
+
+    def news(self) -> list[Finding]:
+        """What other processes have appended: nothing, for no other knows of this store."""
+        return []
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
         """Number the events and keep them."""
@@ -91,7 +98,7 @@ def standalone(settings: Settings, client: ReplicaClient, hash_key: str) -> Iter
     hasher = ContentHasher(bytes.fromhex(hash_key))
     recorded = Path(settings.storage.path) / IsolationLevel.READ_COMMITTED.option
     history = RecordedHistory(settings.storage.path) if recorded.is_dir() else None
-    prober = Prober(client, hasher, settings.findings, payload=settings.read.payload, history=history)
+    prober = Prober(client, hasher, settings.findings, payload=settings.read.payload, history=history, recorded=history)
     with tempfile.TemporaryDirectory(prefix="parallax-audit-") as folder:
         # The manager takes up what the suspects table holds; those of the job are not the audit's.
         apart = settings.model_copy(update={"storage": StorageSettings(path=folder)})

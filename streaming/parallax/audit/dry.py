@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from parallax.audit.cluster import Looker, topic_traits
 from parallax.audit.plan import PartitionPlan, Place, plan, ranges
 from parallax.audit.report import size_text
+from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
@@ -53,13 +54,22 @@ class DryRun:
 
     Attributes:
         brokers: a share for each broker that would be read.
+        partitions: how many there are.
+        readable: of how many at least one replica can be read.
         unknown: partitions that would be unknown in part or as a whole, and why.
         seconds: of all brokers side by side, at the limit; None without one.
     """
 
     brokers: tuple[BrokerShare, ...]
+    partitions: int
+    readable: int
     unknown: Mapping[str, tuple[str, ...]]
     seconds: float | None
+
+    @property
+    def exit_code(self) -> int:
+        """Unknown where an audit would read nothing at all; what it would come to otherwise nobody can say before."""
+        return 0 if self.readable else EXIT_CODES[Result.UNKNOWN]
 
 
 def dry_run(
@@ -101,7 +111,7 @@ def _sample(client: ReplicaClient, broker: int, wanted: Mapping[Reader, Range]) 
 
 
 def summarise(
-    plans: Iterable[PartitionPlan],
+    plans: Collection[PartitionPlan],
     wanted: Mapping[Reader, Range],
     densities: Mapping[tuple[int, Place], float],
     max_bytes_per_second: int | None,
@@ -128,7 +138,7 @@ def summarise(
         shares.append(BrokerShare(broker, partitions, sum(mine.values()), round(size), len(sampled), seconds))
     unknown = {f"{p.topic}-{p.partition}": p.reasons for p in plans if p.reasons}
     longest = max((s.seconds for s in shares if s.seconds is not None), default=None)
-    return DryRun(tuple(shares), unknown, longest)
+    return DryRun(tuple(shares), len(plans), sum(p.readable for p in plans), unknown, longest)
 
 
 def write(found: DryRun, output: str, to: TextIO) -> None:

@@ -13,6 +13,7 @@ from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
+from parallax.source.schema import ADDED
 from parallax.views.queries import source_options
 from parallax.views.tables import table_path
 
@@ -120,6 +121,8 @@ def narrowed(rows: Any, view: Any) -> Any:
     from pyspark.sql import functions as sf
 
     made = {"view": view, "timestamp": sf.unix_millis("timestamp")}
+    # Tables that no job has opened since an earlier version recorded them lack what was added.
+    made |= {name: sf.lit(None).cast("tinyint") for name in ADDED if name not in rows.columns}
     columns = [
         made[name] if name in made else sf.col(f"position.{name}" if name in OF_POSITION else name)
         for name in VIEW_COLUMNS

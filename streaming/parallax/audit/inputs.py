@@ -90,6 +90,9 @@ def _tick(row: Mapping[str, Any]) -> dict[str, Any]:
         if opened is None or not row["reachable"]
         else [(t["producer_id"], t["start_offset"]) for t in opened],
     }
+    policy = row.get("cleanup_policy")
+    if policy is not None:
+        made["deletes"] = int("delete" in policy)
     return made | {name: int(row[name]) for name in _NUMBERS if row.get(name) is not None}
 
 

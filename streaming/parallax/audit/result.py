@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from parallax.audit.plan import PartitionPlan, Place
 from parallax.compare.suspect import Suspect
-from parallax.findings.table import Finding
+from parallax.findings.finding import Finding
 from parallax.model import IsolationLevel
 
 NO_MORE = "it shows no more"
@@ -50,8 +50,9 @@ class Stopped:
     def __str__(self) -> str:
         """One phrase for a person."""
         level = IsolationLevel(self.view).option
-        reached = f"offset {self.read_to}" if self.read_to >= 0 else "no offset"
-        return f"broker {self.broker} was read as {level} up to {reached} of {self.wanted} ({self.event})"
+        if self.read_to < 0:
+            return f"broker {self.broker} was not read as {level} ({self.event}); offset {self.wanted} was the end"
+        return f"broker {self.broker} was read as {level} up to offset {self.read_to} of {self.wanted} ({self.event})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Compared:
         broken: why the recorded rows cannot be put in one order; empty where they can.
         overflow: more suspects were raised than are looked into.
         rows: how many rows were compared.
+        headless: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
     """
 
     compared_from: int = 0
@@ -79,6 +81,7 @@ class Compared:
     broken: str = ""
     overflow: bool = False
     rows: int = 0
+    headless: int = 0
 
     def reasons(self) -> list[str]:
         """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""
@@ -87,6 +90,11 @@ class Compared:
             found.append(self.broken)
         if self.deferred:
             found.append(f"{self.deferred} offsets were left out at the cap of compare.state_cap_bytes; raise it")
+        if self.headless:
+            found.append(
+                f"a log begins {self.headless} offsets above another although no cleanup policy is known to delete "
+                "records"
+            )
         if self.overflow:
             found.append("more suspects than one audit looks into; the rest were not probed")
         if self.waiting:

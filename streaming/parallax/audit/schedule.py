@@ -1,4 +1,4 @@
-"""Audits inside the always-on job: at an interval, and of what the stream had to leave out.
+"""Audits inside the always-on job: at an interval, of what the stream had to leave out, and of what was read too late.
 
 An audit shares the job's Spark session and takes one of its task slots; an audit that fails is counted and logged, and
 the job goes on.
@@ -15,6 +15,7 @@ import structlog
 
 from parallax.audit.cluster import select
 from parallax.audit.confirm import Confirm, Confirmed, confirm
+from parallax.audit.ledger import has_verdict
 from parallax.audit.plan import Place
 from parallax.audit.result import AuditReport
 from parallax.audit.run import Audit
@@ -28,6 +29,14 @@ log = structlog.get_logger(__name__)
 
 _WRITER = "audit"
 """Who the suspects of audits are from, beside the ids of queries, in the log of their table."""
+
+AGAIN_S = 3600.0
+"""A partition that was audited since it was not read in time is left alone for so long, rates or not."""
+
+MAX_TOGETHER = 32
+"""Partitions of one such audit: the next ones have their turn after it."""
+
+_FIRST_PAUSE_S = 60.0
 
 RunAudit = Callable[[str, Sequence[Place]], AuditReport]
 """(``brokers`` or ``tables``, partitions; none are all that the settings name) -> what it came to."""
@@ -52,6 +61,57 @@ class CaughtUp:
         return due
 
 
+class Unread:
+    """Which partitions wait for an audit, since nobody read some of their offsets in time, and when each is due.
+
+    Args:
+        delay_s: how long after it was noticed; 0: never.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
+        self._delay_s = delay_s
+        self._clock = clock
+        self._due: dict[Place, float] = {}
+        self._pause: dict[Place, float] = {}
+        self._not_before: dict[Place, float] = {}
+
+    def observe(self, coverages: Iterable[Coverage]) -> None:
+        """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
+        if not self._delay_s:
+            return
+        for coverage in coverages:
+            place = coverage.topic, coverage.partition
+            if coverage.unread and all(broker.reachable for broker in coverage.brokers):
+                self._due.setdefault(place, self._clock() + self._delay_s)
+            else:
+                self._due.pop(place, None)
+
+    def due(self) -> list[Place]:
+        """Those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
+        now = self._clock()
+        ripe = [(at, p) for p, at in self._due.items() if max(at, self._not_before.get(p, 0.0)) <= now]
+        return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]
+
+    def next_at(self) -> float | None:
+        """When the next one is due."""
+        return min((max(at, self._not_before.get(p, 0.0)) for p, at in self._due.items()), default=None)
+
+    def audited(self, places: Iterable[Place], report: AuditReport | None) -> None:
+        """Take in that partitions were audited; None where the audit broke off.
+
+        One that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one that had
+        none, after a pause that doubles up to that.
+        """
+        settled = {(p.topic, p.partition) for p in report.partitions if has_verdict(p)} if report else set()
+        for place in places:
+            self._due.pop(place, None)
+            before = self._pause.get(place, _FIRST_PAUSE_S / 2)
+            pause = AGAIN_S if place in settled else min(AGAIN_S, 2 * before)
+            self._pause[place] = _FIRST_PAUSE_S / 2 if place in settled else pause
+            self._not_before[place] = self._clock() + pause
+
+
 class AuditSchedule:
     """Runs audits one after the other in a thread of its own.
 
@@ -60,6 +120,7 @@ class AuditSchedule:
         run: runs an audit.
         on_report: is told what each came to.
         on_failure: is told when one has failed.
+        unread_delay_s: how long after it was noticed a partition is audited that was not read in time; 0: never.
         clock: monotonic seconds, for tests.
     """
 
@@ -69,6 +130,7 @@ class AuditSchedule:
         run: RunAudit,
         on_report: Callable[[AuditReport], None],
         on_failure: Callable[[], None],
+        unread_delay_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._interval_s = interval_s
@@ -77,6 +139,7 @@ class AuditSchedule:
         self._on_failure = on_failure
         self._clock = clock
         self._caught_up = CaughtUp()
+        self._unread = Unread(unread_delay_s, clock)
         self._queued: dict[Place, None] = {}
         self._next = clock() + interval_s
         self._lock = threading.Lock()
@@ -85,7 +148,7 @@ class AuditSchedule:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first audit of the brokers is one interval away."""
+        """Begin; the first audit of all that the brokers show is one interval away."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -96,33 +159,49 @@ class AuditSchedule:
             self._thread.join(timeout_s)
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
-        """Take in what the comparison covers; queues an audit of the tables where a deferred range was passed."""
+        """Take in what the comparison covers.
+
+        Queues an audit of the tables where a deferred range was passed, one of the brokers where offsets were not read
+        in time.
+        """
+        coverages = list(coverages)
         due = self._caught_up.observe(coverages)
-        if due:
-            with self._lock:
-                self._queued.update(dict.fromkeys(due))
+        with self._lock:
+            waited_for = self._unread.next_at()
+            self._unread.observe(coverages)
+            self._queued.update(dict.fromkeys(due))
+            sooner = self._unread.next_at() != waited_for
+        if due or sooner:
             self._wake.set()
 
     def run_due(self) -> bool:
         """Run what is due now; returns whether there was anything."""
         with self._lock:
             queued, self._queued = list(self._queued), {}
+            unread = self._unread.due()
         if queued:
             self._guarded("tables", queued)
+        if unread and not self._stop.is_set():
+            report = self._guarded("brokers", unread)
+            with self._lock:
+                self._unread.audited(unread, report)
         if self._interval_s and self._clock() >= self._next and not self._stop.is_set():
             self._guarded("brokers", ())
             self._next = self._clock() + self._interval_s
             return True
-        return bool(queued)
+        return bool(queued or unread)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             if not self.run_due():
-                left = self._next - self._clock() if self._interval_s else 3600.0
-                self._wake.wait(max(0.0, left))
+                with self._lock:
+                    unread = self._unread.next_at()
+                times = [self._next] if self._interval_s else []
+                times += [unread] if unread is not None else []
+                self._wake.wait(max(0.0, min(times, default=self._clock() + 3600.0) - self._clock()))
                 self._wake.clear()
 
-    def _guarded(self, source: str, places: Sequence[Place]) -> None:
+    def _guarded(self, source: str, places: Sequence[Place]) -> AuditReport | None:
         try:
             report = self._run_audit(source, places)
             self._on_report(report)
@@ -130,8 +209,9 @@ class AuditSchedule:
             if not self._stop.is_set():
                 log.warning("an audit failed", source=source, error=str(error).strip().split("\n", 1)[0])
                 self._on_failure()
-            return
+            return None
         log.info("audit", source=source, result=str(report.result), partitions=len(report.partitions))
+        return report
 
 
 def job_audits(
@@ -168,8 +248,7 @@ def _confirming(settings: Settings, manager: FindingsManager) -> Confirm:
     """Suspects go the way of the stream's: into their table first, so that they outlive the process."""
 
     def told(suspects: Sequence[Suspect]) -> Confirmed:
-        new = manager.undecided(suspect.suspect_id for suspect in suspects)
-        fresh = [suspect for suspect in suspects if suspect.suspect_id in new]
+        fresh = manager.new(suspects)
         if fresh:
             create_suspects(settings.storage.path)
             append_suspects(settings.storage.path, fresh, _WRITER, time.time_ns() // 1_000_000)
@@ -178,4 +257,4 @@ def _confirming(settings: Settings, manager: FindingsManager) -> Confirm:
     return told
 
 
-__all__ = ["AuditSchedule", "CaughtUp", "RunAudit", "job_audits"]
+__all__ = ["AuditSchedule", "CaughtUp", "RunAudit", "Unread", "job_audits"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from parallax.compare import replicas
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
 from parallax.compare.rules import content, latest, markers, outcome
 from parallax.compare.rules.arrays import bit_counts, has_bit, joined, slots_of
-from parallax.compare.state import DISPUTE, NEVER, TOLD, PartitionState, kept
+from parallax.compare.state import DISPUTE, NEVER, TOLD, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, Rule
+from parallax.model import NOBODY, FindingKind, Rule
 
 MAX_KEY_VERDICTS = 256
 """Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
@@ -64,37 +65,79 @@ def _judge_content(state: PartitionState) -> list[Accusation]:
     agreed = state.content[~differs & (bit_counts(state.content["shown"]) > 1)]
     accusations = []
     rows = state.content[ripe]
-    for offset, odd in content.odd_ones(rows):
-        here = rows[rows["offset"] == offset]
-        for slot in slots_of(odd):
-            if _continues_run(state, slot, offset, agreed):
-                continue
-            shown = {b: f"{int(r['fingerprint']) & (1 << 64) - 1:016x}" for r in here for b in _brokers(state, r)}
-            accusations.append(
-                Accusation(
-                    Rule.CONTENT,
-                    FindingKind.CONTENT_MISMATCH,
-                    _broker(state, slot),
-                    offset,
-                    observations={"records": shown},
-                )
-            )
+    for offset, sides in content.differences(rows):
+        if len(sides) < 2:
+            continue  # The log of one of them was given up since.
+        if not _continues_run(state, sides, offset, agreed):
+            accusations.append(_unlike_records(state, offset, rows[rows["offset"] == offset]))
     state.content = state.content[~ripe]
     _end_runs(state, agreed)
     return accusations
 
 
-def _brokers(state: PartitionState, row: Array) -> list[str]:
-    return [str(_broker(state, slot)) for slot in slots_of(int(row["shown"]))]
+def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusation:
+    sides: dict[str, list[int]] = {}
+    records: dict[str, str] = {}
+    for row in rows[rows["shown"] != 0]:
+        brokers = _brokers(state, int(row["shown"]))
+        fingerprint = f"{int(row['fingerprint']) & (1 << 64) - 1:016x}"
+        sides[_marker_at(state, offset, int(row["shown"])) or f"record {fingerprint}"] = brokers
+        records |= dict.fromkeys(map(str, brokers), fingerprint)
+    return Accusation(
+        Rule.CONTENT,
+        FindingKind.CONTENT_MISMATCH,
+        NOBODY,
+        offset,
+        observations={"records": dict(sorted(records.items())), **_without_direction(sides)},
+    )
 
 
-def _continues_run(state: PartitionState, slot: int, offset: int, agreed: Array) -> bool:
-    """Whether a differing record belongs to the run of differing records before it: one accusation for the run."""
-    broker = state.brokers[slot : slot + 1]
-    last = int(broker["mismatch_last"][0])
+def _marker_at(state: PartitionState, offset: int, shown: int) -> str:
+    """The end marker that these replicas show at an offset, in words; empty where it is a record."""
+    here = state.markers[(state.markers["offset"] == offset) & (state.markers["shown"] & np.uint32(shown) != 0)]
+    return f"{_MARKER_NAME[int(here['type'][0])]} of producer {here['producer_id'][0]}" if len(here) else ""
+
+
+def _without_direction(sides: Mapping[str, list[int]], pivot: str | None = None) -> dict[str, Any]:
+    """What a difference that accuses nobody tells: who shows what, and who is to be asked last.
+
+    Args:
+        sides: by what they show, the ids of the brokers; one without brokers is left out.
+        pivot: the side of which one is asked last; the first one if not given.
+    """
+    told = {text: sorted(brokers) for text, brokers in sorted(sides.items()) if brokers}
+    return {"sides": told, "pivot": min(told[pivot] if pivot in told else next(iter(told.values())))}
+
+
+def _brokers(state: PartitionState, mask: int) -> list[int]:
+    return sorted(_broker(state, slot) for slot in slots_of(mask))
+
+
+def _continues_run(state: PartitionState, sides: list[int], offset: int, agreed: Array) -> bool:
+    """Whether differing records belong to the run of differing records before them: one accusation for the run.
+
+    They do if each two replicas that differ did so before, and one of the two has not agreed with any since.
+    """
+    last = state.brokers["mismatch_last"].copy()
+    before = state.brokers["mismatch_side"].copy()
+    going_on = {
+        slot: last[slot] != UNKNOWN and not _agreed_since(agreed, slot, last[slot], offset)
+        for side in sides
+        for slot in slots_of(side)
+    }
+    continues = True
+    for side in sides:
+        for slot in slots_of(side):
+            for other in slots_of(sum(sides) & ~side):
+                differed = last[slot] != UNKNOWN and last[other] != UNKNOWN and not int(before[slot]) >> other & 1
+                continues &= differed and (going_on[slot] or going_on[other])
+            state.brokers["mismatch_last"][slot], state.brokers["mismatch_side"][slot] = offset, side
+    return continues
+
+
+def _agreed_since(agreed: Array, slot: int, last: int, offset: int) -> bool:
     mine = agreed["offset"][has_bit(agreed["shown"], slot)]
-    broker["mismatch_last"] = offset
-    return last != UNKNOWN and not bool(((mine > last) & (mine < offset)).any())
+    return bool(((mine > last) & (mine < offset)).any())
 
 
 def _end_runs(state: PartitionState, agreed: Array) -> None:
@@ -112,7 +155,8 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
     positions = replicas.positions(state, READ_UNCOMMITTED)
     state.intervals = markers.close_ended(state.intervals, positions)
     state.intervals = markers.end_at_own(state.intervals, state.markers, positions)
-    unpassed = state.markers[state.markers["offset"] >= _floor(state, READ_UNCOMMITTED)]
+    proof = state.markers[~markers.disputed_offsets(state.markers)]
+    unpassed = proof[proof["offset"] >= _floor(state, READ_UNCOMMITTED)]
     state.intervals = markers.find_missed(state.intervals, unpassed, positions, replicas.members(state))
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)
     if not len(missed):
@@ -267,10 +311,14 @@ def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
 
 
 def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
-    """One accusation for each transaction among the rows, so far as the named replica's intervals tell them apart."""
+    """One accusation for each transaction among the rows, so far as a replica's intervals tell them apart."""
     rows = state.pending[verdict.rows]
     producer = int(rows["producer_id"][0])
-    mine = state.intervals[(state.intervals["slot"] == verdict.slot) & (state.intervals["producer_id"] == producer)]
+    slot = verdict.slot
+    if not verdict.proven:
+        shown = slots_of(int(np.bitwise_or.reduce(rows["visible"] | rows["aborted"])))
+        slot = min(shown, key=lambda s: _broker(state, s))
+    mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["producer_id"] == producer)]
     mine = mine[np.argsort(mine["start"], kind="stable")]
     which = np.searchsorted(mine["start"], rows["offset"], side="right") - 1
     if len(mine):
@@ -282,21 +330,53 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
     accusations = []
     for group in np.unique(which):
         part = rows[which == group]
+        observations = _outcomes(state, part)
+        if not verdict.proven:
+            sides = {name: _brokers(state, int(part[name][0])) for name in ("visible", "aborted")}
+            observations |= _without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
         accusations.append(
             Accusation(
                 Rule.OUTCOME,
                 kind,
-                _broker(state, verdict.slot),
+                _broker(state, slot) if verdict.proven else NOBODY,
                 offset=int(part["offset"][0]),
                 producer_id=producer,
                 transaction_start_offset=int(mine["start"][group]) if group >= 0 else int(part["offset"][0]),
                 marker_offset=int(verdict.markers[which == group][0]),
                 key_hash_hi=int(part["key_hash_hi"][0]),
                 key_hash_lo=int(part["key_hash_lo"][0]),
-                observations=_outcomes(state, part),
+                observations=observations,
             )
         )
     return accusations
+
+
+def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
+    """Accuse each replica that shows a record otherwise than the end marker that it shows behind it.
+
+    Args:
+        state: for the brokers' ids.
+        rows: `UNENDED`, the first record of each such transaction.
+        ends: the offset of the end marker for each.
+    """
+    return [
+        Accusation(
+            Rule.OUTCOME,
+            FindingKind.OUTCOME_CONTRADICTS_MARKER,
+            broker := _broker(state, int(row["slot"])),
+            offset=int(row["offset"]),
+            producer_id=int(row["producer_id"]),
+            transaction_start_offset=int(row["offset"]),
+            marker_offset=int(end),
+            key_hash_hi=int(row["key_hash_hi"]),
+            key_hash_lo=int(row["key_hash_lo"]),
+            observations={
+                "outcomes": {str(broker): _OUTCOME_NAME[ABORT if row["aborted"] else COMMIT]},
+                "markers": {str(broker): _MARKER_NAME[COMMIT if row["aborted"] else ABORT]},
+            },
+        )
+        for row, end in zip(rows, ends, strict=True)
+    ]
 
 
 # I3
@@ -308,9 +388,10 @@ def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
     below = state.pending["offset"] < common
     released = state.pending[below & ~outcome.open_disputes(state.pending)]
     judged = released[released["offset"] >= max(replicas.retained_from(state), _floor(state, READ_COMMITTED))]
-    members = replicas.members(state)
     passed_at = int(state.partition["passed_at"][0])
-    absent = latest.absences(judged, members, strict_from=strict_from, passed_at=passed_at)
+    absent = latest.absences(
+        judged, replicas.holding(state, judged["offset"]), strict_from=strict_from, passed_at=passed_at
+    )
     candidates = joined(state.candidates, absent)
     strict = candidates["offset"] >= strict_from
     explainable = latest.unexplained(candidates[~strict], [state.pending, left_out, candidates[strict]])
@@ -321,19 +402,22 @@ def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
         state.candidates = candidates
         return []
     candidates = latest.set_horizons(candidates, state.brokers)
-    ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), members)
+    held = replicas.holding(state, candidates["offset"])
+    ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), held)
     # The policy must have been seen after all had passed: what was compacted meanwhile is no loss.
     settled = (candidates["offset"] < strict_from) | (candidates["passed_at"] < state.partition["policy_at"][0])
     at = np.flatnonzero(ripe & settled)
     at = at[np.argsort(candidates["offset"][at], kind="stable")][:MAX_KEY_VERDICTS]
     state.candidates = np.delete(candidates, at)
-    rows = candidates[at]
-    rows = rows[~_belongs_to_transaction(state, rows, members) & (rows["offset"] >= replicas.retained_from(state))]
-    verdicts = latest.judge(rows, members, strict_from=strict_from)
-    return [_accuse_key(state, rows[v.row], v, members, strict_from) for v in verdicts]
+    rows, held = candidates[at], held[at]
+    wanted = ~_belongs_to_transaction(state, rows, held) & (rows["offset"] >= replicas.retained_from(state))
+    rows, held = rows[wanted], held[wanted]
+    sure = latest.surely_committed(rows, state.markers)
+    verdicts = latest.judge(rows, held, strict_from=strict_from, sure=sure)
+    return [_accuse_key(state, rows[v.row], v, int(held[v.row]), strict_from) for v in verdicts]
 
 
-def _belongs_to_transaction(state: PartitionState, rows: Array, members: int) -> Array:
+def _belongs_to_transaction(state: PartitionState, rows: Array, members: Array) -> Array:
     """Mask of the absences that a wrongly ended transaction accounts for: they are part of that finding.
 
     A replica that aborted what is committed elsewhere lacks the record; one that committed what is aborted elsewhere
@@ -355,22 +439,31 @@ def _accuse_key(
 ) -> Accusation:
     """Where every record is compared, the offset says which one it is: a later one of its key explains nothing."""
     named = row["offset"] < strict_from
+    holding = _brokers(state, int(row["visible"]) & members)
+    absent = _brokers(state, members & ~int(row["visible"]) & ~int(row["aborted"]))
+    observations: dict[str, Any] = {
+        "shown_by": _brokers(state, int(row["visible"])),
+        "not_shown_by": absent,
+        "passed_at": int(row["passed_at"]),
+        "read_to": int(row["horizon"]),
+    }
+    if verdict.slot == NOBODY:
+        # Who shows a value is asked last: that of a tombstone may be on those that lack it.
+        deletes = bool(row["flags"] & TOMBSTONE)
+        shown = f"{'tombstone' if deletes else 'value'} at offset {row['offset']}"
+        lacking = f"no {shown}"
+        observations |= _without_direction({shown: holding, lacking: absent}, lacking if deletes else shown)
+    sure = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED and row["producer_id"] >= 0
     return Accusation(
         Rule.LATEST_VALUE,
         verdict.kind,
-        _broker(state, verdict.slot),
+        NOBODY if verdict.slot == NOBODY else _broker(state, verdict.slot),
         offset=int(row["offset"]),
         producer_id=int(row["producer_id"]),
+        marker_offset=int(row["offset"]) + 1 if sure else -1,
         key_hash_hi=int(row["key_hash_hi"]) if named else 0,
         key_hash_lo=int(row["key_hash_lo"]) if named else 0,
-        observations={
-            "shown_by": [_broker(state, slot) for slot in slots_of(int(row["visible"]))],
-            "not_shown_by": [
-                _broker(state, slot) for slot in slots_of(members & ~int(row["visible"]) & ~int(row["aborted"]))
-            ],
-            "passed_at": int(row["passed_at"]),
-            "read_to": int(row["horizon"]),
-        },
+        observations=observations,
     )
 
 
@@ -394,10 +487,15 @@ def _let_go(state: PartitionState) -> None:
     retained = replicas.retained_from(state)
     floor = _floor(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
-    state.content = kept(state.content, (state.content["offset"] >= floor) | unjudged)
+    stays = (state.content["offset"] >= floor) | unjudged
+    state.partition["skipped"][0, READ_UNCOMMITTED] += content.incomparable(state.content[~stays])
+    state.content = kept(state.content, stays)
     disputed = outcome.open_disputes(state.pending)
     state.pending = kept(state.pending, (state.pending["offset"] >= _floor(state, READ_COMMITTED)) | disputed)
-    needed = min(floor, int(state.pending["offset"].min(initial=_floor(state, READ_COMMITTED))))
+    # The marker directly behind a tombstone says whether it was surely committed.
+    deleting = state.candidates["offset"][(state.candidates["flags"] & TOMBSTONE != 0)]
+    oldest = int(deleting.min(initial=_floor(state, READ_COMMITTED)))
+    needed = min(floor, int(state.pending["offset"].min(initial=oldest)))
     state.markers = kept(state.markers, state.markers["offset"] >= needed)
     state.candidates = kept(state.candidates, state.candidates["offset"] >= retained)
     _let_go_intervals(state, floor)

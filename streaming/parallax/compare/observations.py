@@ -138,6 +138,7 @@ class ViewRows(Columns):
     key_hash_hi: Array = _column("i8")
     key_hash_lo: Array = _column("i8")
     content_hash: Array = _column("i8")
+    content_version: Array = _column("i1", 1)
     key_size: Array = _column("i4", -1)
     value_size: Array = _column("i4", -1)
     high_watermark: Array = _column("i8", UNKNOWN)
@@ -154,7 +155,8 @@ class ProgressRows(Columns):
 
     ``observed_at`` is in milliseconds. Where ``reachable`` is false the numbers are `UNKNOWN`.
     ``described``: the replica listed its open transactions (there may be none). ``compacted``: whether the topic's
-    cleanup policy held ``compact`` at ``policy_at`` (milliseconds); `UNKNOWN` where nobody said.
+    cleanup policy held ``compact`` at ``policy_at`` (milliseconds); `UNKNOWN` where nobody said. ``deletes``: whether
+    it held ``delete``. ``retention_ms``: the topic's ``delete.retention.ms``.
     """
 
     broker: Array = _column("i4", UNKNOWN)
@@ -168,6 +170,8 @@ class ProgressRows(Columns):
     described: Array = _column("?")
     compacted: Array = _column("i1", UNKNOWN)
     policy_at: Array = _column("i8", UNKNOWN)
+    deletes: Array = _column("i1", UNKNOWN)
+    retention_ms: Array = _column("i8", UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ VIEW_COLUMNS = (
     "key_hash_hi",
     "key_hash_lo",
     "content_hash",
+    "content_version",
     "key_size",
     "value_size",
     "high_watermark",
@@ -84,6 +85,7 @@ PROGRESS_COLUMNS = (
     "open_transactions",
     "cleanup_policy",
     "policy_at",
+    "delete_retention_ms",
 )
 """What `pack_progress` reads: ``observed_at`` and ``policy_at`` in milliseconds."""
 
@@ -202,6 +204,8 @@ def _view_column(batch: Any, name: str) -> Array:
         encoded: Any = pc.dictionary_encode(column)
         known = np.array([topic_id_code(t) for t in encoded.dictionary.to_pylist()] or [0], np.int64)
         return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), 0, known[_numbers(encoded.indices, 0)])
+    if name == "content_version":
+        return _numbers(column, 1)
     default = UNKNOWN if name in ("high_watermark", "last_stable_offset", "log_start_offset") else 0
     return _numbers(column, default)
 
@@ -240,6 +244,7 @@ def _progress(batch: Any) -> tuple[ProgressRows, tuple[OpenTransactions, Array],
     described = batch.column("open_transactions").is_valid().to_numpy(zero_copy_only=False)
     policy = batch.column("cleanup_policy")
     compacted = _numbers(pc.cast(pc.match_substring(policy, "compact"), pa.int8()), UNKNOWN)
+    deletes = _numbers(pc.cast(pc.match_substring(policy, "delete"), pa.int8()), UNKNOWN)
     policy_at = _numbers(batch.column("policy_at"), UNKNOWN)
     replicas = batch.column("replicas")
     at = pc.list_parent_indices(replicas).to_numpy()
@@ -254,6 +259,8 @@ def _progress(batch: Any) -> tuple[ProgressRows, tuple[OpenTransactions, Array],
             "described": described,
             "compacted": compacted,
             "policy_at": policy_at,
+            "deletes": deletes,
+            "retention_ms": _numbers(batch.column("delete_retention_ms"), UNKNOWN),
             **columns,
         }
     )

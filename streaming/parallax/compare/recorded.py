@@ -16,8 +16,9 @@ from pyarrow import fs
 
 from parallax.compare.packing import OF_POSITION, PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
 from parallax.model import IsolationLevel
+from parallax.source.schema import PROGRESS, VIEW
 from parallax.views.commits import DataFile
-from parallax.views.tables import PROGRESS
+from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
 ROWS = 65_536
 """Rows that are packed together at most: a blob of a few megabytes."""
@@ -46,7 +47,7 @@ def packed(files: fs.FileSystem, table: str, file: DataFile) -> Iterator[pa.Reco
         pyarrow.ArrowException: it cannot be read.
     """
     with files.open_input_file(file.path) as source:
-        if table == PROGRESS:
+        if table == PROGRESS_TABLE:
             yield from pack_progress(map(_progress, _batches(source, PROGRESS_COLUMNS)))
         else:
             yield from pack_views(_view(batch, _VIEWS[table], file.broker) for batch in _batches(source, _IN_FILES))
@@ -68,6 +69,8 @@ def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatc
             arrays.append(pa.array(np.full(batch.num_rows, constant[name], np.int32)))
         elif name in OF_POSITION:
             arrays.append(pc.struct_field(position, name))
+        elif name not in batch.schema.names:
+            arrays.append(pa.nulls(batch.num_rows, VIEW.field(name).type))  # in a file of an earlier version
         else:
             arrays.append(_millis(batch.column(name)) if name == "timestamp" else batch.column(name))
     return pa.RecordBatch.from_arrays(arrays, names=list(VIEW_COLUMNS))
@@ -75,9 +78,16 @@ def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatc
 
 def _progress(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that `pack_progress` takes."""
-    columns = [batch.column(name) for name in PROGRESS_COLUMNS]
+    columns = [_told(batch, name) for name in PROGRESS_COLUMNS]
     arrays: list[Any] = [_millis(column) if pa.types.is_timestamp(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(PROGRESS_COLUMNS))
+
+
+def _told(batch: pa.RecordBatch, name: str) -> Any:
+    """A column; all null in a file of a version that did not know it yet."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    return pa.nulls(batch.num_rows, PROGRESS.field(name).type)
 
 
 def _millis(column: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from parallax.compare import unread
 from parallax.compare.observations import (
     EVENT_CODE,
     POSITION,
@@ -18,10 +19,11 @@ from parallax.compare.observations import (
 )
 from parallax.compare.state import MAX_BROKERS, NEVER, PartitionState, new_broker
 from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, ReadEvent, Rule
+from parallax.model import FindingKind, ReadEvent, Rule, UnknownReason
 
 _TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
 _LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]
+_SKIPPED = EVENT_CODE[ReadEvent.BATCH_SKIPPED]
 _DELETED = EVENT_CODE[ReadEvent.TOPIC_DELETED]
 _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
@@ -56,6 +58,7 @@ def _forget(state: PartitionState, slot: int) -> None:
             table[column] &= keep
         setattr(state, name, table)
     state.intervals = state.intervals[state.intervals["slot"] != slot]
+    state.unended = state.unended[state.unended["slot"] != slot]
     for name in ("stalled_since", "stalled_reference", "mismatch_last"):
         state.brokers[name][slot] = UNKNOWN
 
@@ -74,12 +77,12 @@ def _take_in_members(state: PartitionState, sets: ReplicaSets) -> None:
         for slot in np.flatnonzero(before & ~now):
             _forget(state, int(slot))
         for slot in np.flatnonzero(now & ~before):
-            _join(state, int(slot))
+            _join(state, int(slot), newest)
     state.partition["members_at"] = newest
     state.partition["members_known"] = True
 
 
-def _join(state: PartitionState, slot: int) -> None:
+def _join(state: PartitionState, slot: int, at: int) -> None:
     """A replica that is new to the set: what was compared without it, and what still waits, is not known of it.
 
     A log that is given back to a broker is another log than the one that it had: a copy of the leader's as it is then.
@@ -87,17 +90,18 @@ def _join(state: PartitionState, slot: int) -> None:
     """
     state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates)
     state.candidates = state.candidates[:0]
+    state.brokers["begun"][slot] = False
     for view in VIEWS:
         position = int(state.brokers["position"][slot, view])
         if position >= 0:
-            _left_behind(state, view, position)
+            _left_behind(state, view, position, at)
             _skip(state, view, 0, position)
 
 
-def _left_behind(state: PartitionState, view: int, position: int) -> None:
-    """Count what a replica will be read over after it was judged without it."""
-    begun = max(position, retained_from(state), 0)
-    state.partition["skipped"][0, view] += max(0, int(state.partition["floor"][0, view]) - begun)
+def _left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
+    """Note what a replica will be read over after it was judged without it."""
+    begun, end = max(position, retained_from(state), 0), int(state.partition["floor"][0, view])
+    unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
@@ -161,7 +165,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
         return rows, []
     keep = _apply_topic_ids(state, rows, at)
     accusations = []
-    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _DELETED, _ADDED))]:
+    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _SKIPPED, _DELETED, _ADDED))]:
         view, slot = int(rows.view[i]), int(slots(state, rows.broker[i : i + 1])[0])
         if slot < 0 or not keep[i]:
             continue
@@ -181,8 +185,9 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[told[-1]]
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
-                _left_behind(state, view, int(rows.offset[i]))
-                _raise_floor(state, view, int(rows.offset[i]))
+                _left_behind(state, view, int(rows.offset[i]), int(rows.timestamp[i]))
+                if not only_compacts(state):
+                    _raise_floor(state, view, int(rows.offset[i]))
         else:
             _jump(state, view, slot, int(rows.offset[i]))
     return (rows if keep.all() else rows.take(keep)), accusations
@@ -230,11 +235,20 @@ def _start_anew(state: PartitionState, topic_id: int) -> None:
     """Forget everything but who the replicas are: the offsets start again."""
     fresh = PartitionState()
     fresh.partition["topic_id"] = topic_id
-    for name in ("members_at", "members_known"):
+    for name in ("members_at", "members_known", "retention_ms", "deletes"):
         fresh.partition[name] = state.partition[name]
     brokers = state.brokers.copy()
-    for name in ("position", "shown", "stable_told", "stalled_since", "stalled_reference", "log_start_offset"):
+    for name in (
+        "position",
+        "shown",
+        "stable_told",
+        "stalled_since",
+        "stalled_reference",
+        "head_since",
+        "log_start_offset",
+    ):
         brokers[name] = UNKNOWN
+    brokers["begun"] = False
     fresh.brokers = brokers
     for name in PartitionState.__dataclass_fields__:
         if name != "told":
@@ -250,6 +264,7 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     _skip(state, view, offset, end)
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
+    state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] < offset)]
     if view == READ_UNCOMMITTED:
         # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
         _skip(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
@@ -273,6 +288,7 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
     if before >= 0:
         _skip(state, view, before, offset)
     _raise_floor(state, view, offset)
+    state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]
     if view == READ_UNCOMMITTED:
         mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)
         state.intervals = state.intervals[~mine | (state.intervals["start"] >= offset)]
@@ -341,6 +357,50 @@ def _take_in_told(broker: Array, rows: ViewRows, i: int) -> None:
         broker["high_watermark"] = rows.high_watermark[i]
 
 
+def only_compacts(state: PartitionState) -> bool:
+    """Whether nothing of the topic is ever deleted but by compaction, as far as is known."""
+    return int(state.partition["deletes"][0]) == 0 and int(state.partition["strict_from"][0]) == NEVER
+
+
+def log_starts(state: PartitionState) -> list[int]:
+    """The log start offsets of the replica set, lowest first, so far as they are known."""
+    # A few numbers, asked for many times in a step: lists are several times as fast as numpy here.
+    starts = zip(state.brokers["member"].tolist(), state.brokers["log_start_offset"].tolist(), strict=True)
+    return sorted(start for member, start in starts if member and start >= 0)
+
+
 def retained_from(state: PartitionState) -> int:
-    """The largest log start offset of the replica set: nothing is judged below it."""
-    return int(state.brokers["log_start_offset"][state.brokers["member"]].max(initial=UNKNOWN))
+    """From where on something can be judged; -1 where nothing is known.
+
+    The largest log start offset of the replica set, for retention deletes at different times. Where a topic is only
+    compacted, no log ought to begin above another: the others are compared as far down as two of them go.
+    """
+    starts = log_starts(state)
+    if not starts:
+        return UNKNOWN
+    if starts[0] == starts[-1] or len(starts) < 3 or not only_compacts(state):
+        return starts[-1]
+    return min(starts[-1], max(starts[1], int(state.partition["deleted_to"][0])))
+
+
+def holding(state: PartitionState, offsets: Array) -> Array:
+    """Mask of the replica set for each offset: without those whose log begins above it, where that tells them apart."""
+    held = np.full(len(offsets), members(state), np.uint32)
+    if not len(offsets):
+        return held
+    retained = retained_from(state)
+    for slot in np.flatnonzero(state.brokers["member"] & (state.brokers["log_start_offset"] > retained)).tolist():
+        held[offsets < state.brokers["log_start_offset"][slot]] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
+    return held
+
+
+def follow_heads(state: PartitionState) -> None:
+    """Remember where the logs began while nothing but compaction could move that."""
+    starts = log_starts(state)
+    if not only_compacts(state):
+        state.partition["head"] = UNKNOWN
+        if starts and state.partition["deletes"][0] > 0:
+            state.partition["deleted_to"] = starts[-1]
+    elif starts:
+        head = int(state.partition["head"][0])
+        state.partition["head"] = starts[0] if head == UNKNOWN else min(head, starts[0])

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from parallax.compare.suspect import Accusation, BrokerCoverage, Coverage, DeferredRange, Suspect
-from parallax.model import FindingKind, Rule
+from parallax.compare.suspect import Accusation, BrokerCoverage, Coverage, DeferredRange, Suspect, UnreadRange
+from parallax.model import FindingKind, Rule, UnknownReason
 
 
 def to_json(suspects: list[Suspect], coverage: Coverage) -> str:
@@ -29,12 +29,14 @@ def _suspect(fields: dict[str, Any]) -> Suspect:
 
 def _coverage(fields: dict[str, Any]) -> Coverage:
     read_uncommitted, read_committed = fields["compared_up_to"]
-    unknown_uncommitted, unknown_committed = fields["unknown_offsets"]
+    unknown = {UnknownReason(reason): (n[0], n[1]) for reason, n in fields["unknown"].items()}
+    unread = tuple(UnreadRange(**span | {"reason": UnknownReason(span["reason"])}) for span in fields["unread"])
     return Coverage(
         **fields
         | {
             "compared_up_to": (read_uncommitted, read_committed),
-            "unknown_offsets": (unknown_uncommitted, unknown_committed),
+            "unknown": unknown,
+            "unread": unread,
             "deferred": tuple(DeferredRange(**d) for d in fields["deferred"]),
             "brokers": tuple(BrokerCoverage(**b) for b in fields["brokers"]),
         }

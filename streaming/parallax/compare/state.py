@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from parallax.compare.observations import UNKNOWN, Array
+from parallax.model import UnknownReason
 
 MAX_BROKERS = 32
 """Replicas of one partition that the bit masks (``<u4``) have room for."""
@@ -32,6 +33,15 @@ PARTITION = np.dtype(
         ("strict_from", "<i8"),
         ("policy_at", "<i8"),
         ("unmarked", "<i8", (2,)),
+        ("retention_ms", "<i8"),
+        ("read_to", "<i8", (2,)),
+        ("bound_at", "<i8", (2,)),
+        ("bound", "<i8", (2,)),
+        ("next_bound_at", "<i8", (2,)),
+        ("next_bound", "<i8", (2,)),
+        ("deletes", "i1"),
+        ("head", "<i8"),
+        ("deleted_to", "<i8"),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets left behind
@@ -39,6 +49,10 @@ without verdict. ``passed_at``: when the last position of read_committed was rea
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
 ``unmarked``: the range of offsets, its end left out, in which end markers were shown that the cap kept out.
+``retention_ms``: the topic's ``delete.retention.ms``, as told last. ``read_to`` by view: where any replica has been
+read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
+(compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
+not, the lowest log start that was seen; ``deleted_to``: the highest that was seen while it did.
 """
 
 BROKER = np.dtype(
@@ -49,6 +63,7 @@ BROKER = np.dtype(
         ("position", "<i8", (2,)),
         ("shown", "<i8", (2,)),
         ("topic_id", "<i8", (2,)),
+        ("begun", "?", (2,)),
         ("high_watermark", "<i8"),
         ("last_stable_offset", "<i8"),
         ("log_start_offset", "<i8"),
@@ -58,15 +73,20 @@ BROKER = np.dtype(
         ("observed_at", "<i8"),
         ("stalled_reference", "<i8"),
         ("stalled_since", "<i8"),
+        ("head_since", "<i8"),
         ("mismatch_last", "<i8"),
+        ("mismatch_side", "<i8"),
     ]
 )
 """One row a replica; its index is the replica's bit in the masks.
 
-``position`` by view: next offset to read, told by position rows; ``shown``: one past the last row taken in.
+``position`` by view: next offset to read, told by position rows; ``shown``: one past the last row taken in; ``begun``:
+what it held before it was first read has been noted (compare/unread.py).
 ``stable_told``: its last stable offset as told last, by progress or by a position row, at ``reported_at``; beside it,
 ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
-``mismatch_last``: where the run of differing records that is under way has come to (rules/content.py).
+``head_since``: since when its log has begun above another's (rules/log_start.py).
+``mismatch_last``: where the run of differing records that is under way has come to (rules/content.py), and
+``mismatch_side``: the mask of the replicas that showed the same there.
 """
 
 CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
@@ -113,13 +133,31 @@ Where it ended and the marker was not read, ``end`` is ``over_by``, and ``end_ty
 """
 
 MARKER = np.dtype([("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4")])
-"""An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT."""
+"""An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT. Unlike ones at one offset are two."""
 
 DISPUTE = np.dtype([("producer_id", "<i8"), ("horizon", "<i8")])
 """A producer with disputed records: judged once the markers up to ``horizon`` have been read."""
 
+UNENDED = np.dtype(
+    [
+        ("slot", "u1"),
+        ("producer_id", "<i8"),
+        ("offset", "<i8"),
+        ("key_hash_hi", "<i8"),
+        ("key_hash_lo", "<i8"),
+        ("aborted", "?"),
+    ]
+)
+"""read_committed: the first record of a transaction as a replica showed it, while it has yet to show its end."""
+
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
 """A range that the cap kept out of the state; ``end`` is `NEVER` while it is still growing."""
+
+UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
+"""A range that no replica was read to show in time; ``reason`` is an index into `UNREAD_REASONS`, ``since`` is in
+milliseconds."""
+
+UNREAD_REASONS = (UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP)
 
 TOLD_IDS = np.dtype("<u8")
 """The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_TOLD`."""
@@ -130,7 +168,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 5
+_VERSION = 7
 
 
 NOWHERE = (NEVER, UNKNOWN)
@@ -149,7 +187,9 @@ def kept(table: Array, mask: Array) -> Array:
 
 def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
-    row["members_at"] = row["passed_at"] = row["policy_at"] = UNKNOWN
+    row["members_at"] = row["passed_at"] = row["policy_at"] = row["retention_ms"] = UNKNOWN
+    for name in ("read_to", "bound_at", "bound", "next_bound_at", "next_bound", "deletes", "head", "deleted_to"):
+        row[name] = UNKNOWN
     row["strict_from"] = NEVER
     row["unmarked"] = NOWHERE
     return row
@@ -170,7 +210,9 @@ class PartitionState:
     partition: Array = field(default_factory=_fresh_partition, metadata={"dtype": PARTITION})
     brokers: Array = _table(BROKER)
     disputes: Array = _table(DISPUTE)
+    unended: Array = _table(UNENDED)
     deferred: Array = _table(DEFERRED)
+    unread: Array = _table(UNREAD)
     told: Array = _table(TOLD_IDS)
     content: Array = _table(CONTENT)
     pending: Array = _table(PENDING)
@@ -271,7 +313,7 @@ def new_broker(broker: int) -> Array:
     """The row of a replica that nothing is known of yet."""
     row = np.zeros(1, BROKER)
     for name in BROKER.names or ():
-        if name not in ("broker", "member", "reachable", "topic_id"):
+        if name not in ("broker", "member", "reachable", "topic_id", "begun"):
             row[name] = UNKNOWN
     row["broker"] = broker
     row["reachable"] = True

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare import cap, replicas
-from parallax.compare.judge import judge
+from parallax.compare import cap, replicas, unread
+from parallax.compare.coverage import coverage
+from parallax.compare.judge import accuse_contradicted, judge
 from parallax.compare.observations import (
+    ABORT,
     ABORTED,
     NOT_TRANSACTIONAL,
     POSITION,
@@ -25,14 +27,12 @@ from parallax.compare.observations import (
     ProgressRows,
     ViewRows,
 )
-from parallax.compare.rules import content, latest, markers, outcome, progress
-from parallax.compare.rules.arrays import have_key_among, joined
-from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, PartitionState, empty
+from parallax.compare.rules import content, latest, log_start, markers, outcome, progress
+from parallax.compare.rules.arrays import have_key_among, joined, table
+from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, UNENDED, PartitionState, empty
 from parallax.compare.suspect import (
     Accusation,
-    BrokerCoverage,
     Coverage,
-    DeferredRange,
     Suspect,
     suspect_id,
 )
@@ -90,17 +90,20 @@ def step(
         _take_in_markers(work, *fresh[view])
     _take_in_uncommitted(work, *fresh[READ_UNCOMMITTED])
     left_out = _take_in_committed(work, *fresh[READ_COMMITTED])
+    accusations += _follow_ends(work, *fresh[READ_COMMITTED])
+    unread.take_in(work, rows, row_slots, observations.progress, from_log_start=from_log_start)
     replicas.take_in_positions(work, rows, row_slots)
     cap.close_ranges(work)
     _reconcile(work, observations)
     frozen = _follow_progress(work, observations, settings.grace_ms)
+    accusations += _follow_log_starts(work, observations, settings.grace_ms)
     accusations += judge(work, left_out)
     accusations += [
         a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
     ]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, accusations, now_ms)
-    return StepResult(work, suspects, _coverage(work, observations, now_ms))
+    return StepResult(work, suspects, coverage(work, observations, now_ms))
 
 
 def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:
@@ -109,6 +112,7 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
     What lies below may have been compacted before, on some replicas and not on others.
     """
     partition = state.partition
+    _take_in_deletes(state, rows)
     if compacted is not None:
         partition["strict_from"], partition["policy_at"] = (NEVER, UNKNOWN) if compacted else (0, NEVER)
         return
@@ -126,6 +130,18 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
     if not rows.compacted[newest] and partition["strict_from"][0] == NEVER:
         ends = np.concatenate([rows.log_end_offset, state.brokers["log_end_offset"]])
         partition["strict_from"] = int(ends.max(initial=0))
+
+
+def _take_in_deletes(state: PartitionState, rows: ProgressRows) -> None:
+    told = np.flatnonzero(rows.deletes != UNKNOWN)
+    if not len(told):
+        return
+    deleted = state.partition["deletes"][0] > 0 or rows.deletes[told].max() > 0
+    state.partition["deletes"] = rows.deletes[told[np.argmax(rows.observed_at[told])]]
+    if deleted and state.partition["deletes"][0] == 0:
+        # Retention may have run once more since a tick last saw the policy delete.
+        starts = [*replicas.log_starts(state), int(rows.log_start_offset.max(initial=UNKNOWN))]
+        state.partition["deleted_to"] = max(int(state.partition["deleted_to"][0]), *starts)
 
 
 def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int, tuple[ViewRows, Array]]:
@@ -151,9 +167,9 @@ def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) ->
         return
     is_record = rows.kind == RECORD
     kept = cap.stored(state, READ_UNCOMMITTED, rows.offset)
-    records = np.flatnonzero(is_record & kept)
+    held = np.flatnonzero(kept)
     state.content = content.take_in(
-        state.content, rows.offset[records], content.fingerprints(rows.take(records)), slots[records]
+        state.content, rows.offset[held], content.fingerprints(rows.take(held)), slots[held]
     )
     # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
     data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0)
@@ -214,6 +230,36 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
     return left_out
 
 
+def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Accusation]:
+    """Compare what a replica shows of its transactions with the end markers that it shows behind them itself."""
+    if not len(rows):
+        return []
+    data = np.flatnonzero((rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0))
+    ends = np.flatnonzero(rows.kind != RECORD)
+    if not len(data) and not len(ends):
+        return []
+    shown = table(
+        UNENDED,
+        len(data),
+        slot=slots[data],
+        producer_id=rows.producer_id[data],
+        offset=rows.offset[data],
+        key_hash_hi=rows.key_hash_hi[data],
+        key_hash_lo=rows.key_hash_lo[data],
+        aborted=rows.outcome[data] == ABORTED,
+    )
+    of_ends = table(
+        UNENDED,
+        len(ends),
+        slot=slots[ends],
+        producer_id=rows.producer_id[ends],
+        offset=rows.offset[ends],
+        aborted=rows.kind[ends] == ABORT,
+    )
+    state.unended, against, at = outcome.follow_ends(state.unended, shown, of_ends)
+    return accuse_contradicted(state, against, at)
+
+
 def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Array:
     """Drop plain records whose key has a later record among those that the cap keeps out: their key is not judged."""
     plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0) & (pending["offset"] < strict_from)
@@ -232,6 +278,13 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
     slots = replicas.slots(state, rows.broker)
     known = np.flatnonzero(slots >= 0)
     return progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
+
+
+def _follow_log_starts(state: PartitionState, observations: Observations, grace_ms: int) -> list[Accusation]:
+    replicas.follow_heads(state)
+    if not len(observations.progress) or not replicas.only_compacts(state):
+        return []
+    return log_start.observe(state.brokers, int(state.partition["deleted_to"][0]), grace_ms)
 
 
 def _reconcile(state: PartitionState, observations: Observations) -> None:
@@ -282,42 +335,3 @@ def _new_suspects(
             suspects.append(Suspect(topic, partition, accusation, positions, now_ms))
     state.told = np.concatenate([state.told, np.array(new, state.told.dtype)])[-MAX_TOLD:]
     return suspects
-
-
-def _coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
-    common = [replicas.common_position(state, view) for view in VIEWS]
-    retained = replicas.retained_from(state)
-    unknown = []
-    for view in VIEWS:
-        skipped = int(state.partition["skipped"][0, view])
-        begun = max(common[view], int(state.partition["floor"][0, view]), retained, 0)
-        unknown.append(skipped + max(0, replicas.furthest_position(state, view) - begun))
-    return Coverage(
-        observations.topic,
-        observations.partition,
-        (common[READ_UNCOMMITTED], common[READ_COMMITTED]),
-        (unknown[READ_UNCOMMITTED], unknown[READ_COMMITTED]),
-        tuple(
-            DeferredRange(int(d["view"]), int(d["start"]), UNKNOWN if d["end"] == NEVER else int(d["end"]))
-            for d in state.deferred
-        ),
-        len(state.candidates),
-        state.nbytes,
-        tuple(_broker_coverage(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
-        now_ms,
-    )
-
-
-def _broker_coverage(broker: Array) -> BrokerCoverage:
-    since, seen = int(broker["stalled_since"]), int(broker["observed_at"])
-    return BrokerCoverage(
-        broker=int(broker["broker"]),
-        reachable=bool(broker["reachable"]),
-        read_uncommitted=int(broker["position"][READ_UNCOMMITTED]),
-        read_committed=int(broker["position"][READ_COMMITTED]),
-        high_watermark=int(broker["high_watermark"]),
-        last_stable_offset=int(broker["stable_told"]),
-        log_start_offset=int(broker["log_start_offset"]),
-        log_end_offset=int(broker["log_end_offset"]),
-        frozen_for_s=(seen - since) / 1000.0 if since != UNKNOWN else 0.0,
-    )

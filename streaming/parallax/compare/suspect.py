@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from parallax.model import FindingKind, Rule
-
-TRANSACTION_KINDS = frozenset(
-    {
-        FindingKind.MARKER_MISSING,
-        FindingKind.READ_COMMITTED_FROZEN,
-        FindingKind.ABORTED_RECORD_COMMITTED,
-        FindingKind.COMMITTED_RECORD_ABORTED,
-    }
-)
-"""The kinds that share the cause ``txn:<producer id>:<start>``: one of them may turn into another."""
-
-KEY_KINDS = frozenset(
-    {FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH}
-)
-"""The kinds that are about the latest value of a key (I3)."""
+from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
+from parallax.model import FindingKind, Rule, UnknownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +44,8 @@ class Accusation:
             # A log may be cut off at one offset again, once it has grown: another epoch or more of it is lost then.
             epoch, shown_to = (self.observations.get(n, {}).get(str(self.broker), -1) for n in ("epochs", "shown_to"))
             return f"cut:{self.offset}:{epoch}:{shown_to}"
+        if self.kind is FindingKind.LOG_HEAD_MISSING:
+            return f"head:{self.offset}"
         return f"offset:{self.offset}"
 
 
@@ -144,6 +132,29 @@ class DeferredRange:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadRange:
+    """Offsets that every replica has been read past, and none at a time when all that was written was still there.
+
+    Attributes:
+        view: an `IsolationLevel`.
+        start: first offset.
+        end: one past the last.
+        reason: one of `parallax.model.UNTIL_AUDITED`.
+        since: when the replicas were read past it, in milliseconds since 1970 UTC.
+    """
+
+    view: int
+    start: int
+    end: int
+    reason: UnknownReason
+    since: int
+
+
+UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
+"""How many offsets have no verdict, by reason and then by view (`IsolationLevel`); no offset counts twice in a view."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerCoverage:
     """How far one replica has been read; -1 stands for what is not known.
 
@@ -172,19 +183,43 @@ class Coverage:
     Attributes:
         compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the set has been read and
             judged; -1 where the set is not known or one of its replicas has never been read.
-        unknown_offsets: by view, how many offsets below the furthest position have no verdict: not all replicas have
-            been read there yet, or the range was deferred or skipped.
+        unknown: how many offsets below the furthest position have no verdict, and why.
         deferred: ranges left to a later comparison of the tables.
         candidates: absences that wait for an explanation.
         state_bytes: size of the state when packed.
+        unread: what an audit is needed for, in order; counted in ``unknown``.
     """
 
     topic: str
     partition: int
     compared_up_to: tuple[int, int]
-    unknown_offsets: tuple[int, int]
+    unknown: UnknownOffsets
     deferred: tuple[DeferredRange, ...]
     candidates: int
     state_bytes: int
     brokers: tuple[BrokerCoverage, ...]
     compared_at: int
+    unread: tuple[UnreadRange, ...] = ()
+
+    @property
+    def unknown_offsets(self) -> tuple[int, int]:
+        """By view, how many offsets have no verdict for whatever reason."""
+        read_uncommitted, read_committed = (sum(n[view] for n in self.unknown.values()) for view in (0, 1))
+        return read_uncommitted, read_committed
+
+    def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
+        """By view, how many offsets have no verdict for one reason."""
+        return self.unknown.get(reason, (0, 0))
+
+    def settled(self, ended: Callable[[UnreadRange], bool]) -> Coverage:
+        """The coverage without the ranges that audits have ended."""
+        left = tuple(span for span in self.unread if not ended(span))
+        if len(left) == len(self.unread):
+            return self
+        unknown = dict(self.unknown)
+        for span in self.unread:
+            if span not in left:
+                counts = list(unknown[span.reason])
+                counts[span.view] -= span.end - span.start
+                unknown[span.reason] = counts[0], counts[1]
+        return replace(self, unread=left, unknown=unknown)

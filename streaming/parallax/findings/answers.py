@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+_NOT_LISTED = "no coordinator lists the producer: its transactional id has expired, or DESCRIBE on it is not granted"
 COMMITTED = "committed"
 ABORTED = "aborted"
 
@@ -89,6 +90,7 @@ class ReplicaAnswer:
 
     Attributes:
         error: why it did not answer; the other fields then mean nothing.
+        log_end_after: the log end offset, asked once more after the open transactions; -1 where it was not.
         committed: records at the offsets asked for, as a read_committed consumer decides them, by offset.
         asked: the offsets of which ``committed`` was asked: one that is in here and not in there is not held.
         uncommitted: the same, as a read_uncommitted consumer reads them.
@@ -106,6 +108,7 @@ class ReplicaAnswer:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     log_end_offset: int = -1
+    log_end_after: int = -1
     committed: Mapping[int, RecordShown] = field(default_factory=dict)
     asked: frozenset[int] = frozenset()
     uncommitted: Mapping[int, RecordShown] = field(default_factory=dict)
@@ -116,6 +119,11 @@ class ReplicaAnswer:
     key: KeyShown | None = None
     key_error: str | None = None
     epoch_ends: Mapping[int, int | None] = field(default_factory=dict)
+
+    @property
+    def ended_below(self) -> int:
+        """The end markers of the transactions that are not listed as open lie below this offset."""
+        return max(self.log_end_after, self.log_end_offset)
 
     def open_transaction(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> OpenTransaction | None:
         """The transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
@@ -148,6 +156,19 @@ class CoordinatorAnswer:
     state: str = "unknown"
     error: str | None = None
 
+    @classmethod
+    def not_listed(cls, producer_id: int) -> CoordinatorAnswer:
+        """The answer where all coordinators answered and none lists the producer.
+
+        Kafka leaves out what may not be described, without an error (KafkaApis.handleListTransactionsRequest).
+        """
+        return cls(producer_id, error=_NOT_LISTED)
+
+    @property
+    def is_not_listed(self) -> bool:
+        """Whether it is `not_listed`."""
+        return self.error == _NOT_LISTED
+
     @property
     def is_ending(self) -> bool:
         """The markers are being written: wait."""
@@ -169,6 +190,9 @@ class Answers:
         isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
         gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands.
         key: the key's bytes, where the payload setting lets them be read.
+        rest: the same about the other records of the transaction, each with its claim (`parallax.findings.effect`).
+        recreated: the accused's readers noticed since the finding was confirmed that its log is another one.
+        rest_unknown: what is not known of the transaction's other records; None where all were asked about.
     """
 
     replicas: Mapping[int, ReplicaAnswer]
@@ -178,6 +202,9 @@ class Answers:
     asked_at_ms: int = 0
     key: bytes | None = None
     isr: tuple[int, ...] = ()
+    rest: tuple[tuple[Any, Answers], ...] = ()
+    rest_unknown: str | None = None
+    recreated: bool = False
 
     def evidence(self) -> dict[str, Any]:
         """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""

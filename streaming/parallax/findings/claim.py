@@ -8,38 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
 from parallax.compare.observations import topic_id_code
-from parallax.compare.suspect import KEY_KINDS, TRANSACTION_KINDS, Accusation
-from parallax.model import FindingKind, Rule
-
-RULES = {
-    FindingKind.CONTENT_MISMATCH: Rule.CONTENT,
-    FindingKind.LOG_TRUNCATED: Rule.CONTENT,
-    FindingKind.MARKER_MISSING: Rule.OUTCOME,
-    FindingKind.ABORTED_RECORD_COMMITTED: Rule.OUTCOME,
-    FindingKind.COMMITTED_RECORD_ABORTED: Rule.OUTCOME,
-    FindingKind.READ_COMMITTED_FROZEN: Rule.PROGRESS,
-} | dict.fromkeys(KEY_KINDS, Rule.LATEST_VALUE)
-"""The invariant that each kind breaks."""
-
-_REFINEMENT = {
-    FindingKind.MARKER_MISSING: 0,
-    FindingKind.READ_COMMITTED_FROZEN: 1,
-    FindingKind.ABORTED_RECORD_COMMITTED: 2,
-    FindingKind.COMMITTED_RECORD_ABORTED: 2,
-    FindingKind.VISIBILITY_MISMATCH: 0,
-    FindingKind.RECORD_MISSING: 1,
-    FindingKind.DELETED_RECORD_RESURRECTED: 1,
-}
-
-
-def refines(new: FindingKind, old: FindingKind) -> bool:
-    """Whether ``new`` says more than ``old`` of the same cause (``marker_missing`` turns into a wrong outcome)."""
-    return _REFINEMENT.get(new, 0) > _REFINEMENT.get(old, 0)
+from parallax.compare.suspect import Accusation
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +26,11 @@ class Recorded:
         outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
         markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
         records: the content fingerprint that the broker showed at the claim's offset.
-        epochs: the leader epoch in which the broker was read up to where its log was cut off.
+        epochs: the leader epoch in which the broker was read up to where its log was truncated.
         topics: the code of the topic's id as the broker was read (`parallax.compare.observations.topic_id_code`).
-        shown_to: the offset up to which the broker was read before its log was cut off.
+        shown_to: the offset up to which the broker was read before its log was truncated.
+        sides: of a difference without direction, who shows what: by what they show, the brokers.
+        pivot: of a difference without direction, the broker that is asked last, which accuses nobody.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -61,6 +39,8 @@ class Recorded:
     epochs: Mapping[int, str] = field(default_factory=dict)
     topics: Mapping[int, str] = field(default_factory=dict)
     shown_to: Mapping[int, str] = field(default_factory=dict)
+    sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    pivot: int = NOBODY
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -74,11 +54,26 @@ class Recorded:
             document = {}
         if not isinstance(document, dict):
             document = {}
-        return cls(**{part.name: _by_broker(document.get(part.name)) for part in fields(cls)})
+        by_broker = {name: _by_broker(document.get(name)) for name in _BY_BROKER}
+        sides, pivot = _sides(document.get("sides")), document.get("pivot")
+        asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
+        return cls(**by_broker, sides=sides, pivot=asked_last)
 
-    def as_json(self) -> dict[str, dict[str, str]]:
-        """The same, JSON-able: broker ids as text."""
-        return {name: {str(b): v for b, v in part.items()} for name, part in asdict(self).items()}
+    def as_json(self) -> dict[str, Any]:
+        """The same, JSON-able: broker ids as text where they are names of fields."""
+        found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
+        if self.sides:
+            found |= {"sides": {text: list(brokers) for text, brokers in self.sides.items()}, "pivot": self.pivot}
+        return found
+
+
+_BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in ("sides", "pivot"))
+
+
+def _sides(part: Any) -> dict[str, tuple[int, ...]]:
+    if not isinstance(part, dict):
+        return {}
+    return {str(text): tuple(int(b) for b in brokers) for text, brokers in part.items() if isinstance(brokers, list)}
 
 
 def _by_broker(part: Any) -> dict[int, str]:
@@ -94,9 +89,14 @@ class Claim:
     Attributes:
         offset: the record concerned; -1 where the claim is about a transaction only.
         transaction_start_offset: first offset of the transaction on the accused; -1 where none.
-        marker_offset: the end marker that the accused lacks; -1 where unknown.
+        broker: the accused; `NOBODY` of a difference without direction.
+        marker_offset: the end marker that the accused lacks; -1 where unknown. Of a transactional tombstone, the COMMIT
+            directly behind it: only such a one was surely committed.
         key_hash_hi: high half of the key's hash; both halves 0 where there is no key.
         raised_at_ms: when the comparison raised it, milliseconds since 1970 UTC.
+        spread: it is of a finding that all replicas have come to share: no other side is left.
+        confirmed_at_ms: of a finding, when its last event was decided, milliseconds since 1970 UTC; 0 of a suspect.
+        renamed: it was about another transaction, and is about the one that holds the accused back now.
     """
 
     suspect_id: str
@@ -113,6 +113,9 @@ class Claim:
     key_hash_lo: int = 0
     recorded: Recorded = field(default_factory=Recorded)
     raised_at_ms: int = 0
+    spread: bool = False
+    renamed: bool = False
+    confirmed_at_ms: int = 0
 
     @property
     def cause(self) -> str:
@@ -130,6 +133,24 @@ class Claim:
         ).cause
 
     @property
+    def place(self) -> TopicPartition:
+        """The partition that it is about."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def pivot(self) -> int:
+        """The replica that a probe asks last: the accused, where there is one."""
+        return self.broker if self.broker != NOBODY else self.recorded.pivot
+
+    @property
+    def is_surely_committed(self) -> bool:
+        """Whether the record at the claim's offset was committed, whatever end markers any replica has lost.
+
+        There is no room for a lower end marker in front of one that lies directly behind the record.
+        """
+        return self.producer_id < 0 or self.marker_offset == self.offset + 1
+
+    @property
     def key(self) -> tuple[int, int] | None:
         """The two halves of the key's hash; None where the record has no key."""
         return None if self.key_hash_hi == 0 == self.key_hash_lo else (self.key_hash_hi, self.key_hash_lo)
@@ -141,13 +162,13 @@ class Claim:
 
     @property
     def lost_epoch(self) -> int:
-        """Leader epoch in which the accused was read before its log was cut off; -1 where it is not known."""
+        """Leader epoch in which the accused was read before its log was truncated; -1 where it is not known."""
         text = self.recorded.epochs.get(self.broker, "")
         return int(text) if self.kind is FindingKind.LOG_TRUNCATED and text.isdigit() else -1
 
     @property
     def lost_to(self) -> int:
-        """Offset up to which the accused was read, in the leader epoch `lost_epoch`, before its log was cut off.
+        """Offset up to which the accused was read, in the leader epoch `lost_epoch`, before its log was truncated.
 
         One behind the claim's offset where nothing else is known: so far at least.
         """
@@ -155,7 +176,7 @@ class Claim:
         return max(self.offset + 1, int(text) if text.isdigit() else 0)
 
     def is_of(self, topic_id: str) -> bool:
-        """Whether it can be about the topic of this id; one that was made anew under the name is another."""
+        """Whether it can be about the topic of this id; one that was re-created under the name is another."""
         read, now = self.recorded.topics.get(self.broker, "0"), topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
 
@@ -174,15 +195,19 @@ def explains(transaction: Claim, claim: Claim) -> bool:
     """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
 
     By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
-    missing on the others. By the key on the same replica. Only where the record lies before the end marker that was
-    missed, where that is known: what was written after it has a cause of its own.
+    missing on the others. By the key on the same replica, or on one that the claim names without accusing it. Only
+    where the record lies before the end marker that was missed: what was written after it has a cause of its own.
+    Where that marker is not known, a later record may be of another transaction of the producer: then only on the same
+    replica.
     """
-    same_partition = (transaction.topic, transaction.partition) == (claim.topic, claim.partition)
-    if not same_partition or transaction.kind not in TRANSACTION_KINDS:
+    if transaction.place != claim.place or transaction.kind not in TRANSACTION_KINDS:
         return False
     start, end = transaction.transaction_start_offset, transaction.marker_offset
-    of_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id and start <= claim.offset
-    of_key = transaction.broker == claim.broker and transaction.key is not None and transaction.key == claim.key
+    on_a_side = any(transaction.broker in brokers for brokers in claim.recorded.sides.values())
+    same_replica = on_a_side if claim.broker == NOBODY else transaction.broker == claim.broker
+    same_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id
+    of_producer = same_producer and start <= claim.offset and (end >= 0 or same_replica)
+    of_key = same_replica and transaction.key is not None and transaction.key == claim.key
     return (of_producer or of_key) and (end < 0 or claim.offset < end)
 
 

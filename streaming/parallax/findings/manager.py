@@ -1,34 +1,48 @@
-"""The life of suspects and findings: probed, confirmed, checked again, resolved; all of it in the two tables.
+"""Carries out what the life of findings calls for: probes in a small pool, events into the table, waits in between.
 
-One thread decides and writes; the probes run in a small pool, so that a broker that does not answer delays only the
-claims about its partitions. Whatever is in memory can be rebuilt from the tables: a suspect that no event names is
-pending, the last event of an id is what stands.
+One thread decides and writes; what it decides by is `parallax.findings.lifecycle`. The probes run in a small pool, so
+that a broker that does not answer delays only the claims about its partitions.
 """
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
 from typing import Any, Protocol
 
 import structlog
 
-from parallax.compare.suspect import KEY_KINDS, Suspect
+from parallax.compare.suspect import Suspect
 from parallax.config import Settings
 from parallax.findings.answers import Answers
-from parallax.findings.claim import RULES, Claim, Recorded, claim_from_row, explains, refines
-from parallax.findings.decide import Decision, Verdict, decide, named
+from parallax.findings.claim import Claim, claim_from_row
+from parallax.findings.finding import Finding
 from parallax.findings.history import RecordedHistory
+from parallax.findings.lifecycle import (
+    Action,
+    Answered,
+    Append,
+    Broken,
+    Committed,
+    Event,
+    FindingsStatus,
+    Lifecycle,
+    Loaded,
+    Moment,
+    News,
+    NotCommitted,
+    Probe,
+    Suspected,
+    Tick,
+)
 from parallax.findings.probe import Prober
-from parallax.findings.summary import resolved, summary
-from parallax.findings.table import Finding, FindingsTable, FindingsTableError, from_milliseconds, read_suspects
-from parallax.model import SEVERITY, FindingKind, FindingStatus
+from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -36,22 +50,8 @@ from parallax.replica.errors import ReplicaError
 log = structlog.get_logger(__name__)
 
 _WORKERS = 4
-_GROUP = 256
-"""Claims of one replica of one partition that are probed together at most."""
-_BACKOFF_MAX_MS = 60_000
-_CALM_OPEN = 100
-"""With more open findings than this the interval between looks at each grows in proportion."""
-_LONE_PROBES = 4
-"""How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
-_GONE_PROBES = 2
-"""How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
-_RESOLVED_FACTOR = 10
-"""A resolved finding is looked at this many times more rarely than an open one."""
-_RESOLVED_FOR = timedelta(hours=24)
-"""For how long a resolved finding is looked at, in case that it comes back."""
-
-Label = tuple[str, str, str, int, int]
-"""Kind, severity, topic, partition, broker."""
+_NEWS_EVERY_S = 5.0
+"""How often the table is read for events of other processes: so long at most an acknowledged alert goes on."""
 
 
 class Asks(Protocol):
@@ -67,76 +67,21 @@ class Asks(Protocol):
 class Store(Protocol):
     """The part of `FindingsTable` that the manager uses."""
 
+    @property
+    def skipped(self) -> int:
+        """Events that were left out, since a newer version wrote them."""
+
     def load(self) -> list[Finding]:
         """All events, oldest first."""
 
+    def news(self) -> list[Finding]:
+        """Events that other processes have appended since, oldest first."""
+
     def append(self, events: Sequence[Finding]) -> list[Finding]:
-        """Append events in one commit and return them numbered."""
+        """Append events in one commit and return them numbered; `AppendedMeanwhile` where there is news."""
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsStatus:
-    """What the manager has committed, for metrics.
-
-    Attributes:
-        open: findings that stand confirmed.
-        confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
-        pending: suspects that wait for a verdict, by (topic, partition).
-        undecided: why each pending suspect is still pending, by its id; empty text before the first probe.
-        last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
-        error: why findings cannot be written or read at present; None where they can.
-    """
-
-    open: tuple[Finding, ...] = ()
-    confirmed_total: Mapping[Label, int] = field(default_factory=dict)
-    dismissed_total: int = 0
-    resolved_total: int = 0
-    pending: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    undecided: Mapping[str, str] = field(default_factory=dict)
-    probes_total: int = 0
-    last_probe_at: float | None = None
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class _Task:
-    """A claim to be probed: a suspect, or a finding (by its id) that is checked again."""
-
-    claim: Claim
-    due: float
-    finding_id: str | None = None
-    attempts: int = 0
-    reason: str = ""
-    in_flight: bool = False
-
-
-class _Ledger:
-    """What the events add up to; fed with every event in order."""
-
-    def __init__(self) -> None:
-        self.standing: dict[str, Finding] = {}
-        self.handled: set[str] = set()
-        self.open = 0
-        self.confirmed: dict[Label, int] = {}
-        self.dismissed = 0
-        self.resolved = 0
-
-    def add(self, event: Finding) -> None:
-        self._count(event)
-        self.handled.add(event.suspect_id)  # last: who sees it in here sees what stands as well
-
-    def _count(self, event: Finding) -> None:
-        if event.status is FindingStatus.DISMISSED:
-            self.dismissed += 1
-            return
-        known = self.standing.get(event.finding_id)
-        self.open += int(event.is_open) - int(known is not None and known.is_open)
-        if event.status is FindingStatus.RESOLVED:
-            self.resolved += 1
-        elif known is None or not known.is_open or known.kind is not event.kind:
-            label = (str(event.kind), str(event.severity), event.topic, event.partition, event.broker)
-            self.confirmed[label] = self.confirmed.get(label, 0) + 1
-        self.standing[event.finding_id] = event
+_Result = tuple[Probe, list[Answers] | None]
 
 
 class FindingsManager:
@@ -161,27 +106,33 @@ class FindingsManager:
         prober: Asks | None = None,
         table: Store | None = None,
     ) -> None:
-        self._settings = settings.findings
         self._storage = settings.storage.path
+        self._settings = settings.findings
+        self._retry_s = settings.findings.probe_retry_ms / 1000
         self._client = client
-        self._cluster_id: str | None = None
+        history = RecordedHistory(settings.storage.path)
         self._prober = prober or Prober(
             client,
             hasher,
             settings.findings,
             payload=settings.read.payload,
-            history=RecordedHistory(settings.storage.path),
+            history=history,
+            recorded=history,
         )
         self._table = table
         self._on_change = on_change or (lambda _: None)
-        self._inbox: queue.SimpleQueue[Claim | tuple[list[_Task], list[Answers] | None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Claim | _Result] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._tasks: dict[str, _Task] = {}
-        self._ledger = _Ledger()
-        self._probes = 0
-        self._last_probe_at: float | None = None
-        self._error: str | None = None
+        self._lock = threading.Lock()
+        """Over the lifecycle and what was offered to it: other threads look in."""
+        self._lifecycle = Lifecycle(settings.findings, Random())  # noqa: S311 - jitter
+        self._offered: set[str] = set()
+        self._unread: str | None = None
+        self._skipped_suspects = 0
+        self._todo: list[Action] = []
+        """What loading has called for."""
+        self._news_due = 0.0
         self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="probe")
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
@@ -202,325 +153,225 @@ class FindingsManager:
         """Take suspects in, as the comparison raises them or as rows of their table; returns at once.
 
         Call it after they are committed to the suspects table: only that makes them outlive the process. One that is
-        known already is left alone.
+        known already is left alone, unless it was dismissed and has been raised again since.
         """
         for suspect in suspects:
-            row = suspect.as_row() if isinstance(suspect, Suspect) else suspect
-            self._inbox.put(claim_from_row(row))
+            claim = claim_from_row(suspect.as_row() if isinstance(suspect, Suspect) else suspect)
+            with self._lock:
+                self._offered.add(claim.suspect_id)
+            self._inbox.put(claim)
         self._wake.set()
 
+    def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
+        """Those of the suspects that were not offered before, or whose verdict is older than they; from any thread."""
+        with self._lock:
+            return [
+                suspect
+                for suspect in suspects
+                if suspect.suspect_id not in self._offered and self._lifecycle.is_new(claim_from_row(suspect.as_row()))
+            ]
+
     def undecided(self, suspect_ids: Iterable[str]) -> dict[str, str]:
-        """Those of the suspects that have no verdict yet, each with the reason; from any thread."""
+        """Those of the suspects offered that have no verdict yet, each with the reason; from any thread."""
         found = {}
-        for suspect_id in suspect_ids:
-            if suspect_id not in self._ledger.handled:
-                task = self._tasks.get(suspect_id)
-                found[suspect_id] = (task.reason if task is not None else "") or "it has not been probed yet"
+        with self._lock:
+            for suspect_id in suspect_ids:
+                reason = "it has not been probed yet" if suspect_id in self._offered else None
+                reason = reason or self._lifecycle.waits(suspect_id)
+                if reason is not None:
+                    found[suspect_id] = reason
         return found
 
     def standing(self) -> list[Finding]:
-        """The findings that stand confirmed; from any thread."""
-        return [finding for finding in list(self._ledger.standing.values()) if finding.is_open]
+        """The findings that stand, acknowledged or not; from any thread."""
+        with self._lock:
+            return self._lifecycle.standing()
 
     # The thread.
 
     def _run(self) -> None:
-        while not self._stop.is_set() and not self._load():
-            self._wait(self._settings.probe_retry_ms / 1000)
+        while not self._stop.is_set() and not self._loaded():
+            self._wait(self._retry_s)
         while not self._stop.is_set():
             try:
                 self._turn()
             except Exception as error:  # the watchman outlives whatever one round throws
                 log.exception("a round of findings failed; it is tried again")
-                self._trouble(f"{type(error).__name__}: {error}")
-                self._wait(self._settings.probe_retry_ms / 1000)
+                self._handle(NotCommitted(f"{type(error).__name__}: {error}"))
+                self._report()
+                self._wait(self._retry_s)
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)
         self._wake.clear()
 
-    def _load(self) -> bool:
-        """Rebuild everything from the tables; False where they or the cluster's id cannot be had yet."""
+    def _loaded(self) -> bool:
+        """Rebuild everything from the tables; False where that has failed, and is to be tried again."""
         try:
-            self._cluster_id = self._client.cluster_id
-            self._table = self._table or FindingsTable(self._storage)
-            for event in self._table.load():
-                self._ledger.add(event)
-            rows = read_suspects(self._storage, except_ids=self._ledger.handled)
+            self._todo = self._load()
         except (FindingsTableError, ReplicaError) as error:
-            self._trouble(str(error))
+            log.error("findings", error=str(error))
+            self._not_loaded(str(error))
             return False
-        for row in rows:
-            self._accept(claim_from_row(row))
-        for finding in self._ledger.standing.values():
-            self._check_again(finding)
-        self._error = None
-        self._tell()
+        except Exception as error:  # as in a round: a manager that is gone would look like one with nothing to do
+            log.exception("the findings could not be loaded; it is tried again")
+            self._not_loaded(f"{type(error).__name__}: {error}")
+            return False
+        self._report()
         return True
+
+    def _not_loaded(self, reason: str) -> None:
+        with self._lock:  # what was taken in so far is not to be counted twice
+            self._lifecycle = Lifecycle(self._settings, Random())  # noqa: S311 - jitter
+        self._handle(NotCommitted(reason))
+        self._report()
+
+    def _load(self) -> list[Action]:
+        cluster_id = self._client.cluster_id
+        self._table = self._table or FindingsTable(self._storage)
+        events = self._table.load()
+        decided = {event.suspect_id: int(event.decided_at.timestamp() * 1000) for event in events}
+        claims = self._claims(read_suspects(self._storage, decided=decided))
+        self._lifecycle.cluster_id = cluster_id
+        # All at once: what an event says of a suspect has to be known before the suspect is.
+        return [*self._handle(Loaded(events)), *self._handle(Suspected(claims))]
+
+    def _claims(self, rows: Iterable[Mapping[str, Any]]) -> list[Claim]:
+        """Claims of rows; a row with a kind or rule that only a newer version knows is left out and counted."""
+        self._skipped_suspects = 0
+        claims = []
+        for row in rows:
+            try:
+                claims.append(claim_from_row(row))
+            except ValueError as error:
+                self._skipped_suspects += 1
+                log.error(
+                    "a suspect is left out: a newer version wrote it", error=str(error), suspect=row["suspect_id"]
+                )
+        return claims
 
     def _turn(self) -> None:
         """Take in what came, send what is due, sleep until there is more."""
-        results = self._drain()
+        if time.monotonic() >= self._news_due:
+            self._read_news()
+        claims, results = self._drain()
+        with self._lock:
+            self._offered -= {claim.suspect_id for claim in claims}
+            actions = self._lifecycle.handle(Suspected(claims), _now())
+        actions += self._handle(Answered(results) if results else Tick())
+        loaded, self._todo = self._todo, []
+        self._carry_out([*loaded, *actions])
         if results:
-            self._judge(results)
-        self._send()
-        self._wait(self._until_due())
+            self._report()
+        due = self._lifecycle.next_due
+        until = self._news_due if due is None else min(due, self._news_due)
+        self._wait(max(0.0, until - time.monotonic()))
 
-    def _drain(self) -> list[tuple[_Task, Answers]]:
-        results: list[tuple[_Task, Answers]] = []
+    def _drain(self) -> tuple[list[Claim], list[_Result]]:
+        claims: list[Claim] = []
+        results: list[_Result] = []
         while True:
             try:
                 item = self._inbox.get_nowait()
             except queue.Empty:
-                return results
+                return claims, results
             if isinstance(item, Claim):
-                self._accept(item)
-                continue
-            tasks, answers = item
-            self._probes += 1
-            self._last_probe_at = time.time()
-            for task in tasks:
-                task.in_flight = False
-            if answers is None:
-                for task in tasks:
-                    self._put_off(task, "the probe failed; see the log")
+                claims.append(item)
             else:
-                results += zip(tasks, answers, strict=True)
+                results.append(item)
 
-    def _accept(self, claim: Claim) -> None:
-        if claim.suspect_id not in self._ledger.handled and claim.suspect_id not in self._tasks:
-            self._tasks[claim.suspect_id] = _Task(claim, time.monotonic())
+    def _handle(self, event: Event) -> list[Action]:
+        with self._lock:
+            return self._lifecycle.handle(event, _now())
 
-    def _check_again(self, finding: Finding) -> None:
-        """Have a finding probed again after the interval; resolved ones more rarely, and not for ever."""
-        name = f"finding:{finding.finding_id}"
-        interval = self._settings.recheck_interval_s * max(1.0, self._ledger.open / _CALM_OPEN)
-        if finding.status is FindingStatus.RESOLVED:
-            interval *= _RESOLVED_FACTOR
-            if datetime.now(UTC) - finding.decided_at > _RESOLVED_FOR:
-                self._tasks.pop(name, None)
-                return
-        self._tasks[name] = _Task(_claim_of(finding), time.monotonic() + interval, finding.finding_id)
+    def _carry_out(self, actions: Sequence[Action]) -> None:
+        """Do what the lifecycle asks for: probes first, so that none is forgotten where an append fails."""
+        for action in actions:
+            if isinstance(action, Probe):
+                self._pool.submit(self._probe, action)
+            elif isinstance(action, Broken):
+                _log_broken(action)
+        for action in actions:
+            if isinstance(action, Append):
+                self._carry_out(self._handle(self._appended(action)))
 
-    def _until_due(self) -> float:
-        waiting = [task.due for task in self._tasks.values() if not task.in_flight]
-        return max(0.0, min(waiting, default=time.monotonic() + 60.0) - time.monotonic())
+    def _appended(self, append: Append) -> Event:
+        if self._table is None:
+            return NotCommitted("the findings table is not open")
+        try:
+            numbered = self._table.append(append.events)
+        except AppendedMeanwhile:
+            self._read_news()  # what was decided may not hold any more: it is probed and decided again
+            return NotCommitted(None)
+        except FindingsTableError as error:
+            log.error("findings", error=str(error))
+            return NotCommitted(str(error))
+        _log_events(numbered)
+        return Committed(numbered)
 
-    def _send(self) -> None:
-        """Hand everything that is due to the pool, together where it concerns one replica of one partition."""
-        now = time.monotonic()
-        groups: dict[tuple[str, int, int], list[_Task]] = {}
-        for task in self._tasks.values():
-            if task.due <= now and not task.in_flight:
-                claim = task.claim
-                groups.setdefault((claim.topic, claim.partition, claim.broker), []).append(task)
-        for tasks in groups.values():
-            for start in range(0, len(tasks), _GROUP):
-                part = tasks[start : start + _GROUP]
-                for task in part:
-                    task.in_flight = True
-                self._pool.submit(self._probe, part)
+    def _read_news(self) -> None:
+        """Take in the events that other processes have appended: acknowledgements.
 
-    def _probe(self, tasks: list[_Task]) -> None:
+        An append of this process that seemed to fail, and did not, comes back here as well.
+        """
+        self._news_due = time.monotonic() + _NEWS_EVERY_S
+        if self._table is None:
+            return
+        had_trouble = self._unread is not None
+        news: list[Finding] = []
+        try:
+            news = self._table.news()
+            self._unread = None
+        except FindingsTableError as error:
+            self._unread = str(error)
+            log.error("findings", error=self._unread)
+        if news:
+            _log_events(news)
+            self._carry_out(self._handle(News(news)))
+        if news or had_trouble or self._unread is not None:
+            self._report()
+
+    def _probe(self, probe: Probe) -> None:
         """Runs in the pool; the answer goes back through the inbox."""
         answers: list[Answers] | None = None
         try:
-            answers = self._prober.probe([task.claim for task in tasks])
+            answers = self._prober.probe(probe.claims)
         except Exception:
-            log.exception("a probe failed", topic=tasks[0].claim.topic, partition=tasks[0].claim.partition)
-        self._inbox.put((tasks, answers))
+            log.exception("a probe failed", topic=probe.claims[0].topic, partition=probe.claims[0].partition)
+        self._inbox.put((probe, answers))
         self._wake.set()
 
-    def _judge(self, results: Sequence[tuple[_Task, Answers]]) -> None:
-        """Decide, append all events in one commit, and only then count them."""
-        events: list[Finding] = []
-        decided: list[_Task] = []
-        for task, answers in results:
-            event = self._event(task, answers, events)
-            if event is None:
-                continue
-            events.append(event)
-            decided.append(task)
-        if events and not self._commit(events):
-            for task in decided:
-                self._put_off(task, "the findings table could not be written")
-        self._tell()
+    def _report(self) -> None:
+        with self._lock:
+            status = self._lifecycle.status()
+        skipped = self._skipped_suspects + (self._table.skipped if self._table is not None else 0)
+        self._on_change(replace(status, error=status.error or self._unread, skipped=skipped))
 
-    def _commit(self, events: Sequence[Finding]) -> bool:
-        if self._table is None:
-            return False
-        try:
-            numbered = self._table.append(events)
-        except FindingsTableError as error:
-            self._trouble(str(error))
-            return False
-        self._error = None
-        for event in numbered:
-            self._ledger.add(event)
-            self._tasks.pop(event.suspect_id, None)
-            standing = self._ledger.standing.get(event.finding_id)
-            if standing is not None:
-                self._check_again(standing)
-            log.info(
-                "finding",
-                status=str(event.status),
-                kind=str(event.kind),
-                topic=event.topic,
-                broker=event.broker,
-                text=event.summary,
-            )
-        return True
 
-    def _event(self, task: _Task, answers: Answers, before: Sequence[Finding]) -> Finding | None:
-        """The event that a probe calls for; None where nothing is decided or nothing has changed."""
-        claim = named(task.claim, answers)
-        decision = decide(claim, answers, live_only=task.finding_id is not None)
-        finding_id = task.finding_id or claim.finding_id(self._cluster_id or "")
-        known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
-        known = known or self._ledger.standing.get(finding_id)
-        if answers.gone is not None and task.attempts + 1 < _GONE_PROBES:
-            decision = Decision(Verdict.PENDING, claim.kind, f"{answers.gone}; asked once more")
-        if claim.kind in KEY_KINDS and decision.verdict is not Verdict.DISMISSED and task.finding_id is None:
-            decision = self._linked(claim, decision, before, task.attempts)
-        if decision.verdict is Verdict.PENDING:
-            self._put_off(task, decision.reason)
-            return None
-        if task.finding_id is not None:
-            return self._recheck(claim, decision, answers, known)
-        if decision.verdict is Verdict.DISMISSED:
-            return _make(finding_id, FindingStatus.DISMISSED, claim, decision, answers, known)
-        if known is not None and known.is_open and not refines(decision.kind, known.kind):
-            told = replace(decision, reason=f"told already: finding {finding_id} ({known.kind})")
-            return _make(finding_id, FindingStatus.DISMISSED, claim, told, answers, known)
-        return _make(finding_id, FindingStatus.CONFIRMED, claim, decision, answers, known)
+def _now() -> Moment:
+    return Moment(time.monotonic(), datetime.now(UTC))
 
-    def _recheck(self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None) -> Finding | None:
-        """What a finding that was checked again has become."""
-        if known is None:
-            return None
-        self._check_again(known)
-        if decision.verdict is Verdict.DISMISSED:
-            if not known.is_open:
-                return None
-            return _make(known.finding_id, FindingStatus.RESOLVED, claim, decision, answers, known)
-        exposed = answers.leader == claim.broker
-        if known.is_open and not refines(decision.kind, known.kind) and exposed == known.exposed:
-            return None
-        if known.is_open and refines(known.kind, decision.kind):
-            decision = replace(decision, kind=known.kind)
-        return _make(known.finding_id, FindingStatus.CONFIRMED, claim, decision, answers, known)
 
-    def _linked(self, claim: Claim, decision: Decision, before: Sequence[Finding], attempts: int) -> Decision:
-        """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
-        for finding in [*before, *self._ledger.standing.values()]:
-            if finding.is_open and explains(_claim_of(finding), claim):
-                reason = f"the same cause as finding {finding.finding_id} ({finding.kind})"
-                return replace(decision, verdict=Verdict.DISMISSED, reason=reason)
-        for task in self._tasks.values():
-            if task.finding_id is None and explains(task.claim, claim):
-                reason = f"waits for the verdict on {task.claim.kind} at offset {task.claim.first_offset}"
-                return replace(decision, verdict=Verdict.PENDING, reason=reason)
-        if decision.lone_witness and attempts < _LONE_PROBES:
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more")
-        return decision
-
-    def _put_off(self, task: _Task, reason: str) -> None:
-        """Probe again later, after twice the time for each try; a finding after its interval."""
-        task.reason = reason
-        task.attempts += 1
-        wait_ms = min(self._settings.probe_retry_ms * 2 ** min(task.attempts - 1, 16), _BACKOFF_MAX_MS)
-        if task.finding_id is not None:
-            wait_ms = int(self._settings.recheck_interval_s * 1000)
-        task.due = time.monotonic() + wait_ms / 1000
-
-    def _trouble(self, error: str) -> None:
-        log.error("findings", error=error)
-        self._error = error
-        self._tell()
-
-    def _tell(self) -> None:
-        pending: dict[tuple[str, int], int] = {}
-        undecided: dict[str, str] = {}
-        for name, task in self._tasks.items():
-            if task.finding_id is None:
-                place = task.claim.topic, task.claim.partition
-                pending[place] = pending.get(place, 0) + 1
-                undecided[name] = task.reason
-        self._on_change(
-            FindingsStatus(
-                open=tuple(f for f in self._ledger.standing.values() if f.is_open),
-                confirmed_total=dict(self._ledger.confirmed),
-                dismissed_total=self._ledger.dismissed,
-                resolved_total=self._ledger.resolved,
-                pending=pending,
-                undecided=undecided,
-                probes_total=self._probes,
-                last_probe_at=self._last_probe_at,
-                error=self._error,
-            )
+def _log_events(events: Iterable[Finding]) -> None:
+    for event in events:
+        log.info(
+            "finding",
+            status=str(event.status),
+            kind=str(event.kind),
+            topic=event.topic,
+            broker=event.broker,
+            text=event.summary,
         )
 
 
-def _make(
-    finding_id: str,
-    status: FindingStatus,
-    claim: Claim,
-    decision: Decision,
-    answers: Answers,
-    known: Finding | None,
-) -> Finding:
-    """Put an event together."""
-    suspected = from_milliseconds(claim.raised_at_ms)
-    evidence = answers.evidence() | {"reason": decision.reason, "recorded": claim.recorded.as_json()}
-    if status is FindingStatus.CONFIRMED:
-        text = summary(claim, decision.kind, answers)
-    elif status is FindingStatus.RESOLVED:
-        text = resolved(claim, decision)
-        evidence["resolution"] = str(decision.resolution)
-    else:
-        text = f"{status.capitalize()}: {decision.reason}."
-    return Finding(
-        finding_id=finding_id,
-        sequence=0,
-        status=status,
-        kind=decision.kind,
-        rule=claim.rule if decision.kind is claim.kind else RULES[decision.kind],
-        severity=SEVERITY[decision.kind],
+def _log_broken(broken: Broken) -> None:
+    claim = broken.claim
+    log.error(
+        "a claim could not be judged; it is tried again",
+        suspect=claim.suspect_id,
+        kind=str(claim.kind),
         topic=claim.topic,
         partition=claim.partition,
         broker=claim.broker,
-        offset=claim.offset,
-        producer_id=claim.producer_id,
-        transaction_start_offset=claim.transaction_start_offset,
-        marker_offset=claim.marker_offset,
-        key_hash_hi=claim.key_hash_hi,
-        key_hash_lo=claim.key_hash_lo,
-        key=answers.key if answers.key is not None or known is None else known.key,
-        summary=text,
-        evidence=json.dumps(evidence, separators=(",", ":")),
-        suspect_id=claim.suspect_id,
-        first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
-        decided_at=datetime.now(UTC),
-        exposed=answers.leader == claim.broker,
-    )
-
-
-def _claim_of(finding: Finding) -> Claim:
-    """The claim that a finding makes, to be checked again."""
-    recorded = json.loads(finding.evidence or "{}").get("recorded", {})
-    return Claim(
-        suspect_id=finding.suspect_id,
-        rule=finding.rule,
-        kind=FindingKind(finding.kind),
-        topic=finding.topic,
-        partition=finding.partition,
-        broker=finding.broker,
-        offset=finding.offset,
-        producer_id=finding.producer_id,
-        transaction_start_offset=finding.transaction_start_offset,
-        marker_offset=finding.marker_offset,
-        key_hash_hi=finding.key_hash_hi,
-        key_hash_lo=finding.key_hash_lo,
-        recorded=Recorded.parse(json.dumps(recorded)),
-        raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
+        exc_info=broken.error,
     )

@@ -14,19 +14,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parallax.findings.table import Finding, current, read_events
-from parallax.model import Severity
+from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.table import read_events
+from parallax.model import NOBODY, Severity
 
-_COLUMNS = ("", "kind", "partition", "broker", "offset", "key", "since")
+_COLUMNS = ("", "id", "kind", "partition", "broker", "offset", "key", "since")
+_ID_CHARACTERS = 8
+"""Of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
 
 
 def listed(storage: str, *, everything: bool = False) -> list[Finding]:
-    """The findings that stand; with ``everything``, the resolved ones and the dismissed suspects too.
+    """The findings that stand, acknowledged ones last; with ``everything``, resolved ones and dismissed suspects too.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
     """
-    return [f for f in current(read_events(storage)).values() if everything or f.is_open]
+    found = [f for f in current(read_events(storage)).values() if everything or f.stands]
+    return sorted(found, key=lambda f: not f.is_open)
 
 
 def as_document(finding: Finding) -> dict[str, Any]:
@@ -35,7 +39,7 @@ def as_document(finding: Finding) -> dict[str, Any]:
     for name, value in asdict(finding).items():
         document[name] = value.isoformat() if isinstance(value, datetime) else value
     document["key"] = key_text(finding)
-    document["evidence"] = json.loads(finding.evidence or "{}")
+    document["evidence"] = evidence_of(finding)
     return document
 
 
@@ -49,6 +53,12 @@ def key_text(finding: Finding) -> str | None:
         return f"0x{finding.key.hex()}"
 
 
+def _broker_text(finding: Finding) -> str:
+    if finding.broker == NOBODY:
+        return "no direction"
+    return f"{finding.broker}{' leads' if finding.exposed else ''}"
+
+
 def findings_table(findings: Sequence[Finding]) -> Table:
     """The numbered findings for the terminal; what each says in words goes below it (`print_findings`)."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
@@ -59,9 +69,10 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         status = "" if finding.is_open else f" ({finding.status})"
         table.add_row(
             str(number),
+            finding.finding_id[:_ID_CHARACTERS],
             Text(f"{finding.kind}{status}", style=style),
             f"{finding.topic}-{finding.partition}",
-            f"{finding.broker}{' leads' if finding.exposed else ''}",
+            _broker_text(finding),
             str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
             key_text(finding) or "",
             finding.first_suspected_at.strftime("%Y-%m-%d %H:%M:%SZ"),

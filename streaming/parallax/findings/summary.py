@@ -2,80 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from parallax.findings.answers import Answers
+from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
-from parallax.model import FindingKind, Rule
-
-_SHOWS = {
-    FindingKind.MARKER_MISSING: "Broker {broker} never got the end marker of the transaction of producer {producer_id} "
-    "that starts at offset {start} of {partition}; {others} did.",
-    FindingKind.READ_COMMITTED_FROZEN: "The last stable offset of {partition} on broker {broker} stands at {lso}, held "
-    "by a transaction of producer {producer_id} that has ended on {others}.",
-    FindingKind.ABORTED_RECORD_COMMITTED: "Broker {broker} shows the rolled-back record at offset {offset} of "
-    "{partition} as committed; it was aborted on {others}.",
-    FindingKind.COMMITTED_RECORD_ABORTED: "Broker {broker} hides the committed record at offset {offset} of "
-    "{partition} as aborted; it was committed on {others}.",
-    FindingKind.DELETED_RECORD_RESURRECTED: "Broker {broker} still shows a value of {partition} (offset {shown}) whose "
-    "key was deleted at offset {offset}; {others} show none.",
-    FindingKind.RECORD_MISSING: "Broker {broker} lacks the record at offset {offset} of {partition}, the latest value "
-    "of its key on {others}.",
-    FindingKind.VISIBILITY_MISMATCH: "Broker {broker} shows another latest value for the key of offset {offset} of "
-    "{partition} than {others}.",
-    FindingKind.CONTENT_MISMATCH: "The record at offset {offset} of {partition} on broker {broker} is not the one that "
-    "{others} hold there.",
-    FindingKind.LOG_TRUNCATED: "The log of {partition} on broker {broker} was cut off at offset {offset}: what it had "
-    "shown from there on is lost or replaced.",
-}
-
-_UNLIKE_OUTCOMES = (
-    (
-        "Whether the record at offset {offset} of {partition} was committed or aborted is not the same on broker "
-        "{broker} as on other replicas, and no end marker was read that says which is right."
-    ),
-    "may read it the wrong way round",
-)
-"""For a difference of outcome without a direction: what is shown, and what consumers may meet."""
-
-_CONSUMERS = {
-    FindingKind.MARKER_MISSING: "may read that transaction's records the wrong way round, or nothing beyond them",
-    FindingKind.READ_COMMITTED_FROZEN: "in read_committed get nothing beyond that offset",
-    FindingKind.ABORTED_RECORD_COMMITTED: "read data that was rolled back",
-    FindingKind.COMMITTED_RECORD_ABORTED: "in read_committed never see that record",
-    FindingKind.DELETED_RECORD_RESURRECTED: "read a record that was deleted",
-    FindingKind.RECORD_MISSING: "miss that record",
-    FindingKind.VISIBILITY_MISMATCH: "read another value than the other replicas hold",
-    FindingKind.CONTENT_MISMATCH: "read another record than the other replicas hold",
-    FindingKind.LOG_TRUNCATED: "miss what was cut off",
-}
+from parallax.kinds import KINDS, NO_DIRECTION, UNLIKE_OUTCOMES
+from parallax.model import NOBODY, FindingKind, Rule
 
 
-def summary(claim: Claim, kind: FindingKind, answers: Answers) -> str:
-    """Say what the accused shows, what the others show, and what a consumer of the accused meets."""
-    shows, consumers = _SHOWS[kind], _CONSUMERS[kind]
+def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
+    """Say who shows what, and what a consumer of the accused, or of either side, meets.
+
+    Each broker is named with what it showed itself; one that did not answer, and was not read, is not named.
+    """
+    kind, accused = decision.kind, decision.accused
+    shows, consumers = KINDS[kind].shows, KINDS[kind].consumers
     if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule is Rule.OUTCOME:
-        shows, consumers = _UNLIKE_OUTCOMES
-    accused = answers.replicas.get(claim.broker)
-    lso = accused.last_stable_offset if accused is not None else -1
-    live = accused.key.live if accused is not None and accused.key is not None else None
+        shows, consumers = UNLIKE_OUTCOMES
+    answer = answers.replicas.get(accused)
+    live = answer.key.live if answer is not None and answer.key is not None else None
     sentence = shows.format(
-        broker=claim.broker,
+        broker=accused,
         partition=f"{claim.topic}-{claim.partition}",
-        others=_others(claim, answers),
-        offset=claim.first_offset,
+        others=_others(decision, answers),
+        sides=sides_in_words(decision.sides),
+        offset=_place(claim, kind, answer),
+        marker=claim.marker_offset,
         producer_id=claim.producer_id,
         start=claim.transaction_start_offset,
-        lso=lso,
+        lso=answer.last_stable_offset if answer is not None else "?",
         shown=live.offset if live is not None else "?",
     )
+    if kind is FindingKind.CONTENT_MISMATCH and accused != NOBODY:
+        sentence = f"{sentence} What broker {accused} holds there was replaced in a newer leader epoch."
     if (words := key_in_words(claim.topic, answers.key)) is not None:
         sentence = f"{sentence} The key is {words}."
-    if answers.leader == claim.broker:
+    if accused == NOBODY:
+        return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
+    if answers.leader == accused:
         return f"{sentence} It leads the partition: consumers {consumers}."
-    return f"{sentence} If it becomes the leader, consumers {consumers}."
+    return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
+
+
+def _place(claim: Claim, kind: FindingKind, accused: ReplicaAnswer | None) -> int:
+    """The offset to name: the record's, or where the accused's log begins now."""
+    return accused.log_start_offset if kind is FindingKind.LOG_HEAD_MISSING and accused else claim.first_offset
+
+
+def sides_in_words(sides: Mapping[str, Sequence[int]]) -> str:
+    """Who shows what: ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
+    return (
+        ", ".join(f"{text} on {_broker_words(brokers)}" for text, brokers in sides.items()) or "by none that answered"
+    )
+
+
+_SPREAD_WITHOUT_DIRECTION = (
+    "{reason}: nothing is left to compare with. Which side of {partition} was right was not proven while the replicas "
+    "differed. Consumers of any replica {consumers}."
+)
+_SPREAD = (
+    "{reason}: the loss is complete. Every replica of {partition} shows now what broker {broker} was found to show, "
+    "and nothing is left to compare with. Consumers of any replica {consumers}."
+)
+
+
+def spread(claim: Claim, decision: Decision) -> str:
+    """Say that all replicas are wrong, and what consumers of any of them meet."""
+    text = _SPREAD if claim.broker != NOBODY else _SPREAD_WITHOUT_DIRECTION
+    return text.format(
+        reason=decision.reason[:1].upper() + decision.reason[1:],
+        partition=f"{claim.topic}-{claim.partition}",
+        broker=claim.broker,
+        consumers=KINDS[decision.kind].consumers,
+    )
 
 
 _RESOLVED = {
@@ -84,25 +85,35 @@ _RESOLVED = {
     "showed the difference; consumers that read it before were misled, those that read now are not.",
     Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "
     "log; consumers that read it before were misled, those that read now are not.",
-    Resolution.SPREAD: "Resolved, not healed: {reason}. All replicas show now what broker {broker} shows: those that "
-    "were right have been copied anew from a wrong one, and consumers of any of them are misled.",
+    Resolution.SUPERSEDED: "Resolved, not healed: {reason}. All replicas had come to show what broker {broker} showed; "
+    "consumers that read it before were misled, those that read now are not.",
+    Resolution.EXPLAINED: "Resolved, not healed: {reason}, which stands and says who is wrong.",
     Resolution.GONE: "Resolved, not healed: {reason}.",
 }
 
 
+_RESOLVED_WITHOUT_DIRECTION = (
+    "Resolved, not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
+    "what is left may be wrong."
+)
+_TRACELESS = (Resolution.COMPACTED, Resolution.DELETED, Resolution.SUPERSEDED)
+
+
 def resolved(claim: Claim, decision: Decision) -> str:
     """Say why a finding does not stand any more, and whether that means that the replica is right again."""
+    if claim.broker == NOBODY and decision.resolution in _TRACELESS:
+        return _RESOLVED_WITHOUT_DIRECTION.format(reason=decision.reason)
     return _RESOLVED[decision.resolution].format(reason=decision.reason, broker=claim.broker)
 
 
-def _others(claim: Claim, answers: Answers) -> str:
-    asked = sorted(b for b, a in answers.replicas.items() if b != claim.broker and a.error is None)
-    return _broker_words(asked or sorted(set(claim.recorded.outcomes) - {claim.broker}))
+def _others(decision: Decision, answers: Answers) -> str:
+    if decision.witnesses:
+        return f"on {_broker_words(decision.witnesses)}"
+    coordinator = answers.coordinator
+    return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
 
 
 def _broker_words(brokers: Sequence[int]) -> str:
-    if not brokers:
-        return "the other replicas"
     if len(brokers) == 1:
         return f"broker {brokers[0]}"
     return f"brokers {', '.join(map(str, brokers[:-1]))} and {brokers[-1]}"

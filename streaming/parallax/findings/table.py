@@ -2,24 +2,31 @@
 
 Written and read with delta-rs, not with Spark: an append of a few rows takes milliseconds beside a busy Spark, and
 the command line reads the table without starting a JVM. The protocol is Delta's own, so Spark reads it as well.
-Only the job's findings manager writes here.
+
+Several processes may write: the job's findings manager, and the command line that acknowledges a finding. Each commit
+carries the number of its last event as the version of one Delta transaction (SetTransaction in Delta's protocol), so
+an append is a compare-and-swap: it succeeds only where the writer has seen all that the table holds. A writer that has
+not gets `AppendedMeanwhile`, reads what is new (`FindingsTable.news`), decides again and appends again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from parallax.model import FindingKind, FindingStatus, Rule, Severity
+from parallax.findings.finding import Finding
+
+log = structlog.get_logger(__name__)
 
 FINDINGS = "findings"
 SUSPECTS = "suspects"
@@ -62,57 +69,8 @@ class FindingsTableError(Exception):
     """The findings or suspects table could not be read or written; one line with the place and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One event of the findings table; field by field a row of `SCHEMA`.
-
-    Attributes:
-        sequence: position in the log of events, from 1; set when the event is appended.
-        evidence: JSON: what each broker answered to the probe, and what had been recorded of it.
-        exposed: the accused is the leader, so that consumers see what it shows.
-    """
-
-    finding_id: str
-    sequence: int
-    status: FindingStatus
-    kind: FindingKind
-    rule: Rule
-    severity: Severity
-    topic: str
-    partition: int
-    broker: int
-    offset: int
-    producer_id: int
-    transaction_start_offset: int
-    marker_offset: int
-    key_hash_hi: int
-    key_hash_lo: int
-    key: bytes | None
-    summary: str
-    evidence: str
-    suspect_id: str
-    first_suspected_at: datetime
-    decided_at: datetime
-    exposed: bool
-
-    @property
-    def is_open(self) -> bool:
-        """The divergence was confirmed and has not been seen to be gone."""
-        return self.status is FindingStatus.CONFIRMED
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Finding:
-        """Make an event of a row as pyarrow gives it.
-
-        Raises:
-            ValueError: a word in it is none that this version knows.
-        """
-        values = {f.name: row[f.name] for f in fields(cls)}
-        values["status"] = FindingStatus(row["status"])
-        values["kind"] = FindingKind(row["kind"])
-        values["rule"] = Rule(row["rule"])
-        values["severity"] = Severity(row["severity"])
-        return cls(**values)
+class AppendedMeanwhile(FindingsTableError):  # noqa: N818 - it says what happened; it is caught where it is expected
+    """Another process has appended events that this one has not read: nothing was written."""
 
 
 def table_uri(storage: str, name: str) -> str:
@@ -125,43 +83,79 @@ def table_uri(storage: str, name: str) -> str:
 
 
 class FindingsTable:
-    """The Delta table ``findings`` below ``storage.path``; created when it is not there.
+    """The Delta table ``findings`` below ``storage.path``.
 
-    Not thread-safe: the findings manager's thread owns it.
+    Not thread-safe: one thread owns it.
 
     Args:
         storage: ``storage.path`` of the settings.
+        create: make the table where it is not there.
+        strict: fail on an event of a newer version, instead of leaving it out.
 
     Raises:
-        FindingsTableError: the path cannot be read or written.
+        FindingsTableError: the path cannot be read or written, or there is no table and none is to be made.
     """
 
-    def __init__(self, storage: str) -> None:
+    def __init__(self, storage: str, *, create: bool = True, strict: bool = False) -> None:
         self._uri = table_uri(storage, FINDINGS)
-        self._table = self._guard(
-            lambda: DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)
-        )
+        self._table: DeltaTable = self._guard(self._create if create else lambda: DeltaTable(self._uri))
         self._sequence = self._appends = 0
+        self._strict = strict
+        self.skipped = 0
+        """Events that were left out, since a newer version wrote them."""
         # pyarrow imports pandas at the first conversion, which takes seconds: now, not at the first finding.
         pa.Table.from_pylist([{}], schema=SCHEMA)
 
+    def _create(self) -> DeltaTable:
+        return DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)
+
     def load(self) -> list[Finding]:
         """All events, oldest first."""
-        self._guard(self._table.update_incremental)
+        self._sequence = self.skipped = 0
+        events = self.news()
         self._keep_up()
-        events = sorted((Finding.from_row(r) for r in _rows(self._table)), key=lambda e: e.sequence)
-        self._sequence = events[-1].sequence if events else 0
         return events
+
+    def news(self) -> list[Finding]:
+        """The events that were appended since this object last read or wrote, oldest first.
+
+        Costs a look for newer commits where there are none: less than a millisecond on a local disk.
+
+        Raises:
+            FindingsTableError: the table cannot be read; or, where it is strict, holds an event of a newer version.
+        """
+        self._guard(self._table.update_incremental)
+        if self._last_appended() == self._sequence:
+            return []
+        rows = self._guard(lambda: _rows(self._table, pc.field("sequence") > self._sequence))
+        events = []
+        for row in rows:
+            try:
+                events.append(_event(self._uri, row))
+            except FindingsTableError as error:
+                if self._strict:
+                    raise
+                self.skipped += 1
+                log.error("an event is left out", error=str(error))
+        self._sequence = max((row["sequence"] for row in rows), default=self._sequence)
+        return sorted(events, key=lambda e: e.sequence)
+
+    def _last_appended(self) -> int:
+        """Number of the last event in the table, as far as this object knows it."""
+        return self._guard(lambda: self._table.transaction_version(_APP_ID)) or 0
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:
         """Append events in one commit, numbered on from the last; returns them with their numbers.
 
         The commit is atomic: after a kill the events are either all there or not at all, and what is not there is
-        probed again. The transaction version (the last number) makes a second writer fail rather than interleave.
+        probed again.
 
         Raises:
+            AppendedMeanwhile: another process has appended since; read its events (`news`) and decide again.
             FindingsTableError: nothing was written.
         """
+        if self._last_appended() != self._sequence:
+            raise AppendedMeanwhile(_one_line(self._uri, "another process has appended events meanwhile"))
         numbered = [replace(event, sequence=self._sequence + 1 + i) for i, event in enumerate(events)]
         version = numbered[-1].sequence
         rows = pa.Table.from_pylist([_row(event) for event in numbered], schema=SCHEMA)
@@ -174,19 +168,38 @@ class FindingsTable:
         return numbered
 
     def _keep_up(self) -> None:
-        """Put the many small files together, and remove those that were put together a week ago."""
-        if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
-            self._guard(self._table.optimize.compact)
-            self._guard(lambda: self._table.vacuum(dry_run=False))
+        """Put the many small files together, and remove those that were put together a week ago.
+
+        A failure is no failure of what was appended before it: it is logged, and this is tried again later.
+        """
+        try:
+            if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
+                self._guard(self._table.optimize.compact)
+                self._guard(lambda: self._table.vacuum(dry_run=False))
+        except FindingsTableError as error:
+            log.warning("the files of the findings table could not be put together", error=str(error))
 
     def _guard(self, step: Callable[[], Any]) -> Any:
         try:
             return step()
+        except CommitFailedError as error:
+            raise AppendedMeanwhile(_one_line(self._uri, error)) from error
+        except TableNotFoundError as error:
+            raise FindingsTableError(_no_table(self._uri)) from error
         except (DeltaError, OSError) as error:
             raise FindingsTableError(_one_line(self._uri, error)) from error
 
 
 _CONFIGURATION = {"delta.appendOnly": "true"}
+
+
+def _event(uri: str, row: Mapping[str, Any]) -> Finding:
+    try:
+        return Finding.from_row(row)
+    except ValueError as error:
+        raise FindingsTableError(
+            f"storage.path: {uri}: event {row['sequence']} is of a newer version of Parallax ({error}); use that one"
+        ) from error
 
 
 def _row(event: Finding) -> dict[str, Any]:
@@ -198,7 +211,11 @@ def _rows(table: DeltaTable, condition: pc.Expression | None = None) -> list[dic
     return rows
 
 
-def _one_line(uri: str, error: Exception) -> str:
+def _no_table(uri: str) -> str:
+    return f"storage.path: {uri}: no findings table there; give the storage.path of a job that has run"
+
+
+def _one_line(uri: str, error: Exception | str) -> str:
     return f"storage.path: {uri}: {' '.join(str(error).split())}; check the path and its permissions"
 
 
@@ -206,49 +223,51 @@ def read_events(storage: str) -> list[Finding]:
     """All events of the findings table, oldest first, without Spark.
 
     Raises:
-        FindingsTableError: there is no such table, or it cannot be read.
+        FindingsTableError: there is no such table, it cannot be read, or it holds an event of a newer version.
     """
     uri = table_uri(storage, FINDINGS)
     try:
         rows = _rows(DeltaTable(uri))
     except TableNotFoundError as error:
-        raise FindingsTableError(
-            f"storage.path: {uri}: no findings table there; give the storage.path of a job that has run"
-        ) from error
+        raise FindingsTableError(_no_table(uri)) from error
     except (DeltaError, OSError) as error:
         raise FindingsTableError(_one_line(uri, error)) from error
-    return sorted((Finding.from_row(r) for r in rows), key=lambda e: e.sequence)
+    return sorted((_event(uri, r) for r in rows), key=lambda e: e.sequence)
 
 
-def read_suspects(storage: str, *, except_ids: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Rows of the suspects table whose id is not among the given ones; none where there is no such table yet.
+def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
+    """Rows of the suspects table that wait for a verdict; none where there is no such table yet.
+
+    Args:
+        storage: ``storage.path`` of the settings.
+        decided: when each suspect that has a verdict got its last one, milliseconds since 1970 UTC, by its id. One that
+            was raised again since then is read as well.
 
     Raises:
         FindingsTableError: the table is there and cannot be read.
     """
     uri = table_uri(storage, SUSPECTS)
     try:
-        table = DeltaTable(uri)
+        dataset = DeltaTable(uri).to_pyarrow_dataset()
+        raised = dataset.to_table(columns=["suspect_id", "raised_at"]).to_pydict()
+        known = decided or {}
+        waiting = {
+            suspect_id
+            for suspect_id, at in zip(raised["suspect_id"], raised["raised_at"], strict=True)
+            if suspect_id not in known or _milliseconds(at) >= known[suspect_id]
+        }
+        rows: list[dict[str, Any]] = []
+        if waiting:
+            rows = dataset.to_table(filter=pc.field("suspect_id").isin(sorted(waiting))).to_pylist()
     except TableNotFoundError:
         return []
     except (DeltaError, OSError) as error:
         raise FindingsTableError(_one_line(uri, error)) from error
-    handled = pa.array(sorted(except_ids), pa.string())
-    return _rows(table, ~pc.field("suspect_id").isin(handled))
+    return rows
 
 
-def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """What stands: the last event of each id, in order of appearance.
-
-    A dismissed suspect counts only where nothing was ever confirmed under its id: a second suspect of a cause that is
-    already a finding is dismissed as told, and that takes nothing back.
-    """
-    standing: dict[str, Finding] = {}
-    for event in events:
-        known = standing.get(event.finding_id)
-        if event.status is not FindingStatus.DISMISSED or known is None or known.status is FindingStatus.DISMISSED:
-            standing[event.finding_id] = event
-    return standing
+def _milliseconds(at: datetime | None) -> int:
+    return 0 if at is None else int(at.timestamp() * 1000)
 
 
 def current_findings_sql(storage: str) -> str:
@@ -261,8 +280,3 @@ def current_findings_sql(storage: str) -> str:
 def create_view(spark: Any, storage: str) -> None:
     """Define the temporary view ``current_findings`` in a Spark session."""
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {CURRENT_FINDINGS} AS {current_findings_sql(storage)}")
-
-
-def from_milliseconds(value: int) -> datetime:
-    """A point in time of milliseconds since 1970 UTC."""
-    return datetime.fromtimestamp(value / 1000, UTC)

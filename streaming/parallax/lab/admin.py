@@ -138,6 +138,34 @@ def wipe_replica(cluster: Cluster, broker: int, topic: str, partition: int = 0) 
         _strike_out(data / name, topic, partition)
 
 
+def lose_head(cluster: Cluster, broker: int, topic: str, partition: int = 0, *, segments: int) -> int:
+    """Delete the first segments of a partition from the disk of a broker that is down.
+
+    Args:
+        cluster: the lab.
+        broker: its id.
+        topic: the topic's name.
+        partition: the partition's number.
+        segments: how many; others must be left.
+
+    Returns:
+        The offset that the log begins at now.
+
+    Raises:
+        LabError: the broker runs, or holds no more segments than that.
+    """
+    if cluster.brokers[broker].running:
+        raise LabError(f"broker {broker} runs; stop it before it loses anything")
+    folder = cluster.brokers[broker].folder / "data" / f"{topic}-{partition}"
+    bases = sorted(path.stem for path in folder.glob("*.log"))
+    if len(bases) <= segments:
+        raise LabError(f"broker {broker} holds {len(bases)} segments of {topic}-{partition}, no more than {segments}")
+    for base in bases[:segments]:
+        for path in folder.glob(f"{base}.*"):
+            path.unlink()
+    return int(bases[segments])
+
+
 def _strike_out(checkpoint: Path, topic: str, partition: int) -> None:
     """Take a partition out of a checkpoint file; one that was never written is empty, or not there."""
     lines = checkpoint.read_text(encoding="ascii").splitlines() if checkpoint.exists() else []
@@ -377,6 +405,7 @@ __all__ = [
     "delete_records",
     "delete_topics",
     "elect_leaders",
+    "lose_head",
     "reassign",
     "recreate_topic",
     "set_broker_config",

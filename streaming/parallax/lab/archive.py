@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from parallax.jars import Progress
+from parallax.jars import Progress, made_once
 from parallax.java import Java
 from parallax.lab.broker import Broker
 from parallax.lab.errors import LabError
@@ -26,9 +26,10 @@ def archive_options(java: Java, jars: Path, version: str, progress: Progress) ->
     made (a JVM without the feature), an empty file remembers that, and brokers start as they would.
     """
     file = prepared_folder(java, jars, version) / f"classes-{java.release}.jsa"
-    if not file.exists():
-        progress(f"preparing Kafka {version} for quick starts, once")
-        _make(java, jars, version, file)
+    with made_once(file) as missing:
+        if missing:
+            progress(f"preparing Kafka {version} for quick starts, once")
+            _make(java, jars, version, file)
     return [f"-XX:SharedArchiveFile={file}"] if file.stat().st_size else []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 from parallax.lab.errors import LabError
 
 _FIRST = 10_000
+
+ENVIRONMENT = "PARALLAX_PORTS"
+"""Names the ports to choose from, as ``10000-12999``. Processes that start labs at the same time are given a part each:
+the ports of a broker that is down are free for anybody."""
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
@@ -18,9 +23,10 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     belong to any connection.
 
     Raises:
-        LabError: not enough free ports.
+        LabError: not enough free ports, or ``PARALLAX_PORTS`` is no range.
     """
-    candidates = list(range(_FIRST, _first_ephemeral()))
+    chosen_from = _range()
+    candidates = list(chosen_from)
     random.SystemRandom().shuffle(candidates)
     ports: list[int] = []
     for port in candidates:
@@ -29,8 +35,18 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
         if _is_free(host, port):
             ports.append(port)
     if len(ports) < count:
-        raise LabError(f"{host} has no {count} free ports from {_FIRST} on; stop what listens there")
+        raise LabError(f"{host} has no {count} free ports from {chosen_from.start} on; stop what listens there")
     return ports
+
+
+def _range() -> range:
+    given = os.environ.get(ENVIRONMENT)
+    if not given:
+        return range(_FIRST, _first_ephemeral())
+    first, _, last = given.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) < 1 << 16):
+        raise LabError(f"{ENVIRONMENT} is {given!r}; give a range such as 10000-12999, or leave it out")
+    return range(int(first), int(last) + 1)
 
 
 def _first_ephemeral() -> int:

@@ -10,7 +10,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from parallax.jars import cache_folder, class_path
+from parallax.jars import cache_folder, class_path, made_once
 from parallax.java import Java
 from parallax.lab.errors import LabError
 
@@ -58,18 +58,21 @@ def prepared_folder(java: Java, jars: Path, version: str) -> Path:
         LabError: StorageTool failed, or the cache cannot be written.
     """
     folder = cache_folder() / f"prepared-{version}"
-    if folder.is_dir():
-        return folder
-    work = Path(tempfile.mkdtemp(prefix=f".prepared-{version}-", dir=cache_folder()))
+    with made_once(folder) as missing:
+        if missing:
+            _prepare(java, jars, version, folder)
+    return folder
+
+
+def _prepare(java: Java, jars: Path, version: str, folder: Path) -> None:
+    work = Path(tempfile.mkdtemp(prefix=f".prepared-{version}-", dir=folder.parent))
     try:
         _run_storage_tool(java.path, jars, work)
         (work / "data").rename(folder)
     except OSError as error:
-        if not folder.is_dir():  # otherwise another process was faster
-            raise LabError(f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE elsewhere") from error
+        raise LabError(f"{folder}: cannot be written ({error.strerror}); set PARALLAX_CACHE elsewhere") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return folder
 
 
 def _run_storage_tool(java: Path, jars: Path, work: Path) -> None:

@@ -22,12 +22,17 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from parallax.replica import fetch_response
+from parallax.replica import fetch_response, versions
 from parallax.replica.errors import BrokerTooOld, Unauthorized, from_code
 from parallax.replica.options import Address, Options
+from parallax.replica.versions import Versions
 
 _MAX_FRAME = 1 << 30
 """Frames beyond this are garbage: a broker's largest answer is one batch beyond what was asked for."""
+
+
+_KEPT = 16 << 20
+"""Bytes that a `ReceiveBuffer` keeps between two ranges: twice the largest Fetch of usual settings."""
 
 
 class ProtocolError(ConnectionError):
@@ -69,6 +74,11 @@ class ReceiveBuffer:
             self._array = np.empty(size + size // 8, np.uint8)
         return self._array.data[:size]
 
+    def shrink(self) -> None:
+        """Give back what one large response needed; a view of it that is still held stays good."""
+        if self._array.size > _KEPT:
+            self._array = np.empty(0, np.uint8)
+
 
 class Connection:
     """A connected, authenticated socket that has learnt which API versions the broker speaks.
@@ -96,24 +106,18 @@ class Connection:
             self.close()
             raise
 
-    def call(self, request: Any, lowest: int, highest: int, deadline: Deadline) -> Any:
-        """Send a request and wait for its response.
+    def send(self, request: Any, accepted: Versions, deadline: Deadline) -> None:
+        """Send a request; :meth:`receive` must follow before the next one.
 
         Args:
             request: a request of kafka.protocol.
-            lowest: lowest version that will do.
-            highest: highest version that we know to handle.
-            deadline: by when the response must have come.
+            accepted: versions of it that will do.
+            deadline: by when it must have been sent.
 
         Raises:
-            BrokerTooOld: the broker speaks no version between the two.
+            BrokerTooOld: the broker speaks none of these versions.
         """
-        self.send(request, lowest, highest, deadline)
-        return self.receive(request, deadline)
-
-    def send(self, request: Any, lowest: int, highest: int, deadline: Deadline) -> None:
-        """Send a request; :meth:`receive` must follow before the next one."""
-        request.API_VERSION = self._version(request, lowest, highest)
+        request.API_VERSION = self._version(request, accepted)
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         request.with_header(correlation_id=self._correlation_id, client_id=self._options.client_id)
         self._sock.settimeout(deadline.remaining())
@@ -167,7 +171,12 @@ class Connection:
                 raise ConnectionResetError("the broker closed the connection")
             done += got
 
-    def _version(self, request: Any, lowest: int, highest: int) -> int:
+    def _call(self, request: Any, accepted: Versions, deadline: Deadline) -> Any:
+        self.send(request, accepted, deadline)
+        return self.receive(request, deadline)
+
+    def _version(self, request: Any, accepted: Versions) -> int:
+        lowest, highest = accepted
         low, high = self._versions.get(request.API_KEY, (0, -1)) if self._versions else (0, highest)
         version = min(high, highest)
         if version < max(low, lowest):
@@ -179,21 +188,20 @@ class Connection:
         return version
 
     def _ask_versions(self, deadline: Deadline) -> None:
-        # Version 0 is understood by every broker and needs no fallback (KIP-35).
-        response = self.call(ApiVersionsRequest(), 0, 0, deadline)
+        response = self._call(ApiVersionsRequest(), versions.API_VERSIONS, deadline)
         if response.error_code:
             raise from_code(response.error_code)
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
     def _authenticate(self, sasl: Any, deadline: Deadline) -> None:
         name = sasl["mechanism"]
-        answer = self.call(SaslHandshakeRequest(mechanism=name), 1, 1, deadline)
+        answer = self._call(SaslHandshakeRequest(mechanism=name), versions.SASL_HANDSHAKE, deadline)
         if answer.error_code:
             raise Unauthorized(f"sasl.mechanism: the broker accepts {', '.join(answer.mechanisms)}, not {name}")
         mechanism = get_sasl_mechanism(name)(host=self.address[0], **sasl)
         while not mechanism.is_done():
             token = SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes())
-            answer = self.call(token, 0, 1, deadline)
+            answer = self._call(token, versions.SASL_AUTHENTICATE, deadline)
             if answer.error_code:
                 raise from_code(answer.error_code, detail=answer.error_message or "")
             mechanism.receive(bytes(answer.auth_bytes))

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-import cramjam
 import crc32c
 import numpy as np
 import pyarrow as pa
 
 from parallax.replica import kernels
-from parallax.replica.errors import CorruptBatch, ReplicaError, Unsupported
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from parallax.replica.errors import ReplicaError, Unsupported
+from parallax.replica.inflate import Array, BadStream, Inflater
+from parallax.replica.parts import DTYPES, SLICE_ROWS, LargeBatch, Wanted, corrupt, empty_rows, of_batch, signed
 
 _SMALL_BATCH = 1024
 """Batches below this many bytes are checked inside compiled code: the call to the crc32c package would cost more."""
-_MAX_INFLATED = 1 << 30
-"""A response that decompresses to more than this is refused rather than let it take the process's memory."""
 
 
 class Payload(StrEnum):
@@ -42,9 +39,11 @@ class ContentHasher:
     """The keyed identity of keys and contents: SipHash-2-4 (Aumasson, Bernstein 2012).
 
     A pseudo-random function: without the key a hash tells nothing about what was hashed, not even by guessing.
-    The key's hash is the 128-bit variant. The content's is the 64-bit variant over the record's own bytes from the
-    value's length to the end of the headers, so a null value differs from an empty one, and no byte can move
-    between value and headers unnoticed.
+    The key's hash is the 128-bit variant. The content's is the 64-bit variant over the record's bytes from the value's
+    length to the end of the headers, so a null value differs from an empty one, and no byte can move between value
+    and headers unnoticed. They are taken in canonical form, as a broker that cleans writes them: lengths in
+    their shortest form, null as -1, names of headers decoded and encoded again as Java does it
+    (`parallax.model.CONTENT_VERSION`).
 
     Args:
         key: 16 secret bytes; views are comparable only if they were hashed with the same key.
@@ -75,11 +74,11 @@ class ContentHasher:
         if key is None:
             return 0, 0
         low, high = kernels.siphash128(_frozen(key), 0, len(key), *self.words)
-        return _signed(high), _signed(low)
+        return signed(high), signed(low)
 
     def content_hash(self, content: bytes) -> int:
         """Hash of a record's bytes from the value's length varint to the end of its headers."""
-        return _signed(kernels.siphash64(_frozen(content), 0, len(content), *self.words))
+        return signed(kernels.siphash64(_frozen(content), 0, len(content), *self.words))
 
 
 @dataclass(frozen=True)
@@ -125,118 +124,6 @@ class Columns:
         return len(self.offset)
 
 
-_DTYPES = {
-    "kind": np.int8,
-    "offset": np.int64,
-    "timestamp": np.int64,
-    "leader_epoch": np.int32,
-    "producer_id": np.int64,
-    "producer_epoch": np.int16,
-    "transactional": np.bool_,
-    "key_hash_hi": np.int64,
-    "key_hash_lo": np.int64,
-    "content_hash": np.int64,
-    "key_size": np.int32,
-    "value_size": np.int32,
-}
-"""The columns in the order in which the kernels take them."""
-
-
-class Inflater:
-    """Decompresses batches end to end into memory that it keeps for the next response."""
-
-    def __init__(self) -> None:
-        self._memory = np.empty(0, np.uint8)
-        self._used = 0
-
-    def inflate(self, data: memoryview, table: Array) -> Array:
-        """Decompress every compressed batch; its body's place in ``table`` is then one in the array returned.
-
-        Raises:
-            CorruptBatch: a body cannot be decompressed.
-            Unsupported: an unknown codec, or too much data.
-        """
-        self._used = 0
-        codecs = table[:, kernels.ATTRIBUTES] & kernels.CODEC
-        # A batch that the cleaner has emptied has nothing to decompress, whatever codec it names.
-        emptied = table[:, kernels.COUNT] == 0
-        table[(codecs != 0) & emptied, kernels.END] = table[(codecs != 0) & emptied, kernels.BODY]
-        for i in np.flatnonzero((codecs != 0) & ~emptied):
-            row = table[i]
-            body = data[row[kernels.BODY] : row[kernels.END]]
-            start = self._used
-            try:
-                self._append(int(codecs[i]), body)
-            except cramjam.DecompressionError as error:
-                base = int(row[kernels.BASE])
-                problem = f"batch at offset {base}: does not decompress ({error})"
-                raise CorruptBatch(problem, base_offset=base, intact=int(row[kernels.AT])) from None
-            row[kernels.BODY], row[kernels.END], row[kernels.INFLATED] = start, self._used, 1
-        return self._memory
-
-    def _append(self, codec: int, body: memoryview) -> None:
-        if codec == 2:
-            for block in _snappy_blocks(body):
-                size = cramjam.snappy.decompress_raw_len(block)
-                self._used += cramjam.snappy.decompress_raw_into(block, self._room(size).data)
-            return
-        if codec not in _CODECS:
-            raise Unsupported(f"compression codec {codec} is not known")
-        room = self._room(0)
-        while True:
-            try:
-                self._used += _CODECS[codec](body, room.data)
-                return
-            except cramjam.DecompressionError as error:
-                # The memory suffices but for the first batches; then the batch is done again with more of it.
-                if _TOO_SMALL not in str(error):
-                    raise
-            left = _MAX_INFLATED - self._used
-            room = self._room(max(min(4 * max(room.size, len(body)), left), room.size + 1))
-
-    def _room(self, size: int) -> Array:
-        """The unused memory, at least ``size`` bytes of it."""
-        needed = self._used + size
-        if needed > _MAX_INFLATED:
-            raise Unsupported(
-                f"a response decompresses to more than {_MAX_INFLATED >> 20} MiB; fetch fewer bytes at once"
-            )
-        if needed > self._memory.size:
-            grown = np.empty(max(needed + needed // 4, 1 << 20), np.uint8)
-            grown[: self._used] = self._memory[: self._used]
-            self._memory = grown
-        return self._memory[self._used :]
-
-
-_CODECS: dict[int, Callable[..., int]] = {
-    1: cramjam.gzip.decompress_into,
-    3: cramjam.lz4.decompress_into,
-    4: cramjam.zstd.decompress_into,
-}
-_TOO_SMALL = "failed to write whole buffer"
-"""What Rust's standard library, and so cramjam, says when the memory given does not suffice (io::Write::write_all)."""
-
-_XERIAL = b"\x82SNAPPY\x00"
-
-
-def _snappy_blocks(body: memoryview) -> list[memoryview]:
-    """The raw snappy blocks of a body: in snappy-java's framing, which the Java client writes, or the body itself."""
-    if bytes(body[:8]) != _XERIAL:
-        return [body]
-    blocks = []
-    at = 16
-    while at < len(body):
-        if at + 4 > len(body):
-            raise cramjam.DecompressionError("its framing is cut off")
-        size = int.from_bytes(body[at : at + 4], "big", signed=True)
-        at += 4
-        if size < 0 or at + size > len(body):
-            raise cramjam.DecompressionError("a block of its framing runs beyond its end")
-        blocks.append(body[at : at + size])
-        at += size
-    return blocks
-
-
 def decode(
     records: Any,
     *,
@@ -246,37 +133,155 @@ def decode(
     end: int | None = None,
     inflater: Inflater | None = None,
 ) -> Columns:
-    """Decode the record batches of a Fetch response.
+    """Decode the record batches of a Fetch response at once: `decode_slices`, joined.
+
+    Raises:
+        CorruptBatch: a CRC or the structure is wrong; it names the batch.
+        Unsupported: an old message format, an unknown codec, or a batch beyond what can be held.
+    """
+    slices = list(decode_slices(records, hasher=hasher, payload=payload, start=start, end=end, inflater=inflater))
+    return _joined(slices) if slices else no_columns(payload, start)
+
+
+def decode_slices(
+    records: Any,
+    *,
+    hasher: ContentHasher,
+    payload: Payload = Payload.HASH,
+    start: int = 0,
+    end: int | None = None,
+    inflater: Inflater | None = None,
+    table: Array | None = None,
+) -> Iterator[Columns]:
+    """Decode the record batches of a Fetch response, in slices of bounded size.
+
+    Nothing holds more than `WINDOW` decompressed bytes or `SLICE_ROWS` rows at a time, whatever a batch inflates to. A
+    slice may end in the middle of a batch; its ``next_offset`` is then that behind its last record.
 
     Args:
-        records: bytes-like; whole batches of format v2, the last possibly cut off. Not referred to afterwards.
+        records: bytes-like; whole batches of format v2, the last possibly cut short. Slices do not refer to it.
         hasher: identity of keys and contents.
-        payload: which bytes to copy out beside the hashes.
+        payload: which bytes to copy out beside the hashes; of a record beyond `WINDOW` a key of up to 1 MiB alone.
         start: rows below this offset are left out.
         end: rows at or above this offset are left out; no limit by default.
         inflater: reuses memory from call to call, of one thread; by default each call takes its own.
+        table: of `batch_table`, where the caller has it or wants the first batches only.
+
+    Yields:
+        What stands in front of a fault comes before the error.
 
     Raises:
-        CorruptBatch: a CRC or the structure is wrong; it names the batch's base offset.
-        Unsupported: an old message format or an unknown codec.
+        CorruptBatch: a CRC or the structure is wrong; it names the batch.
+        Unsupported: an old message format, an unknown codec, or a batch beyond what can be held.
     """
     data = _frozen(records)
-    table = _checked_table(data)
-    inflated = (inflater or Inflater()).inflate(data.data, table)
-    inflated = inflated.view()
-    inflated.flags.writeable = False
-    rows = int(table[:, kernels.COUNT].sum())
-    _check_counts(table)
-    out: tuple[Any, ...] = tuple(np.empty(rows, dtype) for dtype in _DTYPES.values())
-    spans = np.empty((rows if payload is not Payload.HASH else 0, 6), np.int64)
+    failure: ReplicaError | None = None
+    if table is None:
+        table, failure = batch_table(data)
+    bad = _first_bad_crc(data, table)
+    if bad < len(table):
+        table, failure = table[:bad], corrupt(kernels.BAD_CRC, table[bad])
     stop = np.iinfo(np.int64).max if end is None else end
-    n, problem, batch = kernels.decode(data, inflated, table, start, stop, *hasher.words, out, spans)
-    if problem:
-        raise _corrupt(problem, table[batch])
-    keys, values, headers = _payload(payload, data, inflated, table, spans[:n])
-    next_offset = int(table[-1, kernels.LAST]) + 1 if len(table) else start
-    columns: dict[str, Any] = {name: column[:n] for name, column in zip(_DTYPES, out, strict=True)}
-    return Columns(**columns, keys=keys, values=values, headers=headers, next_offset=next_offset, batches=table)
+    yield from _Decoding(data, table, (start, stop, *hasher.words), payload, inflater or Inflater()).slices()
+    if failure is not None:
+        raise failure
+
+
+class _Decoding:
+    """The slices of one response."""
+
+    def __init__(self, data: Array, table: Array, wanted: Wanted, payload: Payload, inflater: Inflater) -> None:
+        self._data = data
+        self._table = table
+        self._wanted = wanted
+        self._payload = payload
+        self._inflater = inflater
+
+    def slices(self) -> Iterator[Columns]:
+        first = 0
+        while first < len(self._table):
+            last = self._inflated(first)
+            if last == first:
+                if self._table[first, kernels.ATTRIBUTES] & kernels.IS_CONTROL:
+                    raise corrupt(kernels.BAD_CONTROL, self._table[first])
+                self._inflater.release()
+                yield from self._parts(first)
+                last += 1
+            else:
+                yield from self._whole(first, last)
+            first = last
+
+    def _inflated(self, first: int) -> int:
+        """Decompress as many batches as fit: where they end; ``first`` itself where one is too large to be whole."""
+        self._inflater.clear()
+        rows = 0
+        for i in range(first, len(self._table)):
+            row = self._table[i]
+            rows += int(row[kernels.COUNT])
+            if rows > SLICE_ROWS or not self._placed(row, alone=i == first):
+                return i
+        return len(self._table)
+
+    def _placed(self, row: Array, *, alone: bool) -> bool:
+        """Whether the records of a batch are in memory, as the table then says; a fault is told if it stands alone."""
+        try:
+            codec = int(row[kernels.ATTRIBUTES]) & kernels.CODEC
+            place = row[kernels.BODY], row[kernels.END]
+            if codec and row[kernels.COUNT]:
+                found = self._inflater.add(codec, self._data.data[place[0] : place[1]])
+                if found is None:
+                    return False
+                place = np.int64(found[0]), np.int64(found[1])
+            # Before memory is taken for them: as many records as a batch claims must fit into its bytes.
+            if row[kernels.COUNT] * kernels.SMALLEST_RECORD > place[1] - place[0]:
+                raise corrupt(kernels.BAD_COUNT, row)
+        except (BadStream, ReplicaError) as error:
+            if not alone:
+                return False  # those in front of it first
+            raise of_batch(error, row) from None
+        if codec and row[kernels.COUNT]:
+            row[kernels.BODY], row[kernels.END], row[kernels.INFLATED] = *place, 1
+        return True
+
+    def _whole(self, first: int, last: int) -> Iterator[Columns]:
+        batches = self._table[first:last]
+        out = empty_rows(int(batches[:, kernels.COUNT].sum()))
+        spans = self._spans(len(out[0]))
+        inflated = self._inflater.memory
+        n, problem, at = kernels.decode(self._data, inflated, batches, *self._wanted, out, spans)
+        if problem:
+            n, last = int(batches[at, kernels.FIRST_ROW]), first + at
+        if last > first:
+            payload = _payload(self._payload, self._data, inflated, batches[: last - first], spans[:n])
+            yield self._columns(out, n, first, last, payload, int(self._table[last - 1, kernels.LAST]) + 1)
+        if problem:
+            raise corrupt(problem, batches[at])
+
+    def _parts(self, i: int) -> Iterator[Columns]:
+        """A batch that is too large for one slice."""
+        row = self._table[i]
+        parts = LargeBatch(self._data, row, self._wanted, with_spans=self._payload is not Payload.HASH).parts()
+        for part in parts:
+            row[kernels.FIRST_ROW], row[kernels.ROWS], row[kernels.INFLATED] = 0, len(part.out[0]), part.inflated
+            if part.alone:
+                payload = _key_alone(self._payload, part.key)
+            else:
+                payload = _payload(self._payload, self._data, part.data, self._table[i : i + 1], part.spans)
+            reached = part.reached + 1 if part.more else int(row[kernels.LAST]) + 1
+            yield self._columns(part.out, len(part.out[0]), i, i + 1, payload, reached)
+
+    def _columns(self, out: Any, n: int, first: int, last: int, payload: Any, reached: int) -> Columns:
+        """The slice with the rows of the batches from ``first`` to ``last``; its table begins with the response's."""
+        table = self._table[:last]
+        if first or reached <= table[-1, kernels.LAST]:
+            table = table.copy()
+            table[:first, kernels.ROWS] = 0
+        columns: dict[str, Any] = {name: column[:n] for name, column in zip(DTYPES, out, strict=True)}
+        keys, values, headers = payload
+        return Columns(**columns, keys=keys, values=values, headers=headers, next_offset=reached, batches=table)
+
+    def _spans(self, rows: int) -> Array:
+        return np.empty((rows if self._payload is not Payload.HASH else 0, 6), np.int64)
 
 
 def _frozen(data: Any) -> Array:
@@ -286,51 +291,82 @@ def _frozen(data: Any) -> Array:
     return array
 
 
-def _signed(word: int) -> int:
-    return int(word) - (1 << 64) if int(word) >> 63 else int(word)
+def batch_table(records: Any) -> tuple[Array, ReplicaError | None]:
+    """The headers of the whole batches, int64[m, kernels.TABLE_WIDTH], unchecked by CRC.
 
-
-def batch_table(records: Any) -> Array:
-    """The headers of the whole batches, int64[m, kernels.TABLE_WIDTH], unchecked by CRC."""
+    Returns:
+        Those in front of the first that is broken, and what is wrong with that one.
+    """
     data = _frozen(records)
     table, problem, at = kernels.walk(data)
-    if problem:
-        base = int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
-        raise _corrupt(problem, {kernels.BASE: base, kernels.AT: at})
-    return table
+    return table, _broken_header(data, problem, at) if problem else None
 
 
-def _checked_table(data: Array) -> Array:
-    table = batch_table(data)
-    bad = kernels.check_small(data, table, _SMALL_BATCH)
-    if bad < 0:
-        sizes = table[:, kernels.END] - table[:, kernels.AT]
-        view = data.data
-        for i in np.flatnonzero(sizes >= _SMALL_BATCH):
-            at, end, crc = (int(table[i, c]) for c in (kernels.AT, kernels.END, kernels.CRC))
-            if crc32c.crc32c(view[at + 21 : end]) != crc:
-                bad = int(i)
-                break
-    if bad >= 0:
-        raise _corrupt(kernels.BAD_CRC, table[bad])
-    return table
-
-
-def _check_counts(table: Array) -> None:
-    """Before memory is taken for them: as many records as a batch claims must fit into its bytes."""
-    size = table[:, kernels.END] - table[:, kernels.BODY]
-    wrong = np.flatnonzero(table[:, kernels.COUNT] * kernels.SMALLEST_RECORD > size)
-    if len(wrong):
-        raise _corrupt(kernels.BAD_COUNT, table[wrong[0]])
-
-
-def _corrupt(problem: int, row: Any) -> ReplicaError:
-    what, base, at = kernels.PROBLEMS[problem], int(row[kernels.BASE]), int(row[kernels.AT])
+def _broken_header(data: Array, problem: int, at: int) -> ReplicaError:
+    row = np.full(kernels.TABLE_WIDTH, -1, np.int64)
+    row[kernels.BASE] = row[kernels.LAST] = int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
     if problem == kernels.OLD_FORMAT:
-        return Unsupported(f"batch at offset {base}: {what}; let the topic be rewritten by Kafka 4.0 or later")
-    return CorruptBatch(
-        f"batch at offset {base}: {what}; look at this replica's log segment", base_offset=base, intact=at
-    )
+        row[kernels.LAST] = _end_of_old_format(data, at)
+    elif problem != kernels.BAD_LENGTH:
+        row[kernels.LAST] += max(int.from_bytes(data[at + 23 : at + 27].tobytes(), "big", signed=True), 0)
+    return corrupt(problem, row)
+
+
+def _end_of_old_format(data: Array, at: int) -> int:
+    """Offset of the last message of formats v0 and v1 in a row; a wrapper has that of its last message."""
+    last = -1
+    while at + 17 <= len(data) and data[at + 16] < 2:
+        offset, size = struct.unpack_from(">qi", data.data, at)
+        if size < 14 or offset < last:
+            break
+        last = offset
+        at += 12 + size
+    return last
+
+
+def _first_bad_crc(data: Array, table: Array) -> int:
+    """Index of the first batch whose CRC does not match; the number of batches where all do."""
+    bad = kernels.check_small(data, table, _SMALL_BATCH)
+    limit = len(table) if bad < 0 else bad
+    sizes = table[:limit, kernels.END] - table[:limit, kernels.AT]
+    view = data.data
+    for i in np.flatnonzero(sizes >= _SMALL_BATCH):
+        at, end, crc = (int(table[i, c]) for c in (kernels.AT, kernels.END, kernels.CRC))
+        if crc32c.crc32c(view[at + 21 : end]) != crc:
+            return int(i)
+    return limit
+
+
+def _joined(slices: list[Columns]) -> Columns:
+    """The slices of one response as one."""
+    if len(slices) == 1:
+        return slices[0]
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in slices]) for name in DTYPES}
+    for name in ("keys", "values", "headers"):
+        parts = [getattr(part, name) for part in slices]
+        columns[name] = None if parts[0] is None else pa.concat_arrays(parts)
+    table = slices[-1].batches.copy()
+    table[:, kernels.ROWS] = 0
+    for part in slices:
+        table[: len(part.batches), kernels.ROWS] += part.batches[:, kernels.ROWS]
+    table[:, kernels.FIRST_ROW] = np.cumsum(table[:, kernels.ROWS]) - table[:, kernels.ROWS]
+    return Columns(**columns, next_offset=slices[-1].next_offset, batches=table)
+
+
+def no_columns(payload: Payload, start: int) -> Columns:
+    """The columns of an answer without batches."""
+    rows: dict[str, Any] = dict(zip(DTYPES, empty_rows(0), strict=True))
+    none: Any = pa.array([], pa.binary())
+    keys, full = none if payload is not Payload.HASH else None, none if payload is Payload.FULL else None
+    table = np.empty((0, kernels.TABLE_WIDTH), np.int64)
+    return Columns(**rows, keys=keys, values=full, headers=full, next_offset=start, batches=table)
+
+
+def _key_alone(payload: Payload, key: bytes | None) -> tuple[Any, Any, Any]:
+    """The payload of a record of which no more than the key is copied out."""
+    none: Any = pa.array([None], pa.binary())
+    keys: Any = None if payload is Payload.HASH else pa.array([key], pa.binary())
+    return (keys, none, none) if payload is Payload.FULL else (keys, None, None)
 
 
 def _payload(payload: Payload, raw: Array, inflated: Array, table: Array, spans: Array) -> tuple[Any, Any, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from parallax.model import ReadEvent
+from parallax.model import MissingRight, ReadEvent
 
 
 class ReplicaError(Exception):
@@ -121,9 +121,17 @@ class UnknownTopic(ReplicaError):
 
 
 class Unauthorized(ReplicaError):
-    """Authentication failed, or an ACL is missing."""
+    """Authentication failed, or an ACL is missing.
+
+    Attributes:
+        missing: what would have to be granted.
+    """
 
     event = ReadEvent.UNAUTHORIZED
+
+    def __init__(self, problem: str, *, missing: MissingRight = MissingRight.CREDENTIALS, **place: Any) -> None:
+        super().__init__(problem, **place)
+        self.missing = missing
 
 
 class BrokerTooOld(ReplicaError):
@@ -132,23 +140,27 @@ class BrokerTooOld(ReplicaError):
     event = ReadEvent.UNSUPPORTED
 
 
-class CorruptBatch(ReplicaError):
-    """A record batch failed its CRC or its structure.
+class BatchError(ReplicaError):
+    """Something about one batch.
 
     Attributes:
-        base_offset: base offset of the batch, as its header says.
-        intact: bytes of the response in front of the batch, which are whole batches without a fault.
+        base_offset: base offset of the batch, as its header says; -1 where no batch is concerned. So the next one.
+        last_offset: its last offset, as its header says. Neither is covered by the batch's CRC where that is wrong.
     """
+
+    def __init__(self, problem: str, *, base_offset: int = -1, last_offset: int = -1, **place: Any) -> None:
+        super().__init__(problem, **place)
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+
+
+class CorruptBatch(BatchError):
+    """A record batch failed its CRC or its structure."""
 
     event = ReadEvent.CORRUPT_BATCH
 
-    def __init__(self, problem: str, *, base_offset: int = -1, intact: int = 0, **place: Any) -> None:
-        super().__init__(problem, **place)
-        self.base_offset = base_offset
-        self.intact = intact
 
-
-class Unsupported(ReplicaError):
+class Unsupported(BatchError):
     """A message format, codec or redirection that Parallax does not handle."""
 
     event = ReadEvent.UNSUPPORTED
@@ -174,21 +186,32 @@ _BY_CODE: dict[int, tuple[type[ReplicaError], str]] = {
     3: (UnknownTopic, "no such topic or partition; check the topic's name"),
     6: (NotHosted, "the broker holds no replica of this partition (NOT_LEADER_OR_FOLLOWER)"),
     9: (NotHosted, "the broker's replica is not available (REPLICA_NOT_AVAILABLE)"),
-    29: (Unauthorized, f"not authorized: READ and DESCRIBE on the topic are needed; {_CHECK_ACL}"),
-    30: (Unauthorized, f"not authorized for the group; {_CHECK_ACL}"),
-    31: (Unauthorized, f"not authorized: DESCRIBE on the cluster is needed; {_CHECK_ACL}"),
     35: (BrokerTooOld, "the broker does not know this version of the request; upgrade it to Kafka 3.0 or later"),
-    53: (Unauthorized, f"not authorized: DESCRIBE on the transactional id is needed; {_CHECK_ACL}"),
     56: (NotHosted, "the replica's log folder is offline (KAFKA_STORAGE_ERROR); look at the broker's disks"),
-    58: (Unauthorized, "authentication failed; check sasl.mechanism, sasl.username and sasl.password"),
     76: (Unsupported, "the broker cannot send this codec to us (UNSUPPORTED_COMPRESSION_TYPE)"),
     100: (UnknownTopic, "no topic with this id"),
     109: (MovedToTieredStorage, "the offset is in tiered storage only, not in this replica's log"),
 }
 
 
+_MISSING: dict[int, tuple[MissingRight, str]] = {
+    29: (MissingRight.READ, ""),
+    30: (MissingRight.GROUP, f"not authorized: READ on the group is needed; {_CHECK_ACL}"),
+    31: (MissingRight.CLUSTER, f"not authorized: DESCRIBE on the cluster is needed; {_CHECK_ACL}"),
+    53: (MissingRight.TRANSACTIONAL_ID, f"not authorized: DESCRIBE on the transactional id is needed; {_CHECK_ACL}"),
+    58: (MissingRight.CREDENTIALS, "authentication failed; check sasl.mechanism, sasl.username and sasl.password"),
+}
+"""By error code: what is missing. Of a topic (29) it depends on the request."""
+
+
 def from_code(
-    code: int, *, broker: int | None = None, topic: str | None = None, partition: int | None = None, detail: str = ""
+    code: int,
+    *,
+    broker: int | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    detail: str = "",
+    needs: MissingRight = MissingRight.READ,
 ) -> ReplicaError:
     """Make the error that stands for one of Kafka's error codes (org.apache.kafka.common.protocol.Errors).
 
@@ -198,7 +221,10 @@ def from_code(
         topic: topic that the answer is about.
         partition: partition that the answer is about.
         detail: the broker's own words, if it sent any.
+        needs: the right on the topic that the request needs.
     """
+    if code in _MISSING:
+        return _unauthorized(code, needs, detail, broker=broker, topic=topic, partition=partition)
     kind, problem = _BY_CODE.get(code, (ReplicaError, ""))
     if not problem:
         from kafka import errors as kafka_errors
@@ -208,3 +234,11 @@ def from_code(
     if detail:
         problem = f"{problem}: {detail}"
     return kind(problem, broker=broker, topic=topic, partition=partition)
+
+
+def _unauthorized(code: int, needs: MissingRight, detail: str, **place: Any) -> Unauthorized:
+    missing, problem = _MISSING[code]
+    if not problem:
+        missing, right = needs, needs.name
+        problem = f"not authorized: {right} on the topic is needed; {_CHECK_ACL}"
+    return Unauthorized(f"{problem}: {detail}" if detail else problem, missing=missing, **place)

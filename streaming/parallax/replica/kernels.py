@@ -1,5 +1,8 @@
 """The loops over bytes, compiled: batch headers, CRC32C, SipHash, records to columns, transaction outcomes.
 
+What is a record and what is none follows Kafka's own consumer (org.apache.kafka.common.record.DefaultRecord and
+utils.ByteUtils): lengths are 32-bit varints of one to five bytes, in whatever form; every negative length is null.
+
 All of them are in this one module on purpose: numba's cache looks at the age of the module that a kernel stands in, not
 at the modules whose functions it calls, so a change elsewhere would go on running old code.
 
@@ -49,7 +52,7 @@ PROBLEMS = {
     BAD_ORDER: "its offsets run backwards",
     BAD_CRC: "its CRC32C does not match",
     BAD_RECORD: "a record runs beyond its end",
-    BAD_OFFSET: "a record's offset is not inside the batch",
+    BAD_OFFSET: "a record's offset lies beyond the batch",
     LEFT_OVER: "bytes are left over after its last record",
     BAD_CONTROL: "its control record has no type",
 }
@@ -115,7 +118,7 @@ def _i16(data: Any, at: Any) -> Any:
 
 
 @njit(forceinline=True)
-def _varint(data: Any, at: Any, end: Any) -> Any:
+def _varint64(data: Any, at: Any, end: Any) -> Any:
     """Read a zigzag varint of up to 64 bits: (value, position behind it), position -1 if it does not end in time."""
     if at >= end:
         return np.int64(0), np.int64(-1)
@@ -131,6 +134,33 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
         shift += np.uint64(7)
         at += 1
     return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+
+
+@njit(forceinline=True)
+def _varint(data: Any, at: Any, end: Any) -> Any:
+    """Read a zigzag varint of 32 bits: (value, position behind it, whether it is in its shortest form).
+
+    As ByteUtils.readVarint: five bytes at most, of the fifth the lowest four bits. The position is -1 if it does not
+    end in time.
+    """
+    if at >= end:
+        return np.int64(0), np.int64(-1), True
+    byte = np.uint64(_u8(data, at))
+    at += 1
+    if byte < np.uint64(0x80):
+        return np.int64(byte >> np.uint64(1)) ^ -np.int64(byte & np.uint64(1)), at, True
+    raw = byte & np.uint64(0x7F)
+    shift = np.uint64(7)
+    while byte & np.uint64(0x80):
+        if at >= end or shift > np.uint64(28):
+            return np.int64(0), np.int64(-1), True
+        byte = np.uint64(_u8(data, at))
+        raw |= (byte & np.uint64(0x7F)) << shift
+        shift += np.uint64(7)
+        at += 1
+    shortest = byte != 0 and raw <= np.uint64(0xFFFFFFFF)
+    raw &= np.uint64(0xFFFFFFFF)
+    return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at, shortest
 
 
 # --- batch headers ---
@@ -329,32 +359,279 @@ def siphash64(data: Any, at: Any, size: Any, k0: Any, k1: Any) -> Any:
     return _siphash(data, at, size, k0, k1, False)[0]
 
 
+# --- SipHash-2-4 of bytes that come piece by piece ---
+
+STATE = 6
+"""Words of a SipHash that is under way: v0 to v3, the bytes of the last word that is not full, how many came in all."""
+
+
+@njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
+def sip_start(state: Any, k0: Any, k1: Any) -> None:
+    """Begin a SipHash-2-4 with 64 bits."""
+    state[0] = k0 ^ np.uint64(0x736F6D6570736575)
+    state[1] = k1 ^ np.uint64(0x646F72616E646F6D)
+    state[2] = k0 ^ np.uint64(0x6C7967656E657261)
+    state[3] = k1 ^ np.uint64(0x7465646279746573)
+    state[4] = 0
+    state[5] = 0
+
+
+@njit([types.void(_array(_U64), _U64, _U64)], cache=True, nogil=True)
+def sip_start_wide(state: Any, k0: Any, k1: Any) -> None:
+    """Begin a SipHash-2-4 with 128 bits."""
+    sip_start(state, k0, k1)
+    state[1] ^= np.uint64(0xEE)
+
+
+@njit(forceinline=True)
+def _sip_word(state: Any, word: Any) -> None:
+    v0, v1, v2, v3 = state[0], state[1], state[2], state[3] ^ word
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    state[0], state[1], state[2], state[3] = v0 ^ word, v1, v2, v3
+
+
+@njit(forceinline=True)
+def _sip_byte(state: Any, byte: Any) -> None:
+    place = state[5] & np.uint64(7)
+    state[4] |= np.uint64(byte) << (np.uint64(8) * place)
+    state[5] += np.uint64(1)
+    if place == np.uint64(7):
+        word = state[4]
+        state[4] = 0
+        _sip_word(state, word)
+
+
+@njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
+def sip_add(state: Any, data: Any, at: Any, size: Any) -> None:
+    """Take in ``data[at:at + size]``."""
+    end = at + size
+    while at < end and state[5] & np.uint64(7):
+        _sip_byte(state, _u8(data, at))
+        at += 1
+    while at + 8 <= end:
+        _sip_word(state, _u64(data, at))
+        state[5] += np.uint64(8)
+        at += 8
+    while at < end:
+        _sip_byte(state, _u8(data, at))
+        at += 1
+
+
+@njit([types.void(_array(_U64), _I64)], cache=True, nogil=True)
+def sip_add_varint(state: Any, value: Any) -> None:
+    """Take in a 32-bit number as a zigzag varint in its shortest form."""
+    raw = np.uint64((value << 1) ^ (value >> 63)) & np.uint64(0xFFFFFFFF)
+    while raw > np.uint64(0x7F):
+        _sip_byte(state, (raw & np.uint64(0x7F)) | np.uint64(0x80))
+        raw >>= np.uint64(7)
+    _sip_byte(state, raw)
+
+
+@njit([types.UniTuple(_U64, 2)(_array(_U64), types.boolean)], cache=True, nogil=True)
+def sip_end(state: Any, wide: Any) -> Any:
+    """The hash of what came: (64 bits, 0), or the low and the high half of 128 bits."""
+    word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
+    v0, v1, v2, v3 = state[0], state[1], state[2], state[3] ^ word
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    v0 ^= word
+    v2 ^= np.uint64(0xEE) if wide else np.uint64(0xFF)
+    for _ in range(4):
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    low = v0 ^ v1 ^ v2 ^ v3
+    if not wide:
+        return low, np.uint64(0)
+    v1 ^= np.uint64(0xDD)
+    for _ in range(4):
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+    return low, v0 ^ v1 ^ v2 ^ v3
+
+
+# --- names of headers: text to Kafka, which a broker that cleans decodes and encodes again ---
+
+_ASCII = np.uint64(0x8080808080808080)
+
+
+@njit(forceinline=True)
+def _follows(data: Any, at: Any) -> Any:
+    """Whether the byte continues a character of UTF-8."""
+    return (_u8(data, at) & np.uint8(0xC0)) == np.uint8(0x80)
+
+
+@njit
+def _three(data: Any, at: Any, left: Any) -> Any:
+    """A character of three bytes: see :func:`_character`."""
+    first = np.int64(_u8(data, at))
+    if left < 2:
+        return np.int64(1), False
+    second = np.int64(_u8(data, at + 1))
+    if not _follows(data, at + 1) or (first == 0xE0 and second < 0xA0):
+        return np.int64(1), False
+    if left < 3 or not _follows(data, at + 2):
+        return np.int64(2), False
+    # Half of a surrogate pair is one fault of three bytes.
+    return np.int64(3), not (first == 0xED and second >= 0xA0)
+
+
+@njit
+def _four(data: Any, at: Any, left: Any) -> Any:
+    """A character of four bytes: see :func:`_character`."""
+    first = np.int64(_u8(data, at))
+    if first > 0xF4 or left < 2:
+        return np.int64(1), False
+    second = np.int64(_u8(data, at + 1))
+    wrong = (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F)
+    if wrong or not _follows(data, at + 1):
+        return np.int64(1), False
+    if left < 3 or not _follows(data, at + 2):
+        return np.int64(2), False
+    if left < 4 or not _follows(data, at + 3):
+        return np.int64(3), False
+    return np.int64(4), True
+
+
+@njit
+def _character(data: Any, at: Any, end: Any) -> Any:
+    """The next character of a text in UTF-8: (bytes that it takes, whether they are one).
+
+    What is none is taken in the steps of java.lang.String, which puts U+FFFD for each of them.
+    """
+    first = np.int64(_u8(data, at))
+    left = end - at
+    if first < 0x80:
+        return np.int64(1), True
+    if first < 0xC2 or first > 0xF7:
+        return np.int64(1), False
+    if first < 0xE0:
+        return (np.int64(2), True) if left > 1 and _follows(data, at + 1) else (np.int64(1), False)
+    return _three(data, at, left) if first < 0xF0 else _four(data, at, left)
+
+
+@njit(forceinline=True)
+def _is_ascii(data: Any, at: Any, size: Any) -> Any:
+    """Whether ``data[at:at + size]`` is plain ASCII."""
+    seen = np.uint64(0)
+    end = at + size
+    while at + 8 <= end:
+        seen |= _u64(data, at)
+        at += 8
+    while at < end:
+        seen |= np.uint64(_u8(data, at))
+        at += 1
+    return seen & _ASCII == 0
+
+
+@njit([types.void(_array(_U64), _BYTES, _I64, _I64)], cache=True, nogil=True)
+def sip_add_text(state: Any, data: Any, at: Any, size: Any) -> None:
+    """Take in a text with its length in front, as Java writes again what it has read from these bytes."""
+    end = at + size
+    length = np.int64(0)
+    here = at
+    while here < end:
+        taken, good = _character(data, here, end)
+        length += taken if good else 3
+        here += taken
+    sip_add_varint(state, length)
+    here = at
+    while here < end:
+        taken, good = _character(data, here, end)
+        if good:
+            sip_add(state, data, here, taken)
+        else:
+            _sip_byte(state, np.uint64(0xEF))
+            _sip_byte(state, np.uint64(0xBF))
+            _sip_byte(state, np.uint64(0xBD))
+        here += taken
+
+
 # --- records to columns ---
 
 
 @njit(forceinline=True)
 def _skip_bytes(data: Any, at: Any, end: Any) -> Any:
-    """Skip a length (-1: null) and that many bytes: (size, position behind), position -1 if it runs beyond ``end``."""
-    size, at = _varint(data, at, end)
-    if at < 0 or size < -1 or size > end - at:
-        return np.int64(0), np.int64(-1)
-    return size, at + max(size, np.int64(0))
+    """Skip a length (negative: null) and that many bytes: (size, position behind, whether in canonical form).
+
+    The size of null is -1, the position is -1 if the bytes run beyond ``end``.
+    """
+    size, at, shortest = _varint(data, at, end)
+    if at < 0 or size > end - at:
+        return np.int64(0), np.int64(-1), True
+    if size < 0:
+        return np.int64(-1), at, shortest and size == -1
+    return size, at + size, shortest
+
+
+@njit(forceinline=True)
+def _skip_headers(data: Any, at: Any, end: Any) -> Any:
+    """(position behind a record's headers, whether they are in canonical form for sure), position -1 if broken."""
+    broken = (np.int64(-1), True)
+    count, at, canonical = _varint(data, at, end)
+    if at < 0 or count < 0 or count > end - at:
+        return broken
+    for _ in range(count):
+        size, at, good = _skip_bytes(data, at, end)
+        if at < 0 or size < 0:
+            return broken
+        canonical &= good and _is_ascii(data, at - size, size)
+        size, at, good = _skip_bytes(data, at, end)
+        if at < 0:
+            return broken
+        canonical &= good
+    return at, canonical
 
 
 @njit
-def _skip_headers(data: Any, at: Any, end: Any) -> Any:
-    """Position behind a record's headers, -1 if they run beyond ``end``."""
-    count, at = _varint(data, at, end)
-    if at < 0 or count < 0 or count > end - at:
-        return np.int64(-1)
+def _canonical_hash(data: Any, at: Any, stop: Any, k0: Any, k1: Any) -> Any:
+    """Hash of value and headers as a broker that cleans writes them again, where they lie in another form."""
+    state = np.empty(STATE, np.uint64)
+    sip_start(state, k0, k1)
+    size, at, _ = _skip_bytes(data, at, stop)
+    sip_add_varint(state, size)
+    if size > 0:
+        sip_add(state, data, at - size, size)
+    count, at, _ = _varint(data, at, stop)
+    sip_add_varint(state, count)
     for _ in range(count):
-        size, at = _skip_bytes(data, at, end)
-        if at < 0 or size < 0:
-            return np.int64(-1)
-        size, at = _skip_bytes(data, at, end)
-        if at < 0:
-            return np.int64(-1)
-    return at
+        size, at, _ = _skip_bytes(data, at, stop)
+        sip_add_text(state, data, at - size, size)
+        size, at, _ = _skip_bytes(data, at, stop)
+        sip_add_varint(state, size)
+        if size > 0:
+            sip_add(state, data, at - size, size)
+    return sip_end(state, False)[0]
+
+
+@njit([types.UniTuple(_I64, 2)(_array(_U64), _BYTES, _I64, _I64, _I64)], cache=True, nogil=True)
+def sip_add_headers(state: Any, data: Any, at: Any, stop: Any, count: Any) -> Any:
+    """Take in up to ``count`` headers in canonical form, as many as lie whole in front of ``stop``: (at, left over)."""
+    while count > 0:
+        name, after_name, _ = _skip_bytes(data, at, stop)
+        if after_name < 0 or name < 0:
+            break
+        size, after, _ = _skip_bytes(data, after_name, stop)
+        if after < 0:
+            break
+        sip_add_text(state, data, after_name - name, name)
+        sip_add_varint(state, size)
+        if size > 0:
+            sip_add(state, data, after - size, size)
+        at = after
+        count -= 1
+    return at, count
+
+
+@njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
+def read_varint(data: Any, at: Any, end: Any) -> Any:
+    """A 32-bit varint: (value, position behind it), position -1 if it does not end before ``end``."""
+    value, at, _ = _varint(data, at, end)
+    return value, at
+
+
+@njit([types.UniTuple(_I64, 2)(_BYTES, _I64, _I64)], cache=True, nogil=True)
+def read_varlong(data: Any, at: Any, end: Any) -> Any:
+    """A 64-bit varint: (value, position behind it), position -1 if it does not end before ``end``."""
+    return _varint64(data, at, end)
 
 
 @njit(forceinline=True)
@@ -363,29 +640,32 @@ def _record(data: Any, at: Any, end: Any) -> Any:
 
     Returns:
         (end of the record, timestamp delta, offset delta, key at, key size, value's length at, value at, value size,
-        headers at); the first is -1 if the record is broken.
+        headers at, whether value and headers are in canonical form for sure); the first is -1 if the record is broken.
     """
     zero = np.int64(0)
-    broken = (np.int64(-1), zero, zero, zero, zero, zero, zero, zero, zero)
-    size, at = _varint(data, at, end)
+    broken = (np.int64(-1), zero, zero, zero, zero, zero, zero, zero, zero, True)
+    size, at, _ = _varint(data, at, end)
     if at < 0 or size < 1 or size > end - at:
         return broken
     stop = at + size
-    time, at = _varint(data, at + 1, stop)  # one byte of attributes, unused in format v2
+    time, at = _varint64(data, at + 1, stop)  # one byte of attributes, unused in format v2
     if at < 0:
         return broken
-    delta, at = _varint(data, at, stop)
+    delta, at, _ = _varint(data, at, stop)
     if at < 0:
         return broken
-    key_size, after_key = _skip_bytes(data, at, stop)
+    key_size, after_key, _ = _skip_bytes(data, at, stop)
     if after_key < 0:
         return broken
-    value_size, after_value = _skip_bytes(data, after_key, stop)
-    if after_value < 0 or _skip_headers(data, after_value, stop) != stop:
+    value_size, after_value, canonical = _skip_bytes(data, after_key, stop)
+    if after_value < 0:
+        return broken
+    after_headers, good = _skip_headers(data, after_value, stop)
+    if after_headers != stop:
         return broken
     key_at = after_key - max(key_size, zero)
     value_at = after_value - max(value_size, zero)
-    return stop, time, delta, key_at, key_size, after_key, value_at, value_size, after_value
+    return stop, time, delta, key_at, key_size, after_key, value_at, value_size, after_value, canonical and good
 
 
 @njit(forceinline=True)
@@ -400,7 +680,7 @@ def _put_batch_fields(row: Any, n: Any, out: Any) -> None:
 @njit(forceinline=True)
 def _put_identity(data: Any, n: Any, found: Any, k0: Any, k1: Any, out: Any) -> None:
     """Write a record's hashes and sizes; ``found`` is what :func:`_record` returned."""
-    stop, _, _, key_at, key_size, content_at, _, value_size, _ = found
+    stop, _, _, key_at, key_size, content_at, _, value_size, _, _ = found
     low, high = np.uint64(0), np.uint64(0)
     if key_size >= 0:
         low, high = _siphash(data, key_at, key_size, k0, k1, True)
@@ -414,7 +694,7 @@ def _put_identity(data: Any, n: Any, found: Any, k0: Any, k1: Any, out: Any) -> 
 @njit(forceinline=True)
 def _put_spans(n: Any, found: Any, spans: Any) -> None:
     """Write where key, value and headers lie, for :func:`gather`."""
-    stop, _, _, key_at, key_size, _, value_at, value_size, headers_at = found
+    stop, _, _, key_at, key_size, _, value_at, value_size, headers_at, _ = found
     spans[n, 0] = key_at
     spans[n, 1] = key_size
     spans[n, 2] = value_at
@@ -439,24 +719,44 @@ def _put_marker(n: Any, marker: Any, out: Any, spans: Any) -> None:
 @njit(forceinline=True)
 def _marker_type(data: Any, key_at: Any, key_size: Any) -> Any:
     """Type of a control record: its key is a version and a type of two bytes each (KIP-98); -2 if it has none."""
-    return _i16(data, key_at + 2) if key_size >= 4 else np.int64(-2)
+    if key_size < 4 or _i16(data, key_at) < 0:
+        return np.int64(-2)
+    return max(_i16(data, key_at + 2), np.int64(NO_MARKER))
+
+
+NEXT, TAKEN, REACHED, ODDS, ODD = range(5)
+"""A batch's cursor: where its next record begins, how many records were taken, the offset of the last of them. Behind
+that, the records just taken whose content may not be in canonical form: how many, and of each its row and place."""
+_MOST_ODD = 64
+CURSOR = ODD + 2 * _MOST_ODD
 
 
 @njit(nogil=True)
-def _records(data: Any, row: Any, n: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
-    """Decode one batch's data records into the columns from row ``n`` on: (rows so far, problem)."""
-    at, stop, base, last = row[BODY], row[END], row[BASE], row[LAST]
+def _run(data: Any, row: Any, cursor: Any, window: Any, n: Any, wanted: Any, out: Any, spans: Any) -> Any:
+    """As :func:`_records`, but for the contents that may not be in canonical form; ends where these are many.
+
+    Nothing in this loop calls code that is not inlined: one such call, never made, makes the loop half as fast.
+    """
+    stop, more = window
+    start, end, k0, k1 = wanted
+    base, last, count = row[BASE], row[LAST], row[COUNT]
     append_time = (row[ATTRIBUTES] & LOG_APPEND_TIME) != 0
-    previous = base - 1
-    for _ in range(row[COUNT]):
+    rows = out[0].shape[0]
+    at, taken, reached, odds = cursor[NEXT], cursor[TAKEN], cursor[REACHED], np.int64(0)
+    problem = OK
+    while taken < count and n < rows and odds < _MOST_ODD:
+        if more and not _is_whole(data, at, stop):
+            break
         found = _record(data, at, stop)
-        at = found[0]
-        if at < 0:
-            return n, BAD_RECORD
         here = base + found[2]
-        if here <= previous or here > last:
-            return n, BAD_OFFSET
-        previous = here
+        if found[0] < 0 or here > last:
+            problem = BAD_RECORD if found[0] < 0 else BAD_OFFSET
+            break
+        at = found[0]
+        taken += 1
+        if here <= reached:
+            continue  # Kafka's consumer has moved past it and skips it
+        reached = here
         if here < start or here >= end:
             continue
         out[0][n] = 0
@@ -466,15 +766,51 @@ def _records(data: Any, row: Any, n: Any, start: Any, end: Any, k0: Any, k1: Any
         _put_identity(data, n, found, k0, k1, out)
         if spans.shape[0] > 0:
             _put_spans(n, found, spans)
+        cursor[ODD + 2 * odds] = n
+        cursor[ODD + 2 * odds + 1] = found[5]
+        odds += np.int64(not found[9])
         n += 1
-    return (n, OK) if at == stop else (n, LEFT_OVER)
+    cursor[NEXT], cursor[TAKEN], cursor[REACHED], cursor[ODDS] = at, taken, reached, odds
+    return n, problem
+
+
+@njit(nogil=True)
+def _records(data: Any, row: Any, cursor: Any, window: Any, n: Any, wanted: Any, out: Any, spans: Any) -> Any:
+    """Decode records of one batch into the columns from row ``n`` on: (rows so far, problem).
+
+    Args:
+        data: where the records are.
+        row: the batch's header.
+        cursor: where to go on; moved behind what was taken.
+        window: (end of the data, whether the batch goes on behind it): it then ends before a record that is not whole.
+        n: row to write to.
+        wanted: (first offset, offset to stop before, the hash key's two words).
+        out: the columns; ends when they are full.
+        spans: see :func:`_put_spans`.
+    """
+    while True:
+        n, problem = _run(data, row, cursor, window, n, wanted, out, spans)
+        for i in range(cursor[ODDS]):
+            at = cursor[ODD + 2 * i + 1]
+            out[9][cursor[ODD + 2 * i]] = np.int64(_canonical_hash(data, at, window[0], wanted[2], wanted[3]))
+        if problem != OK or cursor[ODDS] < _MOST_ODD:
+            return n, problem
+
+
+@njit(forceinline=True)
+def _is_whole(data: Any, at: Any, stop: Any) -> Any:
+    """Whether the record at ``at`` ends before ``stop``; one that is broken counts as whole."""
+    size, behind, _ = _varint(data, at, min(stop, at + 5))
+    if behind < 0:
+        return stop - at >= 5
+    return size <= stop - behind
 
 
 @njit(nogil=True)
 def _control(data: Any, row: Any, n: Any, start: Any, end: Any, out: Any, spans: Any) -> Any:
     """Decode a control batch: one record, or none once the cleaner has emptied it; only markers become rows."""
     if row[COUNT] == 0:
-        return (n, OK) if row[BODY] == row[END] else (n, LEFT_OVER)
+        return n, OK
     found = _record(data, row[BODY], row[END])
     if found[0] < 0:
         return n, BAD_RECORD
@@ -523,8 +859,12 @@ content, sizes of key and value."""
     nogil=True,
 )
 def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k1: Any, out: Any, spans: Any) -> Any:
-    """Decode the records of all batches in [start, end): (rows, problem, index of the batch it is in)."""
+    """Decode the records of all batches in [start, end): (rows, problem, index of the batch it is in).
+
+    The columns must have room for all.
+    """
     n = np.int64(0)
+    cursor = np.empty(CURSOR, np.int64)
     for i in range(table.shape[0]):
         row = table[i]
         row[FIRST_ROW] = n
@@ -532,11 +872,37 @@ def decode(raw: Any, inflated: Any, table: Any, start: Any, end: Any, k0: Any, k
         if row[ATTRIBUTES] & IS_CONTROL:
             n, problem = _control(data, row, n, start, end, out, spans)
         else:
-            n, problem = _records(data, row, n, start, end, k0, k1, out, spans)
+            cursor[NEXT], cursor[TAKEN], cursor[REACHED] = row[BODY], 0, row[BASE] - 1
+            n, problem = _records(data, row, cursor, (row[END], False), n, (start, end, k0, k1), out, spans)
+            if problem == OK and row[COUNT] and cursor[NEXT] != row[END]:
+                problem = LEFT_OVER
         row[ROWS] = n - row[FIRST_ROW]
         if problem != OK:
             return n, problem, i
     return n, OK, -1
+
+
+@njit(
+    [
+        types.UniTuple(_I64, 2)(
+            _BYTES,
+            _array(_I64),
+            _array(_I64),
+            types.Tuple((_I64, types.boolean)),
+            types.Tuple((_I64, _I64, _U64, _U64)),
+            _COLUMNS,
+            _array(_I64, 2),
+        )
+    ],
+    cache=True,
+    nogil=True,
+)
+def decode_part(data: Any, row: Any, cursor: Any, window: Any, wanted: Any, out: Any, spans: Any) -> Any:
+    """Decode as many records of one batch as its part in ``data`` holds whole and the columns have room for.
+
+    Arguments as of :func:`_records`: (rows, problem).
+    """
+    return _records(data, row, cursor, window, np.int64(0), wanted, out, spans)
 
 
 @njit(

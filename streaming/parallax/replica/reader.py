@@ -7,7 +7,7 @@ of the last answer say where to go on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +16,9 @@ from parallax.model import IsolationLevel
 from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, PendingFetch, ReplicaClient
 from parallax.replica.connection import ReceiveBuffer
-from parallax.replica.decode import Array, Columns, ContentHasher, Inflater, Payload, batch_table, decode
+from parallax.replica.decode import Columns, ContentHasher, Payload, batch_table, decode_slices, no_columns
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unsupported
+from parallax.replica.inflate import Inflater
 from parallax.replica.outcomes import Int8, outcomes
 
 _MAX_FETCH = 1 << 29
@@ -25,7 +26,7 @@ _MAX_FETCH = 1 << 29
 
 @dataclass(frozen=True)
 class Chunk:
-    """The rows of one Fetch response.
+    """Rows of one Fetch response: all of them, or a slice of those that are many.
 
     Attributes:
         columns: records and markers.
@@ -35,7 +36,7 @@ class Chunk:
         high_watermark: the replica's own, when it answered.
         last_stable_offset: the replica's own.
         log_start_offset: the replica's own.
-        epoch: leader epoch of the last batch in the answer; -1 where there was none.
+        epoch: leader epoch of the last batch in the chunk; -1 where there was none.
     """
 
     columns: Columns
@@ -59,7 +60,7 @@ class Pacing(Protocol):
 
 @dataclass
 class Buffers:
-    """Memory for one reader at a time; handing it from range to range spares asking the system for it anew."""
+    """Memory for one reader at a time, for range after range. It goes back to its usual size at the end of each."""
 
     receive: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     inflater: Inflater = field(default_factory=Inflater)
@@ -84,7 +85,8 @@ def read_range(
 ) -> Iterator[Chunk]:
     """Read what one replica shows in [start, end).
 
-    What stands in front of a corrupt batch is still yielded, before the error is raised.
+    What stands in front of a corrupt batch is still yielded, before the error is raised. A response that inflates to
+    much comes as several chunks (`parallax.replica.decode.decode_slices`), some of which may end within a batch.
 
     Ends when the position has reached ``end``: by a batch there, or because the replica has nothing more below its high
     watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is below ``end``,
@@ -124,25 +126,21 @@ def read_range(
             answer = reader.answer(buffers.receive)
             if reader.checked(answer, position):
                 continue
-            try:
-                chunk = _decoded(reader, answer, position, hasher, payload, buffers.inflater)
-            except CorruptBatch as error:
-                if not error.intact:
-                    raise
-                intact = replace(answer, records=answer.records[: error.intact])
-                chunk = _decoded(reader, intact, position, hasher, payload, buffers.inflater)
-                reader.fail(error)
-            if chunk is None:
+            batches = _Batches(answer, position, end)
+            if batches.cut_short:
                 reader.widen(position)
                 continue
-            position = chunk.position
-            yield chunk
-            if not len(chunk.columns.batches):
+            reader.go_on(batches)
+            for chunk in batches.chunks(isolation, hasher, payload, buffers.inflater):
+                position = chunk.position
+                yield chunk
+            if not len(batches.table):
                 return
     except ReplicaError as error:
         raise error.at(broker=broker, topic=topic, partition=partition) from error.__cause__
     finally:
         reader.forget()
+        buffers.receive.shrink()
 
 
 class _Range:
@@ -231,10 +229,11 @@ class _Range:
         self.ask(position)
         return True
 
-    def fail(self, error: ReplicaError) -> None:
-        """Let the next :meth:`answer` raise."""
-        self.forget()
-        self._failure = error
+    def go_on(self, batches: _Batches) -> None:
+        """Send the next Fetch, if these batches are neither the last ones nor followed by a fault."""
+        if len(batches.table) and batches.failure is None:
+            self.epoch = int(batches.table[-1, kernels.EPOCH])
+            self.ask(batches.reached)
 
     def widen(self, position: int) -> None:
         """Ask again for twice as many bytes, since not even one batch came whole."""
@@ -250,55 +249,87 @@ class _Range:
             self._pending = None
 
 
-def _decoded(
-    reader: _Range, answer: FetchedPartition, position: int, hasher: ContentHasher, payload: Payload, inflater: Inflater
-) -> Chunk | None:
-    """Decode an answer, and send the next Fetch before that; None if the answer holds a part of a batch only."""
-    table = batch_table(answer.records)
-    _check_offsets(table, answer, position, reader.end)
-    epoch = int(table[-1, kernels.EPOCH]) if len(table) else -1
-    if len(table):
-        reached = min(int(table[-1, kernels.LAST]) + 1, reader.end)
-        if reached <= position:
-            raise CorruptBatch(f"the broker's answer ends at offset {reached}, below what was asked for: {position}")
-        reader.epoch = epoch
-        reader.ask(reached)
-    elif len(answer.records):
-        return None
-    else:
-        committed = reader.isolation is IsolationLevel.READ_COMMITTED
-        shown = answer.last_stable_offset if committed else answer.high_watermark
-        reached = max(position, min(shown, reader.end))
-        reader.epoch = reader.epoch if reached == position else -1
-    columns = decode(answer.records, hasher=hasher, payload=payload, start=position, end=reader.end, inflater=inflater)
-    return Chunk(
-        columns=columns,
-        outcome=outcomes(columns, answer.aborted, reader.isolation),
-        position=reached,
-        high_watermark=answer.high_watermark,
-        last_stable_offset=answer.last_stable_offset,
-        log_start_offset=answer.log_start_offset,
-        epoch=epoch,
-    )
+class _Batches:
+    """The batches of an answer.
 
-
-def _check_offsets(table: Array, answer: FetchedPartition, position: int, end: int) -> None:
-    """Refuse a batch whose offsets the answer itself contradicts: the CRC covers neither base offset nor length.
-
-    A gap is nothing unusual, but a batch that lies beyond the answer's high watermark cannot stand for what was asked
-    for. A batch within the range ends below the high watermark, which is always at a batch's border.
+    Attributes:
+        position: from where on they were asked for.
+        table: the headers of the whole ones, in front of the first that is broken.
+        failure: what is wrong with that one; None where nothing is.
+        reached: next offset to read behind those of the table.
+        cut_short: whether the answer holds a part of a batch only.
     """
-    base, last = table[:, kernels.BASE], table[:, kernels.LAST]
-    before = np.concatenate(([position], last[:-1] + 1))
-    beyond = np.where(base < end, last >= answer.high_watermark, base > answer.high_watermark)
-    wrong = np.flatnonzero(beyond & (before < end))
-    if len(wrong):
-        offset = int(base[wrong[0]])
-        raise CorruptBatch(
-            f"batch at offset {offset}: its offsets contradict the answer's high watermark {answer.high_watermark}; "
-            "it was garbled on the way, or look at this replica's log segment",
-            base_offset=offset,
-            intact=int(table[wrong[0], kernels.AT]),
+
+    def __init__(self, answer: FetchedPartition, position: int, end: int) -> None:
+        self._answer = answer
+        self._end = end
+        self.position = position
+        self.table, self.failure = batch_table(answer.records)
+        self._check_offsets()
+        self.cut_short = bool(len(answer.records)) and not len(self.table) and self.failure is None
+        self.reached = position
+        if len(self.table):
+            self.reached = min(int(self.table[-1, kernels.LAST]) + 1, end)
+            if self.reached <= position:
+                problem = f"the broker's answer ends at offset {self.reached}, below what was asked for: {position}"
+                raise CorruptBatch(problem)
+
+    def _check_offsets(self) -> None:
+        """Refuse a batch whose offsets the answer itself contradicts: the CRC covers neither base offset nor length.
+
+        A gap is nothing unusual, but a batch that lies beyond the answer's high watermark cannot stand for what was
+        asked for. A batch within the range ends below the high watermark, which is always at a batch's border.
+        """
+        answer, end = self._answer, self._end
+        base, last = self.table[:, kernels.BASE], self.table[:, kernels.LAST]
+        before = np.concatenate(([self.position], last[:-1] + 1))
+        beyond = np.where(base < end, last >= answer.high_watermark, base > answer.high_watermark)
+        wrong = np.flatnonzero(beyond & (before < end))
+        if len(wrong):
+            offset = int(base[wrong[0]])
+            self.table = self.table[: wrong[0]]
+            self.failure = CorruptBatch(
+                f"batch at offset {offset}: its offsets contradict the answer's high watermark "
+                f"{answer.high_watermark}; it was garbled on the way, or look at this replica's log segment",
+                base_offset=offset,
+            )
+
+    def chunks(
+        self, isolation: IsolationLevel, hasher: ContentHasher, payload: Payload, inflater: Inflater
+    ) -> Iterator[Chunk]:
+        """Decode them.
+
+        Raises:
+            ReplicaError: one is broken; those in front of it have been yielded.
+        """
+        answer, start, end = self._answer, self.position, self._end
+        slices = decode_slices(
+            answer.records, hasher=hasher, payload=payload, start=start, end=end, inflater=inflater, table=self.table
+        )
+        for columns in slices:
+            reached = min(columns.next_offset, end)
+            if reached <= start:
+                continue  # a part of a large batch that was read before
+            yield self._chunk(columns, reached, isolation)
+            if reached == end:
+                return
+        if self.failure is not None:
+            raise self.failure
+        if not len(self.table):
+            shown = answer.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else answer.high_watermark
+            self.reached = max(start, min(shown, end))
+            yield self._chunk(no_columns(payload, start), self.reached, isolation)
+
+    def _chunk(self, columns: Columns, reached: int, isolation: IsolationLevel) -> Chunk:
+        answer, table = self._answer, columns.batches
+        return Chunk(
+            columns=columns,
+            outcome=outcomes(columns, answer.aborted, isolation),
+            position=reached,
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.last_stable_offset,
+            log_start_offset=answer.log_start_offset,
+            epoch=int(table[-1, kernels.EPOCH]) if len(table) else -1,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from parallax.model import ReadEvent, RowKind
+from parallax.model import CONTENT_VERSION, ReadEvent, RowKind
 from parallax.source import schema
 from parallax.source.offsets import Reader
 
@@ -85,6 +85,7 @@ def record_batches(chunk: Any, reader: Reader, *, with_isolation: bool) -> Itera
             _column(columns.value_size[part], np.int32),
             _payload(columns, start, n),
             _nulls(schema.POSITION).slice(0, n),
+            _repeated(CONTENT_VERSION, "i1").slice(0, n),
         ]
         yield _batch(arrays, reader, n, with_isolation)
 
@@ -125,6 +126,7 @@ def position_batch(rows: Sequence[Position], *, with_isolation: bool) -> pa.Reco
         _repeated(-1, "i4").slice(0, n),
         _nulls(schema.PAYLOAD).slice(0, n),
         position,
+        _nulls(pa.int8()).slice(0, n),
     ]
     return _batch(arrays, rows[0].reader, n, with_isolation)
 
@@ -174,6 +176,6 @@ def _repeated_text(text: str) -> Array:
     return pa.Array.from_buffers(pa.string(), ROWS, [None, pa.py_buffer(ends), pa.py_buffer(raw * ROWS)])
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _nulls(kind: Any) -> Array:
     return pa.nulls(ROWS, kind)

@@ -7,9 +7,11 @@ call here is bounded: by ``planning.patience.ms``, and the first one by ``reques
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from random import SystemRandom
 
+from parallax.backoff import backoff
 from parallax.model import ReadEvent
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
@@ -32,21 +34,21 @@ class Pauses:
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         self._first_s, self._longest_s = first_s, longest_s
-        self._until: dict[Hashable, tuple[float, float]] = {}
+        self._failures: dict[Hashable, tuple[int, float]] = {}
+        self._draw = SystemRandom()
 
     def failed(self, who: Hashable) -> None:
         """Begin a pause, twice as long as the last."""
-        _, pause = self._until.get(who, (0.0, self._first_s / 2))
-        pause = min(pause * 2, self._longest_s)
-        self._until[who] = (time.monotonic() + pause, pause)
+        count = self._failures.get(who, (0, 0.0))[0] + 1
+        self._failures[who] = count, time.monotonic() + backoff(count, self._first_s, self._longest_s, self._draw)
 
     def worked(self, who: Hashable) -> None:
         """Forget the failures."""
-        self._until.pop(who, None)
+        self._failures.pop(who, None)
 
     def on(self, who: Hashable) -> bool:
         """Whether a pause lasts."""
-        return time.monotonic() < self._until.get(who, (0.0, 0.0))[0]
+        return time.monotonic() < self._failures.get(who, (0, 0.0))[1]
 
 
 class Planner:
@@ -69,7 +71,7 @@ class Planner:
         self._broker_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
         self._short_since: dict[Reader, float] = {}
-        self._heeded = -1
+        self._newest_batch = -1
         self._cost: dict[tuple[int, Partition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
@@ -78,14 +80,14 @@ class Planner:
 
     def failures(self) -> dict[int, str]:
         """Brokers that do not answer, and why."""
-        return {broker: failure.error for broker, failure in self._brokers.failures().items()}
+        return {broker: str(failure.error) for broker, failure in self._brokers.failures().items()}
 
     def plan(self, previous: Mapping[Reader, Range], *, limited: bool = True) -> dict[Reader, Range] | None:
         """Say what the next micro-batch reads.
 
         Args:
             previous: ranges of the batch before; empty for the first.
-            limited: heed ``maxBytesPerTrigger``.
+            limited: keep to ``maxBytesPerTrigger``.
 
         Returns:
             Ranges of all readers that are known; None if there is nothing to do.
@@ -96,7 +98,8 @@ class Planner:
             BadOption: a broker in ``brokers`` is not of this cluster.
         """
         recorded = self.recorded()
-        self._heed(recorded)
+        self._take_in(recorded)
+        self._catalog.remember(reader.topic for reader in previous)
         topics = self._catalog.topics()
         wanted = self._wanted(topics, new=not previous and not recorded)
         answers = self._ask(wanted, previous, recorded)
@@ -111,12 +114,12 @@ class Planner:
         self._brokers.close()
         self._catalog.close()
 
-    def _heed(self, recorded: Mapping[Reader, Recorded]) -> None:
+    def _take_in(self, recorded: Mapping[Reader, Recorded]) -> None:
         """Take in how the last batch that was recorded went."""
         newest = max((entry.batch for entry in recorded.values()), default=-1)
-        if newest <= self._heeded:
+        if newest <= self._newest_batch:
             return
-        self._heeded = newest
+        self._newest_batch = newest
         latest = {reader: entry.event for reader, entry in recorded.items() if entry.batch == newest}
         unreachable = {reader.broker for reader, event in latest.items() if event is ReadEvent.UNREACHABLE}
         for reader, event in latest.items():
@@ -247,12 +250,12 @@ class Planner:
                 yield reader, known
 
 
-def _refuse_unreadable(topics: Mapping[str, TopicMetadata], named: Iterable[str]) -> None:
+def _refuse_unreadable(topics: Mapping[str, TopicMetadata], named: Sequence[str]) -> None:
     for name in named:
         error = topics[name].error
         if isinstance(error, UnknownTopic):
             raise BadOption(
                 f"option topics names {name}, which does not exist; create it or correct it", option="topics"
             )
-        if isinstance(error, Unauthorized):
+        if isinstance(error, Unauthorized) and all(isinstance(topics[n].error, Unauthorized) for n in named):
             raise error

@@ -29,6 +29,7 @@ from parallax.source.offsets import Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.pace import Meter, Pace, TokenBucket
 from parallax.source.planning import Piece
+from parallax.source.unreadable import end_of_unreadable
 
 _PIECE_TIMEOUTS = 20
 """A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
@@ -55,6 +56,7 @@ class _Progress:
     log_start_offset: int | None = None
     epoch: int = -1
     passed_over: str = ""
+    skipped: str = ""
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
@@ -85,8 +87,11 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
             except ReplicaError as problem:
                 if not _tells(options):
                     raise
-                error = problem
-                broken = problem if isinstance(problem, Unreachable) else None
+                error = _behind_unreadable(client, options, piece, progress, problem)
+                # Without its place: the others' rows must not name this partition.
+                broken = (
+                    Unreachable(problem.problem, broker=problem.broker) if isinstance(problem, Unreachable) else None
+                )
         pace.finished()
         if piece.last and piece.span.start < piece.span.end:
             positions.append(_end_row(piece, progress, error))
@@ -115,6 +120,18 @@ def _read_local(
             f"offsets {progress.position} to {start - 1} are no longer in the replica's own log{where}"
         )
         progress.position, progress.epoch = start, -1
+
+
+def _behind_unreadable(
+    client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, error: ReplicaError
+) -> ReplicaError | None:
+    """The error; or None, once the position is behind a batch that no replica can be read at."""
+    end = end_of_unreadable(client, piece.reader, progress.position, error, timeout_ms=options.timeout_ms)
+    if end is None:
+        return error
+    progress.skipped = f"no replica can be read at offsets {progress.position} to {end - 1}: {error}"
+    progress.position, progress.epoch = end, -1
+    return None
 
 
 def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
@@ -190,6 +207,8 @@ def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> P
     event, detail = ReadEvent.OK, ""
     if progress.passed_over:
         event, detail = ReadEvent.LOG_START_ADVANCED, progress.passed_over
+    if progress.skipped:
+        event, detail = ReadEvent.BATCH_SKIPPED, progress.skipped
     if error is not None:
         # OffsetOutOfRange has no event of its own: the next plan sees what became of the log and tells that.
         event, detail = error.event or ReadEvent.UNREACHABLE, str(error)

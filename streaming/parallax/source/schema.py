@@ -16,7 +16,7 @@ VIEW_DDL = (
     "content_hash bigint, key_size int, value_size int, "
     "payload struct<key: binary, value: binary, headers: binary>, "
     "position struct<high_watermark: bigint, last_stable_offset: bigint, log_start_offset: bigint, "
-    "event: string, detail: string, topic_id: string>"
+    "event: string, detail: string, topic_id: string>, content_version tinyint"
 )
 """One row of a view: a record, an end marker or a position of one replica (docs/design.md)."""
 
@@ -28,7 +28,8 @@ PROGRESS_DDL = (
     "high_watermark bigint, last_stable_offset bigint, log_start_offset bigint, log_end_offset bigint, "
     "leader int, leader_epoch int, isr array<int>, replicas array<int>, topic_id string, "
     "open_transactions array<struct<producer_id: bigint, producer_epoch: int, start_offset: bigint, "
-    "last_timestamp: bigint, coordinator_epoch: int>>, cleanup_policy string, policy_at timestamp"
+    "last_timestamp: bigint, coordinator_epoch: int>>, cleanup_policy string, policy_at timestamp, "
+    "delete_retention_ms bigint, problem string, missing_right string"
 )
 """What one replica said of its log at one tick, without reading records."""
 
@@ -67,8 +68,12 @@ VIEW = pa.schema(
         ("value_size", pa.int32()),
         ("payload", PAYLOAD),
         ("position", POSITION),
+        ("content_version", pa.int8()),
     ]
 )
+
+ADDED: tuple[str, ...] = ("content_version",)
+"""Columns of the views that tables of earlier versions lack; what they recorded has null there."""
 
 VIEW_WITH_ISOLATION = VIEW.append(pa.field("isolation", pa.int8()))
 
@@ -108,5 +113,8 @@ PROGRESS = pa.schema(
         ("open_transactions", _nullable_list(OPEN_TRANSACTION)),
         ("cleanup_policy", pa.string()),
         ("policy_at", TIMESTAMP),
+        ("delete_retention_ms", pa.int64()),
+        ("problem", pa.string()),
+        ("missing_right", pa.string()),
     ]
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
-from parallax.replica.errors import BrokerTooOld, ReplicaError, UnknownTopic
+from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import SourceOptions
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
@@ -157,7 +157,7 @@ def density(records: memoryview, start: int) -> Density | None:
     return Density(size / offsets, count / offsets) if offsets > 0 else None
 
 
-_POLICY = "cleanup.policy"
+_POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
 """Stands for the cluster as a whole, where brokers are told apart by their ids."""
 
@@ -181,6 +181,7 @@ class Catalog:
             lambda _, __: self._load(), options.retry_ms / 1000, options.retry_max_ms / 1000
         )
         self._topics: dict[str, TopicMetadata] | None = None
+        self._remembered: frozenset[str] = frozenset()
         self._next = 0.0
 
     def topics(self) -> dict[str, TopicMetadata]:
@@ -201,6 +202,10 @@ class Catalog:
                 self._next = time.monotonic() + self._options.metadata_refresh_ms / 1000
         return self._topics
 
+    def remember(self, names: Iterable[str]) -> None:
+        """Topics that were read before: they are asked for by name where the cluster does not list them."""
+        self._remembered = frozenset(names)
+
     def close(self) -> None:
         """Let the thread end."""
         self._watch.close()
@@ -214,24 +219,48 @@ class Catalog:
         pattern, named = self._options.pattern, self._options.topics
         found = self._client.metadata(None if pattern is not None else list(named))
         wanted = {name: topic for name, topic in found.items() if name in named or _matches(pattern, name)}
+        known = {name: topic for name, topic in (self._topics or {}).items() if topic.partitions}
+        wanted |= self._hidden(sorted((known.keys() | self._remembered) - wanted.keys()))
         for name in named:
             if name not in wanted:
                 wanted[name] = TopicMetadata(name, "", {}, UnknownTopic("no such topic", topic=name))
+        for name, topic in wanted.items():
+            if isinstance(topic.error, Unauthorized) and name in known:
+                # Its partitions are where they were, for all that is known; what they hold cannot be asked.
+                wanted[name] = replace(known[name], error=topic.error)
         return asked_at, self._with_policies(wanted) if self._policies else wanted
+
+    def _hidden(self, names: list[str]) -> dict[str, TopicMetadata]:
+        """Topics that were listed once and are not any more, asked for by name.
+
+        Without DESCRIBE a topic is left out of the list of all topics, as if it had been deleted; asked for by name,
+        the brokers say which of the two it is.
+        """
+        found = self._client.metadata(names) if names else {}
+        return {name: t for name, t in found.items() if name in names and not isinstance(t.error, UnknownTopic)}
 
     def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         """Where a policy is not told, what depends on it stays unknown; everything else goes on."""
         asked_at = time.time_ns() // 1_000_000
         readable = [name for name, topic in topics.items() if topic.error is None]
         try:
-            told = self._client.topic_configs(readable, [_POLICY]) if readable else {}
+            told = self._client.topic_configs(readable, [_POLICY, _RETENTION]) if readable else {}
         except ReplicaError:
             told = {}
         known = {name: configs for name, configs in told.items() if not isinstance(configs, ReplicaError)}
         return {
-            name: replace(topic, cleanup_policy=known.get(name, {}).get(_POLICY), policy_at_ms=asked_at)
+            name: replace(
+                topic,
+                cleanup_policy=known.get(name, {}).get(_POLICY),
+                policy_at_ms=asked_at,
+                delete_retention_ms=_whole(known.get(name, {}).get(_RETENTION)),
+            )
             for name, topic in topics.items()
         }
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _matches(pattern: str | None, name: str) -> bool:

@@ -11,12 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import Generic, TypeVar
 
+from parallax.backoff import backoff
 from parallax.replica.errors import ReplicaError
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
+
+_DRAW = SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,11 @@ class Failure:
     """Why a broker gave no answer.
 
     Attributes:
-        error: one line for people.
+        error: what went wrong; its text is one line for people.
         since: monotonic seconds of the first failure in a row.
     """
 
-    error: str
+    error: ReplicaError
     since: float
 
 
@@ -82,12 +86,6 @@ class BrokerWatch(Generic[Question, Answer]):
         """Note that a caller waited its full patience; the next one does not wait until it answers in time."""
         self._waited_in_vain = self._asking
 
-    def trip(self, error: str) -> None:
-        """Open the circuit because of what somebody else saw of the broker."""
-        with self._wake:
-            if self.failure is None and not self._asking:
-                self._failed(error)
-
     def take(self) -> Answer | None:
         """Give the latest answer, once."""
         answer, self._answer = self._answer, None
@@ -112,16 +110,16 @@ class BrokerWatch(Generic[Question, Answer]):
 
     def _ask_once(self, question: Question) -> None:
         answer: Answer | None = None
-        error = ""
+        error: ReplicaError | None = None
         try:
             answer = self._ask(question)
         except ReplicaError as problem:
-            error = str(problem)
+            error = problem
         except Exception as problem:  # noqa: BLE001 - a fault in one broker's answer must not end its thread
-            error = f"{type(problem).__name__}: {problem}"
+            error = ReplicaError(f"{type(problem).__name__}: {problem}")
         with self._wake:
             if answer is None:
-                self._failed(error)
+                self._failed(error or ReplicaError("it was not asked"))
             else:
                 self._answer, self.failure, self._failures, self._retry_at = answer, None, 0, 0.0
                 self._waited_in_vain = False
@@ -129,12 +127,11 @@ class BrokerWatch(Generic[Question, Answer]):
         with self._answered:
             self._answered.notify_all()
 
-    def _failed(self, error: str) -> None:
+    def _failed(self, error: ReplicaError) -> None:
         since = self.failure.since if self.failure else time.monotonic()
-        self.failure = Failure(" ".join(error.split()), since)
-        pause = min(self._retry_s * 2.0 ** min(self._failures, 30), self._retry_max_s)
+        self.failure = Failure(error, since)
         self._failures += 1
-        self._retry_at = time.monotonic() + pause
+        self._retry_at = time.monotonic() + backoff(self._failures, self._retry_s, self._retry_max_s, _DRAW)
 
 
 class Brokers(Generic[Question, Answer]):
@@ -181,10 +178,6 @@ class Brokers(Generic[Question, Answer]):
         """The brokers whose circuit is open."""
         found = {broker: watch.failure for broker, watch in self._watches.items()}
         return {broker: failure for broker, failure in found.items() if failure is not None}
-
-    def trip(self, broker: int, error: str) -> None:
-        """Open a broker's circuit; see ``BrokerWatch.trip``."""
-        self._watch(broker).trip(error)
 
     def close(self) -> None:
         """Let the threads end."""

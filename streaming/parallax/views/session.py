@@ -140,6 +140,26 @@ def forget_session(spark: Any) -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
 
 
+def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
+    """How far the running micro-batch of a query has got.
+
+    Args:
+        spark: a session.
+        query: a ``StreamingQuery``; Spark puts the jobs of its batches into a group of their own, named by its run.
+
+    Returns:
+        The newest job and how many tasks of each of its stages have ended; None where that is not known.
+    """
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        newest = max(tracker.getJobIdsForGroup(str(query.runId)), default=None)
+        job = None if newest is None else tracker.getJobInfo(newest)
+        stages = [] if job is None else [tracker.getStageInfo(stage) for stage in job.stageIds]
+    except Exception:  # noqa: BLE001 - it is asked of a query that may just be dying
+        return None
+    return None if newest is None else (newest, *(stage.numCompletedTasks for stage in stages if stage is not None))
+
+
 def hush(spark: Any) -> None:
     """Keep Spark from logging the stack traces of queries that are stopped in the middle of a commit."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -172,4 +192,4 @@ def _spark_home() -> Path:
     return home
 
 
-__all__ = ["build_session", "forget_session", "hush", "is_alive"]
+__all__ = ["build_session", "ended_tasks", "forget_session", "hush", "is_alive"]

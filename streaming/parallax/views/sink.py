@@ -9,6 +9,7 @@ not from what was planned.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,6 +126,10 @@ class ViewSink:
         for isolation in self._isolations:
             self._recorded.update(recorded_positions(self._storage, isolation, written_ms - _CLOCK_SLACK_MS))
         feedback.write(self._feedback_path, self._recorded)
+        # The source says once that it is refused; whoever started since then has not heard it.
+        refused = [_standing(r, e) for r, e in self._recorded.items() if e.event is ReadEvent.UNAUTHORIZED]
+        if refused:
+            self._on_positions(refused)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Append a micro-batch to its tables, then tell what was recorded.
@@ -168,6 +173,12 @@ class ViewSink:
         observation = _Observed(rows, isolation)
         append(observation.rows, table_path(self._storage, isolation.option), query_id, batch_id)
         return observation.positions()
+
+
+def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
+    detail = "not authorized when it was last asked"
+    place = reader, recorded.position, recorded.event, detail, recorded.topic_id
+    return PositionSeen(*place, None, None, None, time.time(), recorded.epoch)
 
 
 def today() -> str:

@@ -46,6 +46,8 @@ def checkpoint_path(storage: str, query: str) -> str:
 def create_tables(spark: Any, storage: str) -> None:
     """Create the tables of both views and of progress where they are not there yet.
 
+    Tables of an earlier version get the columns that they lack; their rows hold null there.
+
     By delta-rs, in milliseconds; the same by Spark would cost a fresh job seconds before its first batch.
 
     Args:
@@ -63,12 +65,16 @@ def create_tables(spark: Any, storage: str) -> None:
 
 
 def _create(storage: str, name: str, columns: Any, partition_by: list[str], properties: dict[str, str | None]) -> None:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, Schema
 
     with_date = columns.append(pa.field(RECORDED_ON, pa.date32()))
-    DeltaTable.create(
+    table = DeltaTable.create(
         rust_uri(storage, name), with_date, mode="ignore", partition_by=partition_by, configuration=properties
     )
+    known = {field.name for field in table.schema().fields}
+    lacking = [field for field in Schema.from_arrow(with_date).fields if field.name not in known]
+    if lacking:
+        table.alter.add_columns(lacking)
 
 
 def rust_uri(storage: str, name: str) -> str:

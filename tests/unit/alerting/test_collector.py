@@ -17,9 +17,9 @@ from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
-from parallax.findings.manager import FindingsStatus
-from parallax.findings.table import Finding
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity
+from parallax.findings.finding import Finding
+from parallax.findings.lifecycle import FindingsStatus
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
 
 NAMES = {
     "audit_last_timestamp_seconds",
@@ -28,6 +28,7 @@ NAMES = {
     "audit_result_timestamp_seconds",
     "audit_runs_total",
     "broker_reachable",
+    "unauthorized_replicas",
     "build_info",
     "compared_timestamp_seconds",
     "compared_up_to_offset",
@@ -35,6 +36,7 @@ NAMES = {
     "deferred_offsets",
     "findings_confirmed_total",
     "findings_resolved_total",
+    "findings_skipped_rows",
     "findings_writable",
     "heartbeat_timestamp_seconds",
     "last_probe_timestamp_seconds",
@@ -42,7 +44,10 @@ NAMES = {
     "maintenance_runs_total",
     "open_findings",
     "open_findings_exposed",
+    "acknowledged_findings",
+    "findings_judging_errors_total",
     "probes_total",
+    "transactions_not_listed_total",
     "query_batch_seconds",
     "query_last_progress_timestamp_seconds",
     "query_restarts_total",
@@ -59,10 +64,23 @@ NAMES = {
     "suspects_dismissed_total",
     "suspects_pending",
     "unknown_offsets",
+    "initial_reading_complete",
+    "initial_readings_outstanding",
     "view_lag_offsets",
     "view_position",
 }
-LABELS = {"topic", "partition", "broker_id", "isolation_level", "kind", "severity", "query", "result"}
+LABELS = {
+    "status",
+    "topic",
+    "partition",
+    "broker_id",
+    "isolation_level",
+    "kind",
+    "severity",
+    "query",
+    "reason",
+    "result",
+}
 BUILD_LABELS = {"version", "pyspark", "delta"}
 ROOT = Path(__file__).parents[3]
 
@@ -121,13 +139,25 @@ def progress(**fields: Any) -> dict[str, Any]:
     return base | offsets | fields
 
 
+REFUSED: dict[str, Any] = {
+    "reachable": False,
+    "error": "broker 2, orders-1: not authorized",
+    "problem": "unauthorized",
+    "missing_right": "read",
+    "high_watermark": None,
+    "last_stable_offset": None,
+    "log_start_offset": None,
+    "log_end_offset": None,
+}
+
+
 def coverage(**fields: Any) -> Coverage:
     broker = BrokerCoverage(2, True, 100, 90, 100, 90, 0, 101, 7.5)
     base: dict[str, Any] = {
         "topic": "orders",
         "partition": 0,
         "compared_up_to": (100, 90),
-        "unknown_offsets": (0, 10),
+        "unknown": {UnknownReason.NOT_READ_YET: (0, 10)},
         "deferred": (DeferredRange(1, 20, 25), DeferredRange(1, 95, -1)),
         "candidates": 0,
         "state_bytes": 512,
@@ -149,15 +179,17 @@ def state(clock: Clock) -> MonitorState:
 
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
-    state.update_progress([progress()])
+    state.update_progress([progress(), progress(partition=1, **REFUSED)])
     state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 90})
     state.update_coverage([coverage()])
     state.update_query(Report())
     status = FindingsStatus(
+        acknowledged=(replace(FINDING, status=FindingStatus.ACKNOWLEDGED),),
         open=(FINDING, replace(FINDING, finding_id="b", exposed=False)),
         confirmed_total={LABEL: 3},
         pending={("orders", 0): 1},
         last_probe_at=995.0,
+        unlisted_total={"orders": 2},
     )
     state.update_findings(status)
     state.update_maintenance("success")
@@ -224,16 +256,34 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:
     labels = ("read_committed_frozen", "critical", "orders", "0", "2")
     found = samples(full)
-    assert found["open_findings", labels] == 2
-    assert found["open_findings_exposed", labels] == 1
+    assert found["open_findings", (*labels, "confirmed")] == 2
+    assert found["open_findings_exposed", (*labels, "confirmed")] == 1
     assert found["findings_confirmed_total", labels] == 3
     assert found["suspects_pending", ("orders", "0")] == 1
+
+
+def test_a_loss_that_all_replicas_share_is_counted_under_its_status(state: MonitorState) -> None:
+    state.update_findings(FindingsStatus(open=(replace(FINDING, status=FindingStatus.SPREAD),)))
+    found = samples(state)
+    labels = ("read_committed_frozen", "critical", "orders", "0", "2", "spread")
+    assert found["open_findings", labels] == found["open_findings_exposed", labels] == 1
+
+
+def test_an_acknowledged_finding_is_counted_apart_and_raises_no_alert(state: MonitorState) -> None:
+    known = replace(FINDING, status=FindingStatus.ACKNOWLEDGED)
+    state.update_findings(FindingsStatus(acknowledged=(known,)))
+    found = {name for name, _ in samples(state)}
+    assert "acknowledged_findings" in found
+    assert not found & {"open_findings", "open_findings_exposed"}
 
 
 def test_coverage_is_told_by_isolation_level(full: MonitorState) -> None:
     found = samples(full)
     assert found["compared_up_to_offset", ("orders", "0", "read_uncommitted")] == 100
-    assert found["unknown_offsets", ("orders", "0", "read_committed")] == 10
+    assert found["unknown_offsets", ("orders", "0", "read_committed", "not_read_yet")] == 10
+    assert found["unknown_offsets", ("orders", "0", "read_committed", "deferred")] == 0, (
+        "a series that ends hides its zero"
+    )
     assert found["deferred_offsets", ("orders", "0", "read_committed")] == 5
     assert found["replica_frozen_seconds", ("orders", "0", "2")] == 7.5
     assert found["heartbeat_timestamp_seconds", ()] == 999
@@ -294,3 +344,95 @@ def test_the_comparison_alone_tells_of_the_replicas_where_progress_is_not_handed
     assert found["replica_high_watermark", ("orders", "0", "2")] == 100
     assert found["view_position", ("orders", "0", "2", "read_committed")] == 90
     assert found["broker_reachable", ("2",)] == 1
+
+
+class TestInitialReading:
+    def told(self, broker: int, high: int = 10, stable: int = 8, **more: Any) -> dict[str, Any]:
+        fields = {"broker": broker, "high_watermark": high, "last_stable_offset": stable, "replicas": [1, 2]}
+        return progress(**fields | more)
+
+    def read(self, state: MonitorState, broker: int, uncommitted: int, committed: int) -> None:
+        replica = ("orders", 0, broker)
+        state.update_positions(IsolationLevel.READ_UNCOMMITTED, {replica: uncommitted})
+        state.update_positions(IsolationLevel.READ_COMMITTED, {replica: committed})
+
+    def complete(self, state: MonitorState) -> tuple[float, float]:
+        found = samples(state)
+        return found["initial_reading_complete", ("orders", "0")], found["initial_readings_outstanding", ()]
+
+    def test_it_is_complete_once_every_replica_is_read_up_to_where_it_was_at_the_start(
+        self, state: MonitorState
+    ) -> None:
+        assert ("initial_readings_outstanding", ()) not in samples(state)
+        state.update_progress([self.told(1), self.told(2)])
+        self.read(state, 1, 10, 8)
+        assert self.complete(state) == (0, 1)
+        state.update_progress([self.told(1, 30, 30), self.told(2, 30, 30)])
+        self.read(state, 2, 10, 7)
+        assert self.complete(state) == (0, 1)
+        self.read(state, 2, 10, 8)
+        assert self.complete(state) == (1, 0)
+        state.update_progress([self.told(1, 99, 99), self.told(2, 99, 99)])
+        assert self.complete(state) == (1, 0), "what was once read stays so"
+
+    def test_a_replica_that_has_never_answered_is_waited_for_until_it_leaves_the_set(self, state: MonitorState) -> None:
+        away = {"reachable": False, "high_watermark": None, "last_stable_offset": None, "log_start_offset": None}
+        state.update_progress([self.told(1), self.told(2, **away)])
+        self.read(state, 1, 10, 8)
+        assert self.complete(state) == (0, 1)
+        state.update_progress([self.told(1, replicas=[1])])
+        assert self.complete(state) == (1, 0)
+
+    def test_an_empty_log_has_nothing_to_be_read(self, state: MonitorState) -> None:
+        state.update_progress([self.told(1, 5, 5, log_start_offset=5), self.told(2, 10, 0)])
+        state.update_positions(IsolationLevel.READ_UNCOMMITTED, {("orders", 0, 2): 10})
+        assert self.complete(state) == (1, 0)
+
+
+def test_a_replica_that_may_not_be_read_is_unauthorized_and_its_broker_is_reachable(state: MonitorState) -> None:
+    state.update_progress([progress(**REFUSED)])
+    found = samples(state)
+    assert found["unauthorized_replicas", ("orders", "read")] == 1
+    assert found["broker_reachable", ("2",)] == 1
+
+
+def test_what_may_not_be_read_is_unknown_up_to_the_end_of_the_log_and_at_least_one_offset(state: MonitorState) -> None:
+    committed = IsolationLevel.READ_COMMITTED
+    state.update_progress([progress()])
+    state.update_coverage([coverage(unknown={})])
+    state.update_positions(committed, {("orders", 0, 2): 90, ("orders", 0, 1): 100})
+    state.update_progress([progress(**REFUSED)])
+    unknown = "unknown_offsets", ("orders", "0", "read_committed", "unauthorized")
+    assert samples(state)[unknown] == 1
+    state.update_progress([progress(**{**REFUSED, "log_end_offset": 200})])
+    assert samples(state)[unknown] == 100, "what lies beyond the furthest reader"
+
+
+def test_where_a_right_is_granted_again_nothing_is_left_of_it_but_a_zero(state: MonitorState) -> None:
+    state.update_progress([progress(**REFUSED)])
+    state.update_progress([progress()])
+    state.update_coverage([coverage(unknown={})])
+    found = samples(state)
+    assert found["unauthorized_replicas", ("orders", "read")] == 0
+    assert found["unknown_offsets", ("orders", "0", "read_committed", "unauthorized")] == 0
+
+
+def test_a_replica_that_may_not_be_read_has_no_lag_that_anybody_could_tell(state: MonitorState) -> None:
+    state.update_progress([progress()])
+    state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 2): 100})
+    state.update_progress([progress(**REFUSED)])
+    assert not [name for name, _ in samples(state) if name in ("view_lag_offsets", "replica_high_watermark")]
+
+
+def test_one_replica_without_an_answer_does_not_make_its_broker_unreachable(state: MonitorState) -> None:
+    lost_disk = progress(partition=1, reachable=False, problem="not_hosted", missing_right=None)
+    state.update_progress([progress(), lost_disk])
+    assert samples(state)["broker_reachable", ("2",)] == 1
+
+
+def test_a_replica_of_a_deleted_topic_is_unauthorized_no_longer(state: MonitorState, clock: Clock) -> None:
+    state.update_progress([progress(**REFUSED)])
+    clock.now += 599
+    assert samples(state)["unauthorized_replicas", ("orders", "read")] == 1
+    clock.now += 2
+    assert ("unauthorized_replicas", ("orders", "read")) not in samples(state)

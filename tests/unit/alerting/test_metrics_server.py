@@ -12,7 +12,7 @@ from test_collector import Clock, Report, coverage
 
 from parallax.alerting.server import MetricsServer, MetricsServerError, serve
 from parallax.alerting.state import MonitorState
-from parallax.findings.manager import FindingsStatus
+from parallax.findings.lifecycle import FindingsStatus
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_a_replica_that_was_compacted_further_raises_nothing() -> None:
 def test_a_value_that_one_replica_shows_alone_is_a_difference_without_direction() -> None:
     old, other = record(0, "K", "V"), record(2, "L", "1")
     found = audited([both(1, [other], 3), both(2, [old, other], 3), both(3, [other], 3)], (3, 3))
-    assert found.kinds == [("visibility_mismatch", 2)]
+    assert found.kinds == [("visibility_mismatch", -1)]
 
 
 def test_a_tombstone_that_one_replica_still_holds_gives_the_direction() -> None:
@@ -156,7 +156,7 @@ def test_outcomes_that_differ_without_a_marker_are_a_difference_without_directio
     committed = {**row, "outcome": Outcome.COMMITTED}
     readings = [[*shown(RU, b, [], 1), *shown(RC, b, [committed if b == 2 else row], 1)] for b in BROKERS]
     found = audited(readings, (1, 1))
-    assert found.kinds == [("visibility_mismatch", 2)]
+    assert found.kinds == [("visibility_mismatch", -1)]
     assert found.compared.disputes == ()
 
 
@@ -221,3 +221,32 @@ def test_in_a_topic_that_is_not_compacted_every_absence_counts() -> None:
     rows = [record(0, "K", "1"), record(1, "K", "2")]
     found = audited([both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2)], (2, 2), compacted=False)
     assert found.kinds == [("record_missing", 2)]
+
+
+class TestALogThatBeginsAboveTheOthers:
+    def look(self, at: int, deletes: int | None) -> list[Row]:
+        more = {} if deletes is None else {"deletes": deletes}
+        return [{**row, **more, "log_start_offset": 5 if row["broker"] == 2 else 0} for row in tick(at, everywhere(8))]
+
+    def found(self, deletes: int | None, wait: int = 8000) -> Audited:
+        rows = [record(i, f"k{i}", "V") for i in range(8)]
+        begins = {"log_start_offset": 5}
+        of_2 = shown(RU, 2, rows[5:], 8, **begins) + shown(RC, 2, rows[5:], 8, **begins)
+        looks = self.look(1000, deletes), self.look(1000 + wait, deletes)
+        return audited([both(1, rows, 8), of_2, both(3, rows, 8)], (8, 8), looks=looks)
+
+    def test_is_a_suspect_where_the_topic_is_only_compacted(self) -> None:
+        found = self.found(0)
+        assert found.kinds == [("log_head_missing", 2)]
+        assert (found.compared.compared_from, found.compared.reasons()) == (0, [])
+
+    def test_is_unknown_where_it_was_not_looked_at_for_long_enough(self) -> None:
+        found = self.found(0, wait=10)
+        assert found.kinds == []
+        assert found.compared.reasons() == [
+            "a log begins 5 offsets above another although no cleanup policy is known to delete records"
+        ]
+
+    def test_is_nothing_where_the_policy_deletes(self) -> None:
+        found = self.found(1)
+        assert (found.kinds, found.compared.compared_from, found.compared.reasons()) == ([], 5, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -53,3 +54,10 @@ def test_the_document_holds_the_same() -> None:
     document = json.loads(out.getvalue())
     assert [share["broker"] for share in document["brokers"]] == [1, 2]
     assert document["unknown"] == {"orders-1": ["broker 2: refused"]}
+
+
+def test_where_one_partition_can_be_read_the_exit_code_is_0_and_where_none_can_it_is_unknowns() -> None:
+    found = summarise([PLANS[0], replace(PLANS[1], readable=False)], WANTED, {}, None)
+    assert (found.partitions, found.readable, found.exit_code) == (2, 1, 0)
+    refused = [replace(one, readable=False, reasons=("broker 1, orders-0: not authorized",)) for one in PLANS]
+    assert summarise(refused, {}, {}, None).exit_code == 3

@@ -9,7 +9,7 @@ import pytest
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
 from parallax.compare.suspect import Accusation, Suspect
-from parallax.findings.table import Finding
+from parallax.findings.finding import Finding
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
 
 PLAN = PartitionPlan("orders", 0, "id", TopicTraits(), (1, 2, 3), (10, 10))
@@ -72,7 +72,10 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
             Compared(stopped=(Stopped(2, 1, 4, 10, "unreachable"),)),
             "broker 2 was read as read_committed up to offset 4",
         ),
-        (Compared(stopped=(Stopped(2, 0, -1, 10, NO_MORE),)), "up to no offset of 10"),
+        (
+            Compared(stopped=(Stopped(2, 0, -1, 10, NO_MORE),)),
+            "broker 2 was not read as read_uncommitted (it shows no more); offset 10 was the end",
+        ),
         (Compared(waiting=1), "1 differences cannot be judged"),
         (Compared(disputes=(5, 6)), "outcome of 2 records differs (offsets 5, 6)"),
         (Compared(deferred=9), "9 offsets were left out at the cap of compare.state_cap_bytes"),

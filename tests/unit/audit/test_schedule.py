@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
+import pytest
+
+from parallax.audit import schedule as schedule_module
+from parallax.audit.confirm import Confirmed
 from parallax.audit.plan import Place
 from parallax.audit.result import AuditReport, PartitionResult, Result
-from parallax.audit.schedule import AuditSchedule, CaughtUp
-from parallax.compare.suspect import Coverage, DeferredRange
+from parallax.audit.schedule import AGAIN_S, MAX_TOGETHER, AuditSchedule, CaughtUp
+from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
+from parallax.config import validate
+from parallax.model import UnknownReason
 
 
 def coverage(*deferred: DeferredRange, partition: int = 0) -> Coverage:
-    return Coverage("orders", partition, (0, 0), (0, 0), deferred, 0, 0, (), 0)
+    return Coverage("orders", partition, (0, 0), {}, deferred, 0, 0, (), 0)
 
 
 class Runs:
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, fails: bool = False, result: Result = Result.CONSISTENT) -> None:
+        self.result = result
         self.ran: list[tuple[str, tuple[Place, ...]]] = []
         self.reports: list[AuditReport] = []
         self.failures = 0
@@ -29,13 +37,15 @@ class Runs:
         self.changed.set()
         if self.fails:
             raise RuntimeError("the session is gone\nlong trace")
-        return AuditReport(source, 0, 1, (PartitionResult("orders", 0, Result.CONSISTENT),))
+        return AuditReport(source, 0, 1, tuple(PartitionResult(*place, self.result) for place in places))
 
     def failed(self) -> None:
         self.failures += 1
 
-    def schedule(self, interval_s: float = 0.0) -> AuditSchedule:
-        return AuditSchedule(interval_s, self, self.reports.append, self.failed, clock=lambda: self.now)
+    def schedule(self, interval_s: float = 0.0, unread_delay_s: float = 0.0) -> AuditSchedule:
+        return AuditSchedule(
+            interval_s, self, self.reports.append, self.failed, unread_delay_s=unread_delay_s, clock=lambda: self.now
+        )
 
 
 def test_a_partition_is_due_once_its_deferred_range_has_been_passed() -> None:
@@ -93,3 +103,124 @@ def test_its_thread_wakes_for_what_is_queued_and_ends() -> None:
     assert runs.changed.wait(20)
     schedule.stop()
     assert not schedule._thread.is_alive()
+
+
+UNREAD = UnreadRange(1, 0, 10, UnknownReason.BEFORE_FIRST_READING, 5)
+
+
+def unread(*spans: UnreadRange, partition: int = 0, reachable: bool = True) -> Coverage:
+    broker = BrokerCoverage(1, reachable, 10, 10, 10, 10, 0, 10, 0.0)
+    return Coverage("orders", partition, (10, 10), {}, (), 0, 0, (broker,), 0, spans)
+
+
+class TestUnread:
+    def test_what_was_not_read_in_time_is_audited_after_the_delay_and_then_left_alone(self) -> None:
+        runs = Runs()
+        schedule = runs.schedule(unread_delay_s=60)
+        schedule.observe([unread(UNREAD), unread(partition=1)])
+        assert not schedule.run_due()
+        runs.now = 60
+        assert schedule.run_due()
+        assert runs.ran == [("brokers", (("orders", 0),))]
+        schedule.observe([unread(UNREAD)])
+        runs.now = 60 + AGAIN_S - 1
+        assert not schedule.run_due()
+        runs.now = 60 + AGAIN_S + 1
+        assert schedule.run_due()
+
+    def test_one_that_was_settled_meanwhile_is_not_audited(self) -> None:
+        runs = Runs()
+        schedule = runs.schedule(unread_delay_s=60)
+        schedule.observe([unread(UNREAD)])
+        schedule.observe([unread()])
+        runs.now = 61
+        assert not schedule.run_due()
+
+    def test_one_whose_broker_is_away_waits_for_it(self) -> None:
+        runs = Runs()
+        schedule = runs.schedule(unread_delay_s=60)
+        schedule.observe([unread(UNREAD)])
+        runs.now = 59
+        schedule.observe([unread(UNREAD, reachable=False)])
+        runs.now = 90
+        assert not schedule.run_due()
+        schedule.observe([unread(UNREAD)])
+        runs.now = 150
+        assert schedule.run_due()
+
+    def test_one_without_a_verdict_is_tried_again_ever_more_rarely(self) -> None:
+        runs = Runs(fails=True)
+        schedule = runs.schedule(unread_delay_s=1)
+        at = []
+        for second in range(1000):
+            runs.now = float(second)
+            schedule.observe([unread(UNREAD)])
+            if schedule.run_due():
+                at.append(second)
+        assert at == [1, 61, 181, 421, 901]
+        assert runs.failures == len(at)
+
+    def test_a_partition_of_unknown_result_has_no_verdict(self) -> None:
+        runs = Runs(result=Result.UNKNOWN)
+        schedule = runs.schedule(unread_delay_s=1)
+        schedule.observe([unread(UNREAD)])
+        runs.now = 1.0
+        assert schedule.run_due()
+        schedule.observe([unread(UNREAD)])
+        runs.now = 62.0
+        assert schedule.run_due()
+
+    def test_no_more_than_so_many_are_audited_together(self) -> None:
+        runs = Runs()
+        schedule = runs.schedule(unread_delay_s=1)
+        schedule.observe([unread(UNREAD, partition=n) for n in range(MAX_TOGETHER + 3)])
+        runs.now = 2
+        assert schedule.run_due()
+        assert schedule.run_due()
+        assert not schedule.run_due()
+        assert [len(places) for _, places in runs.ran] == [MAX_TOGETHER, 3]
+
+    def test_it_can_be_switched_off(self) -> None:
+        runs = Runs()
+        schedule = runs.schedule(unread_delay_s=0)
+        schedule.observe([unread(UNREAD)])
+        runs.now = 1e6
+        assert not schedule.run_due()
+
+    def test_its_thread_wakes_when_one_is_due(self) -> None:
+        runs = Runs()
+        schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, unread_delay_s=0.05)
+        schedule.start()
+        schedule.observe([unread(UNREAD)])
+        assert runs.changed.wait(20)
+        schedule.stop()
+
+
+def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_the_known_ones_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[tuple[str, list[str]]] = []
+
+    class Manager:
+        def new(self, suspects: Sequence[str]) -> list[str]:
+            return [s for s in suspects if s != "pending"]
+
+    def offered(_manager: Any, suspects: Sequence[str], _timeout: float) -> Confirmed:
+        done.append(("offered", list(suspects)))
+        return Confirmed()
+
+    monkeypatch.setattr(schedule_module, "create_suspects", lambda _path: None)
+    monkeypatch.setattr(schedule_module, "append_suspects", lambda _path, s, *_: done.append(("appended", list(s))))
+    monkeypatch.setattr(schedule_module, "confirm", offered)
+    settings = validate(
+        {
+            "topics": {"include": ["orders"]},
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "storage": {"path": "unused"},
+        }
+    )
+    manager: Any = Manager()
+    told: Any = schedule_module._confirming(settings, manager)
+    told(["pending", "fresh"])
+    told(["pending"])
+    assert done == [("appended", ["fresh"]), ("offered", ["pending", "fresh"]), ("offered", ["pending"])]

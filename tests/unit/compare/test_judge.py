@@ -14,7 +14,7 @@ from parallax.compare.rules.arrays import table
 from parallax.compare.rules.content import fingerprints
 from parallax.compare.state import DISPUTE, INTERVAL, NEVER, PartitionState
 from parallax.compare.step import step
-from parallax.model import Outcome
+from parallax.model import NOBODY, Outcome
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -53,11 +53,17 @@ class TestContent:
         good, wrong = record(0, "K", "V"), record(0, "K", "W")
         comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [wrong], 1), both(3, [good], 1))
         (suspect,) = told(comparison)
-        records = suspect.pop("seen")["records"]
-        assert suspect == {"rule": "I1", "kind": "content_mismatch", "broker": 2, "offset": 0} | NO_TRANSACTION | NO_KEY
+        seen = suspect.pop("seen")
+        records = seen["records"]
+        assert (
+            suspect
+            == {"rule": "I1", "kind": "content_mismatch", "broker": NOBODY, "offset": 0} | NO_TRANSACTION | NO_KEY
+        )
         assert set(records) == {"1", "2", "3"}
         assert records["1"] == records["3"] != records["2"]
         assert {len(r) for r in records.values()} == {16}
+        assert seen["sides"] == {f"record {records['1']}": [1, 3], f"record {records['2']}": [2]}
+        assert seen["pivot"] in (1, 2)
 
     def test_the_records_are_told_by_their_fingerprints_as_64_bits_without_a_sign(self, comparison: Comparison) -> None:
         count = 8
@@ -67,20 +73,19 @@ class TestContent:
         for i in range(count):
             on = {1: good[i], 2: wrong[i] if i % 2 == 0 else good[i], 3: good[i]}
             comparison.feed(*(both(b, [on[b]], i + 1) for b in on))
-        signs, lowest = set(), set()
+        lowest = set()
         for suspect in comparison.suspects:
             offset, records = suspect.accusation.offset, suspect.accusation.observations["records"]
             for broker, row in (("1", good[offset]), ("2", wrong[offset])):
                 one = fingerprints(Observations.of("t", 0, shown(RU, 1, [row], 9)).rows)[0]
                 assert np.uint64(int(records[broker], 16)).astype(np.int64) == one
-                signs.add(bool(one < 0))
                 lowest.add(int(one & 1))
         assert [s.accusation.offset for s in comparison.suspects] == [0, 2, 4, 6]
-        assert (signs, lowest) == ({False, True}, {0, 1})
+        assert lowest == {0, 1}
 
     def test_where_all_differ_each_record_is_told_as_another(self, comparison: Comparison) -> None:
         comparison.feed(tick(0, everywhere(1)), *(both(b, [record(0, "K", f"V{b}")], 1) for b in (1, 2, 3)))
-        assert comparison.kinds == [("content_mismatch", 2), ("content_mismatch", 3)]
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
         records = comparison.suspects[0].accusation.observations["records"]
         assert len({int(r, 16) for r in records.values() if 0 <= int(r, 16) < 1 << 64}) == 3
 
@@ -89,12 +94,12 @@ class TestContent:
         comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [wrong], 1), both(3, [], 0))
         assert comparison.suspects == []
         comparison.feed(both(3, [wrong], 1, 10))
-        assert comparison.kinds == [("content_mismatch", 1)]
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
 
     def test_one_that_is_away_is_not_waited_for(self, comparison: Comparison) -> None:
         good, wrong = record(0, "K", "V"), record(0, "K", "W")
         comparison.feed(tick(0, everywhere(1), down=(3,)), both(1, [good], 1), both(2, [wrong], 1), both(3, [], 0))
-        assert comparison.kinds == [("content_mismatch", 2)]
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
 
     @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
     def test_a_run_goes_on_over_micro_batches_until_a_record_agrees(self, comparison: Comparison, cut: int) -> None:
@@ -104,7 +109,7 @@ class TestContent:
         for part in (slice(0, cut), slice(cut, 6)):
             end = min(6, part.stop)
             comparison.feed(both(1, rows[part], end), both(2, mine[part], end), both(3, rows[part], end))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 3)]
+        assert [s.accusation.offset for s in comparison.suspects] == [0, 3]
 
     def test_a_record_that_agrees_ends_a_run_in_a_micro_batch_of_its_own(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
@@ -112,7 +117,7 @@ class TestContent:
         comparison.feed(tick(0, everywhere(3)))
         for i in range(3):
             comparison.feed(*(both(b, [mine[i] if b == 2 else rows[i]], i + 1) for b in (1, 2, 3)))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 2)]
+        assert [s.accusation.offset for s in comparison.suspects] == [0, 2]
 
     def test_a_record_that_agrees_ends_a_run_where_every_replica_is_in_one(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(5)]
@@ -121,32 +126,32 @@ class TestContent:
         for i, row in enumerate(rows):
             on = {b: {**row, "content_hash": 5} if odd.get(i) == b else row for b in (1, 2, 3)}
             comparison.feed(*(both(b, [on[b]], i + 1) for b in on))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(1, 0), (2, 1), (3, 2), (2, 4)]
+        assert [s.accusation.offset for s in comparison.suspects] == [0, 1, 2, 4]
 
     def test_a_run_of_one_replica_hides_no_other_that_begins_to_differ(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(2)]
         on = {1: rows, 2: [{**r, "content_hash": 5} for r in rows], 3: [rows[0], {**rows[1], "content_hash": 6}]}
         comparison.feed(tick(0, everywhere(2)), *(both(b, on[b], 2) for b in (1, 2, 3)))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (3, 1)]
+        assert [s.accusation.offset for s in comparison.suspects] == [0, 1]
 
     def test_a_record_that_nobody_else_holds_ends_no_run(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
         mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
         others = [rows[0], rows[2]]
         comparison.feed(tick(0, everywhere(3)), both(1, others, 3), both(2, mine, 3), both(3, others, 3))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0)]
+        assert [s.accusation.offset for s in comparison.suspects] == [0]
 
     def test_a_record_that_one_other_holds_ends_a_run(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
         mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]
         comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, mine, 3), both(3, [rows[0], rows[2]], 3))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(2, 0), (2, 2)]
+        assert [s.accusation.offset for s in comparison.suspects] == [0, 2]
 
     def test_the_runs_of_two_replicas_are_two(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
         on = {b: [{**r, "content_hash": 5} if i == b else r for i, r in enumerate(rows)] for b in (1, 2)}
         comparison.feed(tick(0, everywhere(3)), both(1, on[1], 3), both(2, on[2], 3), both(3, rows, 3))
-        assert [(s.broker, s.accusation.offset) for s in comparison.suspects] == [(1, 1), (2, 2)]
+        assert [s.accusation.offset for s in comparison.suspects] == [1, 2]
 
 
 class TestMarkers:
@@ -284,7 +289,11 @@ class TestMarkers:
         comparison.feed(*(shown(RU, b, later, 31) for b in (1, 2, 3)))
         comparison.feed(*(shown(RC, b, [] if b == 2 else [row], 31, 40) for b in (1, 2, 3)))
         settle(comparison, 31)
-        assert comparison.kinds == [("marker_missing", 2), ("committed_record_aborted", 2), ("record_missing", 2)]
+        assert comparison.kinds == [
+            ("marker_missing", 2),
+            ("committed_record_aborted", 2),
+            ("visibility_mismatch", NOBODY),
+        ]
 
     def test_what_a_wrongly_ended_transaction_alone_shows_is_part_of_it(self, comparison: Comparison) -> None:
         row = record(2, "K", "V", pid=9, outcome=COMMITTED)
@@ -304,7 +313,7 @@ class TestMarkers:
         comparison.feed(*(shown(RU, b, [commit(20, 9), *later], 31) for b in (1, 3)), shown(RU, 2, later, 31))
         comparison.feed(*(shown(RC, b, [] if b == 2 else [row], 31, 40) for b in (1, 2, 3)))
         settle(comparison, 31)
-        assert comparison.kinds == [("committed_record_aborted", 2), ("record_missing", 2)]
+        assert comparison.kinds == [("committed_record_aborted", 2), ("visibility_mismatch", NOBODY)]
 
 
 class TestDisputes:
@@ -316,13 +325,15 @@ class TestDisputes:
         rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
         comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
         assert told(comparison) == [
-            {"rule": "I2", "kind": "visibility_mismatch", "broker": 2, "offset": 3, "producer_id": 9}
+            {"rule": "I2", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "producer_id": 9}
             | {"transaction_start_offset": 3, "marker_offset": -1, "key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
             | {
                 "seen": {
                     "outcomes": {"1": "aborted", "2": "committed", "3": "aborted"},
                     "count": 2,
                     "offsets": [3, 4],
+                    "sides": {"aborted": [1, 3], "committed": [2]},
+                    "pivot": 1,
                 }
             }
         ]
@@ -335,11 +346,13 @@ class TestDisputes:
         }
         comparison.feed(tick(0, everywhere(9)), *(shown(RC, b, on[b], 9) + shown(RU, b, [], 9) for b in (1, 2, 3)))
         (suspect,) = told(comparison)
-        assert (suspect["kind"], suspect["broker"]) == ("visibility_mismatch", 2)
+        assert (suspect["kind"], suspect["broker"]) == ("visibility_mismatch", NOBODY)
         assert suspect["seen"] == {
             "outcomes": {"1": "committed", "2": "aborted", "3": "committed"},
             "count": 2,
             "offsets": [3, 4],
+            "sides": {"aborted": [2], "committed": [1, 3]},
+            "pivot": 2,
         }
 
     def test_it_waits_for_the_markers_of_one_that_showed_it_and_is_away(self, comparison: Comparison) -> None:
@@ -347,7 +360,7 @@ class TestDisputes:
         comparison.feed(tick(10, everywhere(9), down=(2,)), *(shown(RU, b, [], 9) for b in (1, 3)))
         assert comparison.suspects == []
         comparison.feed(shown(RU, 2, [], 9))
-        assert comparison.kinds == [("visibility_mismatch", 2)]
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
 
     def test_it_does_not_wait_for_one_that_is_away_and_did_not_show_it(self, comparison: Comparison) -> None:
         first, second, _ = self.unlike([record(3, "K", "V", pid=9)])
@@ -377,16 +390,16 @@ class TestDisputes:
         assert len(comparison.last.state.disputes) == 0
 
     def test_the_records_of_several_transactions_are_told_by_transaction(self, comparison: Comparison) -> None:
-        """As far as the named replica's rows tell them apart: it was not read to hold the data at 2 and 10."""
+        """As far as the rows of the replica that is asked last tell them apart: it was not read to hold 2 and 10."""
         rows = [record(i, f"k{i}", "V", pid=9) for i in (2, 3, 4, 7, 10)]
-        held = [{**r, "outcome": COMMITTED} for r in rows]
-        on_2 = [held[1], held[2], commit(5, 9), held[3], commit(9, 9)]
+        held = [{**r, "outcome": ABORTED} for r in rows]
+        on_1 = [held[1], held[2], abort(5, 9), held[3], abort(9, 9)]
         comparison.feed(
             tick(0, everywhere(12)),
             *self.unlike(rows),
-            *(shown(RU, b, on_2 if b == 2 else [], 12) for b in (1, 2, 3)),
+            *(shown(RU, b, on_1 if b == 1 else [], 12) for b in (1, 2, 3)),
         )
-        assert {s.broker for s in comparison.suspects} == {2}
+        assert {s.broker for s in comparison.suspects} == {NOBODY}
         assert [
             (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"])
             for t in told(comparison)
@@ -396,22 +409,22 @@ class TestDisputes:
         self, comparison: Comparison
     ) -> None:
         rows = [record(3, "K", "V", pid=9)]
-        on_2 = [record(1, "J", "V", pid=9, outcome=COMMITTED), {**rows[0], "outcome": COMMITTED}, commit(5, 9)]
+        on_1 = [record(1, "J", "V", pid=9, outcome=ABORTED), {**rows[0], "outcome": ABORTED}, abort(5, 9)]
         comparison.feed(
             tick(0, everywhere(12)),
             *self.unlike(rows),
-            *(shown(RU, b, on_2 if b == 2 else [], 12) for b in (1, 2, 3)),
+            *(shown(RU, b, on_1 if b == 1 else [], 12) for b in (1, 2, 3)),
         )
-        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in told(comparison)] == [(2, 3, 1)]
+        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in told(comparison)] == [(NOBODY, 3, 1)]
 
     def test_transactions_of_others_do_not_part_the_records_of_one(self, comparison: Comparison) -> None:
         """Neither another producer's on the named replica nor the same producer's as another replica was read."""
         rows = [record(i, f"k{i}", "V", pid=9) for i in (3, 6)]
-        first, last = ({**r, "outcome": COMMITTED} for r in rows)
-        on = {1: [last], 2: [first, record(4, "x", "V", pid=8), last], 3: []}
+        first, last = ({**r, "outcome": ABORTED} for r in rows)
+        on = {2: [last], 1: [first, record(4, "x", "V", pid=8), last], 3: []}
         comparison.feed(tick(0, everywhere(12)), *self.unlike(rows), *(shown(RU, b, on[b], 12, 12) for b in (1, 2, 3)))
         assert [(t["broker"], t["transaction_start_offset"], t["seen"]["offsets"]) for t in told(comparison)] == [
-            (2, 3, [3, 6])
+            (NOBODY, 3, [3, 6])
         ]
 
     def test_it_is_told_once(self, comparison: Comparison) -> None:
@@ -429,7 +442,7 @@ class TestDisputes:
             comparison.feed(*(shown(RU, b, [], end) for b in (1, 2, 3)))
             assert comparison.suspects == []
         comparison.feed(*(shown(RU, b, [], 12) for b in (1, 2, 3)))
-        assert comparison.kinds == [("visibility_mismatch", 2)]
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
 
     def test_the_disputes_of_one_producer_do_not_wait_for_those_of_another(self, comparison: Comparison) -> None:
         first, second = record(3, "K", "V", pid=9), record(20, "L", "W", pid=8)
@@ -458,9 +471,9 @@ class TestLatest:
         settle(comparison, 5)
         key = {"key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
         seen = {"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 10, "read_to": 5}
-        assert told(comparison) == [
-            {"rule": "I3", "kind": "record_missing", "broker": 2, "offset": 3, "seen": seen} | NO_TRANSACTION | key
-        ]
+        seen |= {"sides": {"no value at offset 3": [2], "value at offset 3": [1, 3]}, "pivot": 1}
+        told_of = {"rule": "I3", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "seen": seen}
+        assert told(comparison) == [told_of | NO_TRANSACTION | key]
 
     def test_where_every_record_is_compared_the_offset_says_which_it_is(self) -> None:
         comparison = Comparison(compacted=False)

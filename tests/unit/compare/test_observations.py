@@ -48,7 +48,7 @@ class TestColumns:
         unknown = ("broker", "offset", "producer_id", "producer_epoch", "key_size", "value_size", "leader_epoch")
         told = ("high_watermark", "last_stable_offset", "log_start_offset")
         assert as_rows(ViewRows.from_rows([{}])) == [
-            dict.fromkeys(ViewRows.dtypes(), 0) | dict.fromkeys(unknown + told, -1)
+            dict.fromkeys(ViewRows.dtypes(), 0) | dict.fromkeys(unknown + told, -1) | {"content_version": 1}
         ]
 
     def test_what_a_row_of_progress_does_not_tell_is_not_known(self) -> None:

@@ -100,6 +100,15 @@ def test_progress_comes_with_its_lists(tmp_path: Path) -> None:
     assert observed.replica_sets.broker.tolist() == [1, 2]
 
 
+def test_progress_that_an_earlier_version_recorded_has_no_retention(tmp_path: Path) -> None:
+    row = {"topic": "t", "partition": 4, "broker": 2, "observed_at": AT, "reachable": True, "high_watermark": 20}
+    then = pa.schema([f for f in schema.PROGRESS if f.name != "delete_retention_ms"])
+    for columns, told in ((then, -1), (schema.PROGRESS, 5000)):
+        made = row | ({"delete_retention_ms": 5000} if columns is schema.PROGRESS else {})
+        (observed,) = read(tmp_path, PROGRESS, written(tmp_path, [made], columns))
+        assert observed.progress.retention_ms.tolist() == [told]
+
+
 def test_a_large_file_comes_in_pieces(tmp_path: Path) -> None:
     file = written(tmp_path, [RECORD] * (ROWS + 5), schema.VIEW)
     pieces = read(tmp_path, "read_committed", file)

@@ -131,11 +131,15 @@ class TestChangesOfTheReplicaSet:
         assert len(made.candidates) == 0
         return made
 
+    def unread(self, made: PartitionState) -> list[tuple[int, int, int, int]]:
+        return [(int(r["view"]), int(r["start"]), int(r["end"]), int(r["since"])) for r in made.unread]
+
     def test_what_was_judged_without_it_and_what_waits_is_unknown_of_one_that_joins(self) -> None:
         made = self.joined(4, 3)
-        assert made.partition["skipped"][0].tolist() == [6, 5 + 3]
+        assert made.partition["skipped"][0].tolist() == [0, 3]
+        assert self.unread(made) == [(RU, 4, 10, 9), (RC, 3, 8, 9)]
         assert made.partition["floor"][0].tolist() == [10, 8]
-        assert self.joined(0, 0).partition["skipped"][0].tolist() == [10, 8 + 3]
+        assert self.unread(self.joined(0, 0)) == [(RU, 0, 10, 9), (RC, 0, 8, 9)]
 
     def test_what_it_will_not_be_read_over_again_is_unknown_too(self) -> None:
         made = self.joined(14, 9)
@@ -143,7 +147,7 @@ class TestChangesOfTheReplicaSet:
         assert made.partition["floor"][0].tolist() == [14, 9]
 
     def test_what_retention_has_deleted_is_not_counted(self) -> None:
-        assert self.joined(4, 3, log_start=7).partition["skipped"][0].tolist() == [3, 1 + 3]
+        assert self.unread(self.joined(4, 3, log_start=7)) == [(RU, 7, 10, 9), (RC, 7, 8, 9)]
 
     def test_one_that_was_never_read_leaves_only_what_waits_unknown(self) -> None:
         made = self.joined(-1, -1)
@@ -338,6 +342,13 @@ class TestBreaks:
         assert made.partition["floor"][0].tolist() == [0, 8]
         assert made.partition["skipped"][0].tolist() == [0, 5]
 
+    def test_a_batch_that_no_replica_can_be_read_at_is_counted_as_unknown(self) -> None:
+        made = self.read()
+        before = int(made.brokers["position"][0, RU])
+        self.apply(made, shown(RU, 1, [], before + 5, event=ReadEvent.BATCH_SKIPPED))
+        assert made.partition["skipped"][0].tolist() == [5, 0]
+        assert made.partition["floor"][0].tolist() == [before + 5, 0]
+
     def test_of_a_replica_that_was_never_read_nothing_is_skipped(self) -> None:
         made = state(1, 2)
         self.apply(made, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))
@@ -362,12 +373,13 @@ class TestBreaks:
         made = state(1, 2)
         made.partition["floor"][0] = (10, 8)
         added = {"event": ReadEvent.PARTITION_ADDED}
-        self.apply(made, shown(RU, 2, [], 3, **added), shown(RC, 2, [], 9, **added))
-        assert made.partition["skipped"][0].tolist() == [7, 0]
+        self.apply(made, shown(RU, 2, [], 3, 5, **added), shown(RC, 2, [], 9, 5, **added))
+        assert [tuple(row) for row in made.unread.tolist()] == [(RU, 0, 3, 10, 5)]
         assert made.partition["floor"][0].tolist() == [10, 9]
         made.brokers["position"] = 0
-        self.apply(made, shown(RU, 2, [], 3, **added))
-        assert made.partition["skipped"][0].tolist() == [7, 0]
+        self.apply(made, shown(RU, 2, [], 2, 6, **added))
+        assert [tuple(row) for row in made.unread.tolist()] == [(RU, 0, 3, 10, 5)]
+        assert made.partition["skipped"][0].tolist() == [0, 0]
 
     def test_a_broker_that_has_no_slot_breaks_nothing(self) -> None:
         made = self.read()

@@ -28,7 +28,7 @@ from parallax.compare.state import (
 )
 
 
-@given(st.lists(st.integers(0, 50), min_size=10, max_size=10), st.integers(0, 2**32 - 1))
+@given(st.lists(st.integers(0, 50), min_size=12, max_size=12), st.integers(0, 2**32 - 1))
 @settings(deadline=None)
 def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -101,6 +101,7 @@ def test_nothing_is_known_of_a_new_broker_but_that_it_is_there() -> None:
 def test_only_the_place_and_the_id_of_a_new_broker_are_no_unknowns() -> None:
     row = new_broker(5)
     known = {"broker": [5], "member": [False], "reachable": [True], "topic_id": [[0, 0]]}
+    known |= {"begun": [[False, False]]}
     assert {name: row[name].tolist() for name in known} == known
     for name in row.dtype.names or ():
         assert name in known or (row[name] == UNKNOWN).all(), name
@@ -108,7 +109,10 @@ def test_only_the_place_and_the_id_of_a_new_broker_are_no_unknowns() -> None:
 
 def test_nothing_is_judged_of_a_fresh_state() -> None:
     row = PartitionState().partition
-    unknown = {name: [UNKNOWN] for name in ("members_at", "passed_at", "policy_at")}
+    unknown = {name: [UNKNOWN] for name in ("members_at", "passed_at", "policy_at", "retention_ms")}
+    unknown |= {name: [UNKNOWN] for name in ("deletes", "head", "deleted_to")}
+    by_view = ("read_to", "bound_at", "bound", "next_bound_at", "next_bound")
+    unknown |= {name: [[UNKNOWN, UNKNOWN]] for name in by_view}
     known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
     known |= {"unmarked": [list(NOWHERE)]}
     assert {name: row[name].tolist() for name in row.dtype.names or ()} == unknown | known
@@ -131,4 +135,4 @@ def test_a_table_of_which_all_rows_are_kept_is_not_copied() -> None:
 def test_another_layout_is_another_version() -> None:
     """A job that is started anew reads what the program before it wrote: who changes the sizes changes the version."""
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
-    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x05", [89, 134, 16, 17, 8, 20, 41, 57, 56, 21])
+    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x07", [194, 152, 16, 34, 17, 26, 8, 20, 41, 57, 56, 21])

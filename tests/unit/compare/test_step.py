@@ -6,7 +6,7 @@ import pytest
 
 from parallax.compare.state import PartitionState
 from parallax.config import CompareSettings
-from parallax.model import Outcome, ReadEvent
+from parallax.model import NOBODY, Outcome, ReadEvent, UnknownReason
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -69,7 +69,7 @@ class TestTombstone:
         assert comparison.suspects == []
         assert comparison.last is not None
         assert comparison.last.coverage.compared_up_to == (1, 1)
-        assert comparison.last.coverage.unknown_offsets == (2, 2)
+        assert comparison.last.coverage.unknown_for(UnknownReason.NOT_READ_YET) == (2, 2)
 
 
 class TestAbortedToCommitted:
@@ -103,7 +103,7 @@ class TestAbortedToCommitted:
 
     def test_without_any_record_of_the_abort_only_a_difference_remains(self, comparison: Comparison) -> None:
         self.run(comparison, seen_in_time=False)
-        assert comparison.kinds == [("visibility_mismatch", 2)]
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
 
     def test_a_missed_marker_that_the_same_type_follows_is_healed(self, comparison: Comparison) -> None:
         comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [self.POISON], 1) for b in (1, 2, 3)))
@@ -232,7 +232,8 @@ class TestHealthy:
         assert comparison.suspects == []
         assert comparison.last is not None
         assert comparison.last.coverage.compared_up_to == (4, 4)
-        assert comparison.last.coverage.unknown_offsets == (0, 0)
+        first = comparison.last.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING)
+        assert (comparison.last.coverage.unknown_offsets, first) == ((4, 4), (4, 4))
 
     def test_a_marker_cleaned_with_its_data_is_no_suspect(self, comparison: Comparison) -> None:
         rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), record(2, "K", "V2")]
@@ -259,11 +260,11 @@ class TestHealthy:
 
 
 class TestContent:
-    def test_another_record_at_the_same_offset_accuses_the_one_that_differs(self, comparison: Comparison) -> None:
+    def test_another_record_at_the_same_offset_is_a_difference_without_direction(self, comparison: Comparison) -> None:
         good = [record(0, "K", "V"), record(1, "L", "W")]
         comparison.feed(tick(0, everywhere(2)), both(1, good, 2), both(3, good, 2))
         comparison.feed(both(2, [{**good[0], "content_hash": 5}, good[1]], 2))
-        assert [k for k in comparison.kinds if k[0] == "content_mismatch"] == [("content_mismatch", 2)]
+        assert [k for k in comparison.kinds if k[0] == "content_mismatch"] == [("content_mismatch", NOBODY)]
         assert set(comparison.suspects[0].accusation.observations["records"]) == {"1", "2", "3"}
 
     def test_a_run_of_differing_records_is_one_suspect(self, comparison: Comparison) -> None:
@@ -280,13 +281,13 @@ class TestMissing:
         comparison.feed(tick(0, everywhere(2)), both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2))
         assert comparison.suspects == []
         settle(comparison, 2)
-        assert comparison.kinds == [("record_missing", 2)]
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
 
     def test_a_value_that_one_replica_alone_shows(self, comparison: Comparison) -> None:
         rows = [record(0, "K", "V"), filler(1)]
         comparison.feed(tick(0, everywhere(2)), both(1, rows[1:], 2), both(2, rows, 2), both(3, rows[1:], 2))
         settle(comparison, 2)
-        assert comparison.kinds == [("visibility_mismatch", 2)]
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
 
     def test_it_waits_until_a_later_record_of_the_key_could_have_been_read(self, comparison: Comparison) -> None:
         rows = [record(0, "K", "V"), filler(1)]
@@ -355,10 +356,10 @@ class TestIncarnations:
         comparison.feed(shown(RU, 2, [], 0, 20, **added), shown(RC, 2, [], 0, 20, **added))
         comparison.feed(both(2, rows, 5, 30))
         assert comparison.last is not None
-        assert comparison.last.coverage.unknown_offsets == (5, 5)
+        assert comparison.last.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (5, 5)
         more = [record(5, "k5", "V")]
         comparison.feed(both(1, more, 6, 40), both(3, more, 6, 40), both(2, [filler(5)], 6, 40))
-        assert comparison.kinds == [("content_mismatch", 2)]
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
 
     def test_a_log_that_was_cut_off_tells_in_which_epoch_it_had_been_read(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(4)]
@@ -389,7 +390,7 @@ class TestLimits:
         settle(comparison, 2)
         assert comparison.suspects == []
         assert comparison.last is not None
-        assert comparison.last.coverage.unknown_offsets == (0, 1)
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 1)
 
     def test_a_log_that_lost_what_it_had_shown_is_a_suspect(self, comparison: Comparison) -> None:
         rows = [filler(0), filler(1)]
@@ -427,7 +428,7 @@ class TestLimits:
         coverage = comparison.last.coverage
         assert coverage.deferred == ()
         assert coverage.compared_up_to == (5001, 5001)
-        assert all(unknown > 3000 for unknown in coverage.unknown_offsets)
+        assert all(unknown > 3000 for unknown in coverage.unknown_for(UnknownReason.SKIPPED))
         assert comparison.suspects == []
 
 
@@ -462,7 +463,7 @@ class TestTruncation:
         assert comparison.last is not None
         assert comparison.last.coverage.compared_up_to == (7, 7)
         comparison.feed(*(both(b, [record(7, "K", "V")], 8, 30) for b in (1, 3)), both(2, [filler(7)], 8, 30))
-        assert comparison.kinds == [("log_truncated", 2), ("content_mismatch", 2)]
+        assert comparison.kinds == [("log_truncated", 2), ("content_mismatch", NOBODY)]
 
 
 class TestRunsOfMismatches:
@@ -470,7 +471,7 @@ class TestRunsOfMismatches:
         rows = [record(i, f"k{i}", "V") for i in range(4)]
         wrong = {**rows[0], "content_hash": 5}
         comparison.feed(tick(0, everywhere(1)), both(1, rows[:1], 1), both(2, [wrong], 1), both(3, rows[:1], 1))
-        assert comparison.kinds == [("content_mismatch", 2)]
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
         comparison.feed(tick(10, everywhere(1)))
         comparison.feed(*(both(b, rows[1:], 4, 20) for b in (1, 2, 3)))
         comparison.feed(tick(30, everywhere(4)))

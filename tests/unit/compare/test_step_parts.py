@@ -12,7 +12,7 @@ from parallax.compare.state import DEFERRED, MAX_TOLD, NEVER, NOWHERE, Partition
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import BrokerCoverage, DeferredRange
 from parallax.config import CompareSettings
-from parallax.model import Outcome, RowKind
+from parallax.model import Outcome, RowKind, UnknownReason
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -74,11 +74,12 @@ class TestCoverage:
     def test_what_is_unknown_begins_at_the_largest_log_start(self, comparison: Comparison) -> None:
         rows = tick(0, everywhere(30))
         comparison.feed(rows, both(1, [], 20), both(3, [], 25))
-        assert last(comparison).coverage.unknown_offsets == (25, 25)
+        assert last(comparison).coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (25, 25)
         comparison.feed([{**r, "log_start_offset": 8} if r["broker"] == 3 else r for r in tick(1, everywhere(30))])
-        assert last(comparison).coverage.unknown_offsets == (17, 17)
+        assert last(comparison).coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (17, 17)
         comparison.feed(both(2, [], 22, 2))
-        assert last(comparison).coverage.unknown_offsets == (5, 5)
+        assert last(comparison).coverage.unknown_for(UnknownReason.NOT_READ_YET) == (5, 5)
+        assert last(comparison).coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (12, 12)
 
     def test_deferred_ranges_are_told_without_an_end_while_they_grow(self) -> None:
         comparison = Comparison(CompareSettings(state_cap_bytes=1 << 16))
@@ -158,7 +159,7 @@ class TestPolicy:
         result = run(state, self.told(9, 1, 5))
         assert self.strict(result) == (NEVER, 9)
         assert result.state.candidates["offset"].tolist() == [0, 1]
-        assert result.coverage.unknown_offsets == (0, 3)
+        assert result.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 3)
 
     def test_compacting_between_two_looks_begins_anew(self) -> None:
         first = run(PartitionState(), self.told(5, 0, 40))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
 from parallax.findings.history import RecordedHistory
+from parallax.findings.requests import Recreated, Transaction, TransactionRecords
 from parallax.model import Outcome, RowKind
 
 KEY, SAME_LOW = (-1, 5), (9, 5)
@@ -45,3 +48,57 @@ def test_recorded_offsets_come_newest_first_by_replica_and_key(tmp_path: Path) -
 
 def test_a_table_that_is_not_there_is_no_history(tmp_path: Path) -> None:
     assert RecordedHistory(str(tmp_path))("orders", 0, [2], [KEY]).offsets == {}
+
+
+def test_a_transactions_records_are_those_of_its_producer_that_any_replica_showed(tmp_path: Path) -> None:
+    def written(offset: int, key: tuple[int, int] = KEY, **fields: object) -> dict[str, object]:
+        return record(offset, **({"key": key, "producer_id": 7, "key_size": 3} | fields))  # type: ignore[arg-type]
+
+    rows = [
+        written(10),
+        written(10, broker=3),
+        written(14),
+        written(12, key=SAME_LOW, broker=3),
+        written(9),
+        written(20),
+        written(15, producer_id=8, key=(3, 3)),
+        written(16, key_size=-1, key=(0, 0)),
+        written(17, kind=int(RowKind.ABORT), key=(4, 4)),
+        written(18, topic="other", key=(5, 5)),
+    ]
+    write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
+    history = RecordedHistory(str(tmp_path))
+    asked = Transaction("orders", 0, 7, 10, 20, 8)
+    assert history.transaction(asked) == TransactionRecords(((12, SAME_LOW), (14, KEY)))
+    assert history.transaction(Transaction("orders", 0, 7, 10, 20, 1)) == TransactionRecords(((12, SAME_LOW),), 1)
+
+
+def test_without_a_table_no_transaction_was_recorded_and_a_broken_one_is_an_error(tmp_path: Path) -> None:
+    asked = Transaction("orders", 0, 7, 10, 20, 8)
+    assert RecordedHistory(str(tmp_path)).transaction(asked) == TransactionRecords()
+    write_deltalake(str(tmp_path / "read_uncommitted"), pa.table({"offset": [1]}))
+    assert RecordedHistory(str(tmp_path)).transaction(asked).error
+
+
+@pytest.mark.parametrize(
+    ("event", "broker", "at", "wanted"),
+    [
+        ("log_truncated", 2, 60, True),
+        ("not_hosted", 2, 60, True),
+        ("ok", 2, 60, False),
+        ("log_truncated", 1, 60, False),
+        ("log_truncated", 2, 40, False),
+    ],
+)
+def test_a_log_was_replaced_where_its_reader_noticed_it_since(
+    tmp_path: Path, event: str, broker: int, at: int, wanted: bool
+) -> None:
+    position = {"event": event}
+    timestamp = datetime.fromtimestamp(at, UTC)
+    row = record(0, broker=broker, kind=int(RowKind.POSITION)) | {"timestamp": timestamp, "position": position}
+    write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist([row]), partition_by=["broker"])
+    assert RecordedHistory(str(tmp_path)).was_recreated(Recreated("orders", 0, 2, 50_000)) is wanted
+
+
+def test_nobody_knows_of_a_log_that_was_replaced_where_nothing_was_recorded(tmp_path: Path) -> None:
+    assert not RecordedHistory(str(tmp_path)).was_recreated(Recreated("orders", 0, 2, 0))

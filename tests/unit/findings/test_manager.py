@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +13,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from structlog.testing import capture_logs
 
 from parallax.compare.suspect import Accusation, Suspect
 from parallax.config import Settings, validate
-from parallax.findings.answers import Answers, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings import effect
+from parallax.findings import manager as manager_module
+from parallax.findings.acknowledge import acknowledge
+from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.manager import FindingsManager, FindingsStatus
-from parallax.findings.table import Finding, FindingsTable, FindingsTableError, current, read_events
-from parallax.model import FindingKind, FindingStatus, Rule
+from parallax.findings.finding import Finding, current
+from parallax.findings.lifecycle import FindingsStatus
+from parallax.findings.manager import FindingsManager
+from parallax.findings.table import FindingsTable, FindingsTableError, read_events
+from parallax.model import FindingKind, FindingStatus, Rule, Severity
 from parallax.replica.decode import ContentHasher
 
 OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
@@ -114,6 +121,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 Start = Callable[..., tuple[FindingsManager, Watch]]
+
+
+@pytest.fixture(autouse=True)
+def news_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other processes append is read every few milliseconds, so that no test waits for it."""
+    monkeypatch.setattr(manager_module, "_NEWS_EVERY_S", 0.02)
 
 
 @pytest.fixture
@@ -225,7 +238,9 @@ def test_a_second_suspect_of_a_finding_adds_no_second_confirmation(start: Start,
     status = watch.until(lambda s: s.dismissed_total == 1 and not s.pending)
     assert len(status.open) == 1
     assert [e.status for e in events(settings)].count(FindingStatus.CONFIRMED) == 1
-    assert [f.is_open for f in current(events(settings)).values()] == [True]
+    first, second = current(events(settings)).values()
+    assert (first.is_open, str(second.status)) == (True, "dismissed")
+    assert second.finding_id == second.suspect_id
 
 
 def test_a_finding_is_resolved_when_the_replicas_agree_and_opens_again_when_they_do_not(
@@ -337,6 +352,40 @@ def test_a_probe_that_breaks_is_made_again(start: Start) -> None:
     watch.until(lambda s: len(s.open) == 1)
 
 
+def test_a_claim_that_cannot_be_judged_is_logged_counted_and_holds_up_no_other(
+    start: Start, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = effect.decide
+
+    def breaks(claim: Claim, answers: Answers, **options: Any) -> Any:
+        return 1 // (claim.offset - 50) and judge(claim, answers, **options)
+
+    monkeypatch.setattr(effect, "decide", breaks)
+    manager, watch = start(Replicas(missing))
+    with capture_logs() as logs:
+        manager.offer([suspect(offset=50, transaction_start_offset=50), suspect()])
+        status = watch.until(lambda s: len(s.open) == 1 and s.judging_errors_total > 1)
+        manager.stop()
+    assert list(status.undecided.values()) == [
+        "it could not be judged: ZeroDivisionError: integer division or modulo by zero"
+    ]
+    assert any(entry["event"].startswith("a claim could not be judged") and entry["partition"] == 0 for entry in logs)
+    assert len(events(settings)) == 1
+
+
+def test_a_dismissed_suspect_that_was_raised_again_while_the_job_was_down_is_probed_again(
+    start: Start, settings: Settings
+) -> None:
+    first, watch = start(Replicas(agree))
+    first.offer([suspect()])
+    watch.until(lambda s: s.dismissed_total == 1)
+    first.stop()
+    write_suspects(settings, suspect(), replace(suspect(), raised_at=int(time.time() * 1000) + 10_000))
+    manager, watch = start(Replicas(missing))
+    watch.until(lambda s: s.pending == {("orders", 0): 1})
+    assert manager.undecided([suspect().suspect_id]) == {suspect().suspect_id: "it has not been probed yet"}
+
+
 def test_a_difference_of_value_that_an_outcome_explains_is_no_second_finding(start: Start, settings: Settings) -> None:
     def answer(claim: Claim) -> Answers:
         if claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED:
@@ -406,3 +455,245 @@ def test_a_lone_witness_waits_for_a_suspect_about_its_outcome_on_any_replica(sta
     manager.offer([lacking(8)])
     status = watch.until(lambda s: not s.pending and len(s.open) == 2)
     assert {f.kind for f in status.open} == {FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.VISIBILITY_MISMATCH}
+
+
+def acknowledged(settings: Settings) -> str:
+    """Acknowledge the one finding that stands, as the command line does beside the job."""
+    return acknowledge(settings.storage.path, events(settings)[-1].finding_id, "known", by="ann").finding_id
+
+
+def test_an_acknowledgement_by_another_process_ends_the_alert_and_not_the_finding(
+    start: Start, settings: Settings
+) -> None:
+    manager, watch = start(Replicas(missing))
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    finding_id = acknowledged(settings)
+    status = watch.until(lambda s: not s.open)
+    assert [f.finding_id for f in status.acknowledged] == [finding_id]
+    assert [f.finding_id for f in manager.standing()] == [finding_id]
+    assert status.resolved_total == 0
+    assert sum(status.confirmed_total.values()) == 1
+
+
+def test_what_is_decided_beside_an_acknowledgement_is_decided_again_and_told_once(
+    start: Start, settings: Settings
+) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    acknowledged(settings)
+    manager.offer([suspect(offset=50, transaction_start_offset=50, producer_id=8)])
+    replicas.answer = lambda c: missing(c) if c.producer_id == 7 else agree(c)
+    status = watch.until(lambda s: s.dismissed_total == 1 and len(s.acknowledged) == 1)
+    assert status.error is None
+    assert [(e.sequence, str(e.status)) for e in events(settings)] == [
+        (1, "confirmed"),
+        (2, "acknowledged"),
+        (3, "dismissed"),
+    ]
+
+
+def test_an_acknowledged_finding_is_silent_over_restarts_until_it_says_more(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    acknowledged(settings)
+    watch.until(lambda s: not s.open)
+    manager.stop()
+    _, watch = start(replicas)
+    probes = watch.until(lambda s: len(s.acknowledged) == 1).probes_total
+    replicas.answer = lambda c: replace(missing(c), leader=3)
+    watch.until(lambda s: s.probes_total > probes + 1)
+    assert [e.status for e in events(settings)] == [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED]
+    replicas.answer = wrong
+    status = watch.until(lambda s: len(s.open) == 1)
+    assert [f.kind for f in status.open] == [FindingKind.ABORTED_RECORD_COMMITTED]
+    assert status.acknowledged == ()
+
+
+def test_an_acknowledged_finding_that_heals_is_resolved(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    acknowledged(settings)
+    watch.until(lambda s: not s.open)
+    replicas.answer = agree
+    status = watch.until(lambda s: s.resolved_total == 1)
+    assert status.acknowledged == ()
+
+
+def test_an_append_that_seemed_to_fail_and_did_not_is_not_made_again(start: Start, settings: Settings) -> None:
+    class Unsure(FindingsTable):
+        """An object store whose answer is lost after the commit."""
+
+        lost = 1
+
+        def append(self, events: Sequence[Finding]) -> list[Finding]:
+            if self.lost:
+                self.lost -= 1
+                before = self._sequence
+                super().append(events)
+                self._sequence = before
+                raise FindingsTableError("storage.path: the connection was closed")
+            return super().append(events)
+
+    manager, watch = start(Replicas(missing), table=Unsure(settings.storage.path))
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1 and not s.pending)
+    assert [(e.sequence, str(e.status)) for e in events(settings)] == [(1, "confirmed")]
+
+
+def all_stuck(_: Claim) -> Answers:
+    stuck = {b: replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2, 3)}
+    return Answers(stuck, leader=1)
+
+
+def test_a_loss_that_all_replicas_have_come_to_share_stays_open_and_exposed_over_restarts(
+    start: Start, settings: Settings
+) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = all_stuck
+    status = watch.until(lambda s: [f.status for f in s.open] == [FindingStatus.SPREAD])
+    (finding,) = status.open
+    assert (finding.kind, finding.severity) == (FindingKind.READ_COMMITTED_FROZEN, Severity.CRITICAL)
+    assert finding.exposed
+    assert finding.summary.startswith("The transaction at offset 10 has ended and is open on every replica")
+    assert status.resolved_total == 0
+    manager.stop()
+    _, watch = start(replicas)
+    probes = watch.until(lambda s: len(s.open) == 1).probes_total
+    watch.until(lambda s: s.probes_total > probes + 2)
+    assert [e.status for e in events(settings)] == [FindingStatus.CONFIRMED, FindingStatus.SPREAD]
+
+
+def test_a_loss_that_has_spread_ends_by_what_is_written_since(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = all_stuck
+    watch.until(lambda s: [f.status for f in s.open] == [FindingStatus.SPREAD])
+    replicas.answer = lambda _: Answers({b: replica(b, log_start_offset=40) for b in (1, 2, 3)}, leader=1)
+    watch.until(lambda s: s.resolved_total == 1)
+    assert json.loads(events(settings)[-1].evidence)["resolution"] == "superseded"
+
+
+def test_a_loss_that_has_spread_is_acknowledged_and_raised_no_more(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    replicas.answer = all_stuck
+    watch.until(lambda s: [f.status for f in s.open] == [FindingStatus.SPREAD])
+    acknowledged(settings)
+    watch.until(lambda s: len(s.acknowledged) == 1 and not s.open)
+    manager.stop()
+    _, watch = start(replicas)
+    probes = watch.until(lambda s: len(s.acknowledged) == 1).probes_total
+    watch.until(lambda s: s.probes_total > probes + 1)
+    assert [str(e.status) for e in events(settings)] == ["confirmed", "spread", "acknowledged"]
+
+
+def test_an_acknowledged_divergence_that_spreads_is_raised_again(start: Start, settings: Settings) -> None:
+    replicas = Replicas(missing)
+    manager, watch = start(replicas)
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    acknowledged(settings)
+    watch.until(lambda s: len(s.acknowledged) == 1)
+    replicas.answer = all_stuck
+    status = watch.until(lambda s: len(s.open) == 1)
+    assert status.open[0].status is FindingStatus.SPREAD
+
+
+def test_what_another_replica_shows_is_remembered_for_the_day_when_it_is_gone(start: Start, settings: Settings) -> None:
+    def shown(_: Claim) -> Answers:
+        marker = (MarkerShown(20, 7, "abort"),)
+        stuck = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        return Answers({1: replica(1, markers=marker), 2: stuck, 3: replica(3)}, leader=1)
+
+    manager, watch = start(Replicas(shown))
+    manager.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    assert json.loads(events(settings)[0].evidence)["recorded"]["markers"] == {"1": "abort"}
+
+
+def test_a_suspect_is_new_until_it_is_offered_and_again_when_it_is_raised_after_its_dismissal(start: Start) -> None:
+    replicas = Replicas(away)
+    manager, watch = start(replicas)
+    assert manager.new([suspect()]) == [suspect()]
+    manager.offer([suspect()])
+    assert manager.new([suspect()]) == []
+    watch.until(lambda s: s.pending == {("orders", 0): 1})
+    assert manager.new([suspect()]) == []
+    replicas.answer = agree
+    watch.until(lambda s: s.dismissed_total == 1)
+    again = replace(suspect(), raised_at=int(time.time() * 1000) + 10_000)
+    assert manager.new([suspect(), again]) == [again]
+
+
+def newer_version_writes(settings: Settings, **fields: str) -> None:
+    """An event with words that this version does not know, after the last."""
+    storage = settings.storage.path
+    FindingsTable(storage)
+    written = read_events(storage)
+    event: Any = replace(written[-1], sequence=written[-1].sequence + 1, finding_id="f" * 32, **fields)  # type: ignore[arg-type]
+    table = FindingsTable(storage)
+    table.load()
+    table.append([event])
+
+
+@pytest.mark.parametrize("fields", [{"kind": "brand_new_kind"}, {"status": "muted"}])
+def test_what_a_newer_version_wrote_is_left_out_and_counted_and_the_rest_goes_on(
+    start: Start, settings: Settings, fields: dict[str, str]
+) -> None:
+    first, watch = start(Replicas(missing))
+    first.offer([suspect()])
+    watch.until(lambda s: len(s.open) == 1)
+    first.stop()
+    newer_version_writes(settings, **fields)
+    other = suspect(offset=50, transaction_start_offset=50)
+    rows = pa.Table.from_pylist([other.as_row() | {"batch_id": 0, "kind": "brand_new_kind", "suspect_id": "x"}])
+    at = rows.column_names.index("raised_at")
+    rows = rows.set_column(at, "raised_at", rows["raised_at"].cast(pa.timestamp("ms", "UTC")))
+    write_deltalake(f"{settings.storage.path}/suspects", rows, mode="append")
+    manager, watch = start(Replicas(missing))
+    status = watch.until(lambda s: s.skipped == 2)
+    assert len(status.open) == 1
+    assert status.error is None
+    manager.offer([other])
+    watch.until(lambda s: len(s.open) == 2)
+    for refused in (
+        lambda: read_events(settings.storage.path),
+        lambda: acknowledge(settings.storage.path, status.open[0].finding_id, "known"),
+    ):
+        with pytest.raises(FindingsTableError, match="newer version"):
+            refused()
+
+
+def test_a_fault_while_loading_is_shown_and_loading_is_tried_again(
+    start: Start, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = threading.Event()
+    broken.set()
+    read = manager_module.read_suspects
+
+    def breaks(*args: Any, **options: Any) -> Any:
+        if broken.is_set():
+            raise ValueError("a fault of ours")
+        return read(*args, **options)
+
+    monkeypatch.setattr(manager_module, "read_suspects", breaks)
+    write_suspects(settings, suspect())
+    _, watch = start(Replicas(missing))
+    watch.until(lambda s: s.error == "ValueError: a fault of ours")
+    broken.clear()
+    status = watch.until(lambda s: len(s.open) == 1)
+    assert status.error is None

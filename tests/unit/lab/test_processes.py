@@ -40,9 +40,24 @@ def test_free_ports_are_distinct_and_below_the_ephemeral_range() -> None:
 
 
 def test_more_ports_than_there_are_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PARALLAX_PORTS", raising=False)
     monkeypatch.setattr("parallax.lab.ports._first_ephemeral", lambda: 10_002)
     with pytest.raises(LabError, match="has no 3 free ports"):
         free_ports(3)
+
+
+def test_ports_come_from_the_range_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARALLAX_PORTS", "20000-20009")
+    assert set(free_ports(3)) <= set(range(20_000, 20_010))
+    with pytest.raises(LabError, match="has no 11 free ports from 20000 on"):
+        free_ports(11)
+
+
+@pytest.mark.parametrize("given", ["all", "9-", "-9", "30-20", "0-9", "1-65536"])
+def test_what_is_no_range_of_ports_is_one_line(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("PARALLAX_PORTS", given)
+    with pytest.raises(LabError, match=f"PARALLAX_PORTS is '{given}'; give a range such as"):
+        free_ports(1)
 
 
 def test_a_kafka_uuid_is_16_bytes_without_a_leading_dash() -> None:

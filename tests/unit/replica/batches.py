@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import cramjam
 import crc32c
+import xxhash
 from hypothesis import strategies as st
 
 Header = tuple[bytes, bytes | None]
@@ -29,6 +32,19 @@ def sized(data: bytes | None) -> bytes:
     return varint(-1) if data is None else varint(len(data)) + data
 
 
+def java_text(data: bytes) -> bytes:
+    """The bytes of a text after java.lang.String has decoded and encoded it: U+FFFD for what is no UTF-8."""
+
+    def replaced(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeDecodeError)
+        # Half of a surrogate pair is one fault to Java, where Python sees one in each byte.
+        half = re.match(rb"\xed[\xa0-\xbf][\x80-\xbf]?", error.object[error.start :])
+        return "\ufffd", error.start + len(half[0]) if half else error.end
+
+    codecs.register_error("java", replaced)
+    return data.decode("utf-8", "java").encode()
+
+
 @dataclass(frozen=True)
 class Record:
     key: bytes | None = None
@@ -44,10 +60,19 @@ class Record:
 
     @property
     def content(self) -> bytes:
-        return sized(self.value) + self.header_bytes
+        """Value and headers in canonical form: what is hashed."""
+        items = b"".join(sized(java_text(name)) + sized(value) for name, value in self.headers)
+        return sized(self.value) + varint(len(self.headers)) + items
 
     def encode(self) -> bytes:
-        body = b"\0" + varint(self.time_delta) + varint(self.delta) + sized(self.key) + self.content
+        body = (
+            b"\0"
+            + varint(self.time_delta)
+            + varint(self.delta)
+            + sized(self.key)
+            + sized(self.value)
+            + self.header_bytes
+        )
         return varint(len(body)) + body
 
 
@@ -96,8 +121,20 @@ def compress(codec: int, data: bytes) -> bytes:
         return gzip.compress(data)
     if codec == 2:
         return xerial(data)
-    module = {3: cramjam.lz4, 4: cramjam.zstd}[codec]
-    return bytes(module.compress(data))
+    return lz4(data) if codec == 3 else bytes(cramjam.zstd.compress(data))
+
+
+def lz4(data: bytes, block: int = 1 << 16) -> bytes:
+    """An lz4 frame of independent blocks, as Kafka's clients write it (Lz4BlockOutputStream)."""
+    descriptor = b"\x60\x40"  # version 1, independent blocks; of 64 KiB
+    out = [b"\x04\x22\x4d\x18", descriptor, bytes([xxhash.xxh32(descriptor).intdigest() >> 8 & 0xFF])]
+    for at in range(0, len(data), block):
+        plain = data[at : at + block]
+        packed = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        small = len(packed) < len(plain)
+        size = len(packed) if small else len(plain) | 1 << 31
+        out.append(struct.pack("<I", size) + (packed if small else plain))
+    return b"".join([*out, bytes(4)])
 
 
 def xerial(data: bytes, block: int = 1 << 15) -> bytes:

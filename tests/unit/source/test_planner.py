@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from parallax.model import ReadEvent
+from parallax.model import MissingRight, ReadEvent
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
-from parallax.replica.errors import BadOption, UnknownTopic, Unreachable
+from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic, Unreachable
 from parallax.source.feedback import Recorded, write
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
@@ -29,6 +29,8 @@ class FaultyClient:
         self.tiered_below = 0
         self.unknown_to: set[int] = set()
         self.sample = b""
+        self.hidden: set[str] = set()
+        """Topics on which neither READ nor DESCRIBE is granted."""
 
     @staticmethod
     def topic(name: str, topic_id: str, partitions: int, replicas: tuple[int, ...] = (1, 2)) -> TopicMetadata:
@@ -36,12 +38,18 @@ class FaultyClient:
         return TopicMetadata(name, topic_id, dict.fromkeys(range(partitions), place))
 
     def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
-        return dict(self.topics)
+        if topics is None:
+            return {name: topic for name, topic in self.topics.items() if name not in self.hidden}
+        refused = Unauthorized("not authorized", missing=MissingRight.DESCRIBE)
+        known = {n: TopicMetadata(n, "", {}, refused) if n in self.hidden else t for n, t in self.topics.items()}
+        return {name: known.get(name, TopicMetadata(name, "", {}, UnknownTopic("no such topic"))) for name in topics}
 
     def watermarks(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Any]:
         self.asked.append(broker)
         if broker in self.down:
             raise Unreachable("refused", broker=broker)
+        if self.hidden:
+            return dict.fromkeys(partitions, Unauthorized("not authorized", broker=broker))
         if broker in self.unknown_to:
             return dict.fromkeys(partitions, UnknownTopic("no such topic", broker=broker))
         end = self.ends[broker]
@@ -235,3 +243,38 @@ def test_a_log_that_was_cut_off_is_told_once_younger_metadata_know_the_same_topi
     client.ends = {1: 30, 2: 100}
     ranges = plan_until(planner, before, lambda r: r[reader(1)].fresh)
     assert (ranges[reader(1)].state, ranges[reader(1)].start) == (ReadEvent.LOG_TRUNCATED, 30)
+
+
+def states(plan: Mapping[Reader, Range]) -> set[ReadEvent]:
+    return {span.state for span in plan.values()}
+
+
+@pytest.mark.parametrize("chosen", [{"topics": "orders"}, {"topics.pattern": "ord.*"}])
+def test_a_topic_that_may_not_be_seen_any_more_is_unauthorized_and_not_deleted(
+    make: Any, client: FaultyClient, chosen: dict[str, str]
+) -> None:
+    planner = make(**{"topics": "", **chosen})
+    first = plan_until(planner, {}, lambda plan: len(plan) == 2)
+    client.hidden = {"orders"}
+    refused = plan_until(planner, first, lambda plan: ReadEvent.OK not in states(plan))
+    assert states(refused) == {ReadEvent.UNAUTHORIZED}
+    assert all(span.fresh for span in refused.values())
+    client.hidden = set()
+    again = plan_until(planner, refused, lambda plan: states(plan) == {ReadEvent.OK})
+    assert {span.detail for span in again.values()} == {"readable again after unauthorized"}
+
+
+def test_after_a_restart_a_topic_that_may_not_be_seen_is_not_deleted_either(make: Any, client: FaultyClient) -> None:
+    previous = {reader(1): Range(5, 5, "A"), reader(2): Range(5, 5, "A")}
+    client.hidden = {"orders"}
+    planner = make(**{"topics": "", "topics.pattern": "ord.*"})
+    refused = plan_until(planner, previous, lambda plan: len(plan) == 2)
+    assert states(refused) == {ReadEvent.UNAUTHORIZED}
+
+
+def test_a_topic_that_is_not_listed_and_not_known_by_name_is_deleted(make: Any, client: FaultyClient) -> None:
+    planner = make(**{"topics": "", "topics.pattern": "ord.*"})
+    first = plan_until(planner, {}, lambda plan: len(plan) == 2)
+    client.topics = {}
+    gone = plan_until(planner, first, lambda plan: states(plan) == {ReadEvent.TOPIC_DELETED})
+    assert len(gone) == 2

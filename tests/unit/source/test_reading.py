@@ -8,7 +8,7 @@ import pytest
 
 from parallax.model import ReadEvent
 from parallax.replica.client import FetchedPartition
-from parallax.replica.errors import ReplicaError, from_code
+from parallax.replica.errors import ReplicaError, Unreachable, from_code
 from parallax.source import reading
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
@@ -89,3 +89,16 @@ def test_a_range_that_does_not_follow_on_what_was_read_is_read_without_its_epoch
 def test_one_brokers_word_does_not_make_a_topic_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     (row,) = position_rows(monkeypatch, Breaking(failed(from_code(3))), Piece(READER, Range(10, 90, "A")))
     assert (row["offset"], row["position"]["event"]) == (10, ReadEvent.NOT_HOSTED)
+
+
+def test_a_broker_that_fails_one_partition_is_not_said_to_have_failed_at_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Breaking(failed(Unreachable("refused", broker=2, topic="t", partition=0)))
+    monkeypatch.setattr(reading, "_client", lambda *_: client)
+    options = replica_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"})
+    pieces = [Piece(Reader(0, 2, "t", number), Range(10, 90, "A")) for number in (0, 1)]
+    rows = [row for batch in reading.read_pieces(options, pieces) for row in batch.to_pylist()]
+    details = {row["partition"]: row["position"]["detail"] for row in rows}
+    assert details == {0: "broker 2, t-0: refused", 1: "broker 2: refused"}
+    assert {row["position"]["event"] for row in rows} == {ReadEvent.UNREACHABLE}

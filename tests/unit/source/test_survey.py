@@ -1,10 +1,15 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
-from parallax.source.survey import density
+from parallax.replica.errors import Unauthorized
+from parallax.replica.types import TopicMetadata
+from parallax.source.options import progress_options
+from parallax.source.survey import Catalog, density
 
 
 def batch(base: int, last: int, size: int, records: int = 1) -> bytes:
@@ -35,3 +40,37 @@ def test_a_batch_that_is_cut_off_counts_by_its_header() -> None:
 @pytest.mark.parametrize("records", [b"", b"\0" * 20, b"\0" * 61])
 def test_nothing_to_measure_gives_none(records: bytes) -> None:
     assert density(memoryview(records), 5) is None
+
+
+class OneTopic:
+    """A cluster with one topic, whose settings may be read or not."""
+
+    def __init__(self, configs: Mapping[str, str] | Exception) -> None:
+        self._configs = configs
+        self.asked: list[str] = []
+
+    def metadata(self, _topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+        return {"orders": TopicMetadata("orders", "id", {})}
+
+    def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+        self.asked = list(names)
+        return dict.fromkeys(topics, self._configs)
+
+
+@pytest.mark.parametrize(
+    ("configs", "told"),
+    [
+        ({"cleanup.policy": "compact", "delete.retention.ms": "5000"}, ("compact", 5000)),
+        ({"cleanup.policy": "compact"}, ("compact", None)),
+        ({"delete.retention.ms": "no number"}, (None, None)),
+        (Unauthorized("DESCRIBE_CONFIGS is missing", topic="orders"), (None, None)),
+    ],
+)
+def test_the_settings_that_decide_what_compaction_takes_come_with_the_topics(
+    configs: Mapping[str, str] | Exception, told: tuple[str | None, int | None]
+) -> None:
+    cluster = OneTopic(configs)
+    options = progress_options({"kafka.bootstrap.servers": "localhost:1", "topics": "orders"})
+    topic = Catalog(cast("Any", cluster), options, policies=True).topics()["orders"]
+    assert (topic.cleanup_policy, topic.delete_retention_ms) == told
+    assert cluster.asked == ["cleanup.policy", "delete.retention.ms"]

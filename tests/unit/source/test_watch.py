@@ -75,7 +75,7 @@ def test_a_broker_that_failed_is_left_alone_for_a_pause(asked: Asked) -> None:
     asked.fail.add(2)
     brokers: Brokers[str, str] = Brokers(asked, 1000.0, 1000.0)
     assert brokers.ask({2: "a"}, patience_s=20) == {}
-    assert "refused" in brokers.failures()[2].error
+    assert "refused" in str(brokers.failures()[2].error)
     for _ in range(3):
         assert brokers.ask({2: "b"}, patience_s=20) == {}
     assert asked.calls == [2]
@@ -98,14 +98,5 @@ def test_an_answer_that_breaks_the_asker_counts_as_a_failure() -> None:
 
     brokers: Brokers[str, str] = Brokers(ask, 1000.0, 1000.0)
     assert brokers.ask({1: "a"}, patience_s=20) == {}
-    assert "ZeroDivisionError" in brokers.failures()[1].error
-    brokers.close()
-
-
-def test_what_another_saw_of_a_broker_opens_its_circuit(asked: Asked) -> None:
-    brokers: Brokers[str, str] = Brokers(asked, 1000.0, 1000.0)
-    assert brokers.ask({1: "a"}, patience_s=20)
-    brokers.trip(1, "cut off in the middle of a range")
-    assert brokers.ask({1: "b"}, patience_s=20) == {}
-    assert "cut off" in brokers.failures()[1].error
+    assert "ZeroDivisionError" in str(brokers.failures()[1].error)
     brokers.close()

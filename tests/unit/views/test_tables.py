@@ -3,10 +3,15 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from parallax.source import schema
 from parallax.views.maintenance import oldest_kept
-from parallax.views.tables import hash_key, table_path, view_sql
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, hash_key, table_path, view_sql
+
+DAY = pa.field(RECORDED_ON, pa.date32())
 
 
 def test_a_named_view_speaks_of_kinds_and_outcomes_in_words() -> None:
@@ -15,6 +20,20 @@ def test_a_named_view_speaks_of_kinds_and_outcomes_in_words() -> None:
     assert "WHEN 2 THEN 'aborted'" in sql
     assert sql.endswith("FROM delta.`/data/read_committed` WHERE broker = 2")
     assert "`position`" in sql
+
+
+def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    storage = str(tmp_path)
+    then = schema.PROGRESS.remove(schema.PROGRESS.get_field_index("delete_retention_ms"))
+    row = pa.Table.from_pylist([{"topic": "t", "partition": 0, RECORDED_ON: date(2026, 1, 1)}], then.append(DAY))
+    write_deltalake(table_path(storage, PROGRESS), row, partition_by=[RECORDED_ON])
+    for _ in range(2):
+        create_tables(None, storage)
+        table = DeltaTable(table_path(storage, PROGRESS))
+        assert table.to_pyarrow_table().select(["topic", "delete_retention_ms"]).to_pylist() == [
+            {"topic": "t", "delete_retention_ms": None}
+        ]
+    assert table.version() == 1, "what is there already is not added again"
 
 
 def test_tables_lie_below_the_storage_path() -> None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare.observations import Array, ViewRows
+from parallax.compare.observations import RECORD, Array, ViewRows
 from parallax.compare.rules.arrays import bits, group_starts, joined, table
 from parallax.compare.state import CONTENT
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
+_PLACE = np.uint64(60)
+_BARE = np.uint64((1 << 60) - 1)
 
 
 def fingerprints(rows: ViewRows) -> Array:
     """One 64-bit number for all that must agree: producer id and epoch, key, value and headers, timestamp.
+
+    Of an end marker: its producer and its type.
+
+    The highest four bits are the version of the content's hash: what was recorded with unlike versions is never
+    said to differ.
 
     The key and the content are keyed 128-bit and 64-bit hashes already; mixing them needs no cryptographic strength.
     The leader epoch is left out: it belongs to the batch, and a follower may know an older one.
@@ -28,7 +35,12 @@ def fingerprints(rows: ViewRows) -> Array:
     mixed = (mixed ^ (mixed >> _SHIFT)) * _MULTIPLIER
     mixed ^= rows.producer_epoch.astype(np.int64).astype(np.uint64)
     mixed = (mixed ^ (mixed >> _SHIFT)) * _MULTIPLIER
-    return (mixed ^ (mixed >> _SHIFT)).astype(np.int64)
+    mixed ^= mixed >> _SHIFT
+    ends = rows.kind != RECORD
+    if ends.any():
+        mixed[ends] = (rows.producer_id[ends].astype(np.uint64) ^ rows.kind[ends].astype(np.uint64) << 62) * _MULTIPLIER
+        mixed[ends] ^= mixed[ends] >> _SHIFT
+    return ((mixed & _BARE) | (rows.content_version.astype(np.uint64) << _PLACE)).astype(np.int64)
 
 
 def take_in(content: Array, offsets: Array, prints: Array, slots: Array) -> Array:
@@ -72,35 +84,48 @@ def _merged(content: Array, shown: Array) -> Array:
 
 
 def contradictions(content: Array) -> Array:
-    """Mask of the rows at whose offset replicas show different records."""
+    """Mask of the rows at whose offset replicas show different records, told by hashes of one version."""
     offset = content["offset"]
     differs = np.zeros(len(content), np.bool_)
     twice = offset[1:] == offset[:-1]
-    differs[1:] |= twice
-    differs[:-1] |= twice
+    if not twice.any():
+        return differs
+    several = np.zeros(len(content), np.bool_)
+    several[1:] |= twice
+    several[:-1] |= twice
+    at = np.flatnonzero(several)
+    version = _versions(content[at])
+    order = np.lexsort((version, offset[at]))
+    at, version = at[order], version[order]
+    again = (offset[at][1:] == offset[at][:-1]) & (version[1:] == version[:-1])
+    differs[at[1:][again]] = True
+    differs[at[:-1][again]] = True
     return differs
 
 
-def odd_ones(rows: Array) -> list[tuple[int, int]]:
-    """Who differs, at each offset with contradicting records.
+def _versions(content: Array) -> Array:
+    return content["fingerprint"].astype(np.uint64) >> _PLACE
 
-    The replicas that show the record which most show are taken as right, in a tie those with the lowest slot among
-    them; neither proves who is wrong, and the evidence says so by showing all.
+
+def incomparable(content: Array) -> int:
+    """How many offsets were shown with hashes of unlike versions that do not agree in all but the version."""
+    offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
+    unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])
+    return len(np.unique(offset[1:][unlike]))
+
+
+def differences(rows: Array) -> list[tuple[int, list[int]]]:
+    """The sides at each offset with contradicting records; nothing says which is right.
 
     Args:
         rows: `CONTENT` rows of `contradictions`, in offset order.
 
     Returns:
-        (offset, mask of the replicas that differ), in offset order.
+        (offset, mask of the replicas of each side), in offset order.
     """
-    found = []
     starts = [int(s) for s in group_starts(rows["offset"])]
-    for start, end in zip(starts, [*starts, len(rows)][1:], strict=True):
-        masks = [int(m) for m in rows["shown"][start:end]]
-        right = max(masks, key=lambda mask: (mask.bit_count(), -(mask & -mask)))
-        odd = 0
-        for mask in masks:
-            odd |= mask & ~right
-        if odd:
-            found.append((int(rows["offset"][start]), odd))
-    return found
+    ends = [*starts, len(rows)][1:]
+    return [
+        (int(rows["offset"][start]), [int(m) for m in rows["shown"][start:end] if m])
+        for start, end in zip(starts, ends, strict=True)
+    ]

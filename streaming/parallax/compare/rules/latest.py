@@ -11,18 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import UNKNOWN, Array
-from parallax.compare.rules.arrays import bit_counts, has_bit, latest_of_keys, slots_of
+from parallax.compare.observations import COMMIT, UNKNOWN, Array
+from parallax.compare.rules.arrays import has_bit, latest_of_keys, slots_of
+from parallax.compare.rules.markers import disputed_offsets
 from parallax.compare.state import CANDIDATE, DISPUTED, NULL_KEY, TOMBSTONE
-from parallax.model import FindingKind
+from parallax.model import NOBODY, FindingKind
 
 
-def absences(released: Array, members: int, *, strict_from: int, passed_at: int) -> Array:
+def absences(released: Array, members: int | Array, *, strict_from: int, passed_at: int) -> Array:
     """Records that every replica of the set has passed and not all have shown.
 
     Args:
         released: `PENDING` rows below the common stable offset.
-        members: mask of the replica set.
+        members: mask of the replica set, or one for each row.
         strict_from: below it only records with a key are looked at: no other has a latest value.
         passed_at: when the last of the replicas passed them, in milliseconds.
 
@@ -87,16 +88,16 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
     return candidates
 
 
-def lacking(candidates: Array, members: int) -> Array:
+def lacking(candidates: Array, members: int | Array) -> Array:
     """Mask of the replicas that lack each candidate."""
     return np.uint32(members) & ~candidates["visible"] & ~candidates["aborted"]
 
 
-def ripe(candidates: Array, positions: Array, members: int) -> Array:
+def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
     """Mask of the candidates that all who lack them have been read past the horizon of."""
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
-    for slot in slots_of(members):
+    for slot in slots_of(int(np.bitwise_or.reduce(absent))) if len(absent) else ():
         lacks = has_bit(absent, slot)
         done &= ~lacks | (positions[slot] >= candidates["horizon"])
     return done
@@ -108,7 +109,7 @@ class Verdict:
 
     Attributes:
         row: index into the candidates.
-        slot: the accused.
+        slot: the accused; `NOBODY` where nothing says which side is wrong.
     """
 
     row: int
@@ -116,35 +117,53 @@ class Verdict:
     kind: FindingKind
 
 
-def judge(candidates: Array, members: int, *, strict_from: int) -> list[Verdict]:
+def surely_committed(candidates: Array, markers: Array) -> Array:
+    """Mask of the records that were committed, whatever end markers any replica has lost.
+
+    A plain record was. A transactional one was where a replica that shows it shows a COMMIT of its producer directly
+    behind it: the true end is the lowest marker behind the record, and there is no room for a lower one.
+
+    Args:
+        candidates: `CANDIDATE`.
+        markers: `MARKER`; two at one offset are a difference of content and prove nothing.
+    """
+    sure = candidates["producer_id"] < 0
+    ends = markers[~disputed_offsets(markers)]
+    at = np.searchsorted(ends["offset"], candidates["offset"] + 1)
+    known = at < len(ends)
+    end = ends[np.minimum(at, len(ends) - 1)] if len(ends) else np.zeros(len(candidates), ends.dtype)
+    behind = known & (end["offset"] == candidates["offset"] + 1) & (end["producer_id"] == candidates["producer_id"])
+    mask: Array = sure | (behind & (end["type"] == COMMIT) & (end["shown"] & candidates["visible"] != 0))
+    return mask
+
+
+def judge(candidates: Array, members: int | Array, *, strict_from: int, sure: Array) -> list[Verdict]:
     """Say who is accused of an absence that nothing explains.
 
-    - A tombstone that is missing: each replica that lacks it may still show what it deletes. The state does not hold
-      what all have shown alike, so the probe looks for the older value.
-      A transactional tombstone that more lack than hold may be one that those who hold it should have aborted: then
-      nothing says who is wrong, `VISIBILITY_MISMATCH`.
-    - A value that one lacks and all others hold: the one, `RECORD_MISSING`.
-    - Any other value: nothing says whether the ones lost it or the others missed its tombstone. `VISIBILITY_MISMATCH`
-      of those who hold it where more lack it, else of those who lack it.
+    - A tombstone that was surely committed: each replica that lacks it may still show what it deletes. The state does
+      not hold what all have shown alike, so the probe looks for the older value.
     - From ``strict_from`` on, where nothing is compacted, any record that some lack: each that lacks it,
       `RECORD_MISSING`.
+    - Anything else: those that lack a value may have lost it, or the others its tombstone; a tombstone may be one that
+      those who show it should have aborted. How many they are proves nothing: `VISIBILITY_MISMATCH` of nobody.
+
+    Args:
+        candidates: `CANDIDATE`.
+        members: mask of the replica set, for all or for each.
+        strict_from: see above.
+        sure: mask of `surely_committed`.
     """
     absent = lacking(candidates, members)
-    holding = candidates["visible"] & np.uint32(members)
-    more_lack = bit_counts(absent) > bit_counts(holding)
-    one_lacks = (bit_counts(absent) == 1) & (bit_counts(holding) > 1)
     tombstone = (candidates["flags"] & TOMBSTONE) != 0
-    verdicts = []
     strict = candidates["offset"] >= strict_from
+    verdicts = []
     for row in range(len(candidates)):
-        accused = int(absent[row])
-        if tombstone[row] and not strict[row]:
-            unsure = more_lack[row] and candidates["producer_id"][row] >= 0
-            kind = FindingKind.VISIBILITY_MISMATCH if unsure else FindingKind.DELETED_RECORD_RESURRECTED
-        elif one_lacks[row] or strict[row]:
+        if strict[row]:
             kind = FindingKind.RECORD_MISSING
+        elif tombstone[row] and sure[row]:
+            kind = FindingKind.DELETED_RECORD_RESURRECTED
         else:
-            kind = FindingKind.VISIBILITY_MISMATCH
-            accused = int(holding[row]) if more_lack[row] else accused
-        verdicts += [Verdict(row, slot, kind) for slot in slots_of(accused)]
+            verdicts.append(Verdict(row, NOBODY, FindingKind.VISIBILITY_MISMATCH))
+            continue
+        verdicts += [Verdict(row, slot, kind) for slot in slots_of(int(absent[row]))]
     return verdicts

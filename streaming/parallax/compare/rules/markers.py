@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from parallax.compare.observations import UNKNOWN, Array
-from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, passed_without, slots_of, table
+from parallax.compare.rules.arrays import bits, has_bit, joined, passed_without, slots_of, table
 from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
 
 DATA = 0
@@ -24,16 +24,35 @@ _OVER = 255
 
 
 def take_in_markers(markers: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
-    """Add the end markers that replicas showed; `MARKER`, in offset order, one row an offset."""
+    """Add the end markers that replicas showed; `MARKER`, in offset order.
+
+    One row an offset, or one for each distinct marker where replicas differ: that is a difference of content (I1).
+    """
     if not len(offsets):
         return markers
     shown = table(MARKER, len(offsets), offset=offsets, producer_id=producers, type=types, shown=bits(slots))
     both = joined(markers, shown)
-    both = both[np.argsort(both["offset"], kind="stable")]
-    starts = group_starts(both["offset"])
+    both = both[np.lexsort((both["type"], both["producer_id"], both["offset"]))]
+    new = np.ones(len(both), np.bool_)
+    new[1:] = False
+    for name in ("offset", "producer_id", "type"):
+        new[1:] |= both[name][1:] != both[name][:-1]
+    starts = np.flatnonzero(new)
     merged = both[starts]
     merged["shown"] = np.bitwise_or.reduceat(both["shown"], starts)
     return merged
+
+
+def disputed_offsets(markers: Array) -> Array:
+    """Mask of the markers at whose offset another replica shows another marker: one of the logs was replaced.
+
+    Nothing says which, so neither proves how a transaction ended on the others.
+    """
+    disputed = np.zeros(len(markers), np.bool_)
+    twice = markers["offset"][1:] == markers["offset"][:-1]
+    disputed[1:] |= twice
+    disputed[:-1] |= twice
+    return disputed
 
 
 def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:

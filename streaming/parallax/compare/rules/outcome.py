@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
-from parallax.compare.rules.arrays import bit_counts, bits, group_starts, has_bit, joined, slots_of, table
+from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
 from parallax.compare.state import DISPUTED, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.model import NOBODY
 
 
 def shown_records(
@@ -84,18 +85,21 @@ class Verdict:
     """Records of one producer whose outcome on one replica is unlike that on others.
 
     Attributes:
-        slot: the replica that is named.
+        slot: the replica that is wrong; `NOBODY` where nothing says which outcome is right.
         rows: indices into ``pending``.
-        proven: the replica is wrong; else nothing says which outcome is right.
         shown_aborted: the replica shows them as aborted (else as committed).
         markers: for each row the end marker that the replica lacks; -1 where it is not known.
     """
 
     slot: int
     rows: Array
-    proven: bool
     shown_aborted: bool
     markers: Array
+
+    @property
+    def proven(self) -> bool:
+        """Whether the end markers say who is wrong."""
+        return self.slot != NOBODY
 
 
 def judge_disputes(
@@ -104,10 +108,10 @@ def judge_disputes(
     """Say who is wrong where outcomes differ and no interval tells, so far as end markers prove it.
 
     The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
-    the type of the outcome; if it is not, a lower one did, which is gone. Of two replicas with unlike outcomes the one
-    whose transaction ended higher is wrong; one that passed a marker with the transaction open ended it above that one,
-    though its own end was cleaned before it was read. Where that does not tell, the replicas that are fewer are named,
-    in a tie those that hide the record: neither numbers nor the order of reading prove anything.
+    the type of the outcome. If it is not, the replica contradicts itself (`follow_ends`), and that marker bounds nobody
+    else's end. Of two replicas with unlike outcomes the one whose transaction ended higher is wrong; one that passed a
+    marker with the transaction open ended it above that one, though its own end was cleaned before it was read. Where
+    that does not tell, nobody is accused: neither numbers nor the order of reading prove anything.
 
     Args:
         pending: `PENDING`.
@@ -131,8 +135,7 @@ def judge_disputes(
         for other in concerned:
             unlike = (has_bit(shows, slot) & has_bit(hides, other)) | (has_bit(hides, slot) & has_bit(shows, other))
             end, fits = ends[other]
-            below = np.where(fits, end, end - 1)
-            lower = np.where(unlike & (end != NEVER), np.minimum(lower, below), lower)
+            lower = np.where(unlike & fits, np.minimum(lower, end), lower)
             exact = fits & ~_may_lack_end(unmarked, offsets, end)
             marker = np.where(unlike & exact, np.minimum(marker, end), marker)
         past = _open_past(intervals, slot, offsets, producer)
@@ -145,8 +148,11 @@ def judge_disputes(
             at = np.flatnonzero(wrong & (has_bit(hides, slot) == aborted))
             if len(at):
                 lacked = np.where(marker[at] == NEVER, UNKNOWN, marker[at])
-                verdicts.append(Verdict(slot, rows[at], True, aborted, lacked))
-    return verdicts + _undirected(pending, rows[~proven])
+                verdicts.append(Verdict(slot, rows[at], aborted, lacked))
+    rest = rows[~proven]
+    if len(rest):
+        verdicts.append(Verdict(NOBODY, rest, False, np.full(len(rest), UNKNOWN)))
+    return verdicts
 
 
 def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tuple[Array, Array]:
@@ -177,19 +183,47 @@ def _open_past(intervals: Array, slot: int, offsets: Array, producer: int) -> Ar
     return past
 
 
-def _undirected(pending: Array, rows: Array) -> list[Verdict]:
-    if not len(rows):
-        return []
-    shows, hides = pending["visible"][rows], pending["aborted"][rows]
-    fewer_show = bit_counts(shows) < bit_counts(hides)
-    named = np.where(fewer_show, shows, hides)
-    verdicts = []
-    for slot in slots_of(int(np.bitwise_or.reduce(named))):
-        for aborted in (False, True):
-            mine = rows[has_bit(named, slot) & (fewer_show != aborted)]
-            if len(mine):
-                verdicts.append(Verdict(slot, mine, False, aborted, np.full(len(mine), UNKNOWN)))
-    return verdicts
+def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array, Array]:
+    """Follow each replica's transactions as its read_committed reader shows them, up to their own end markers.
+
+    A record is in the log as long as the marker that ended its transaction, so the first marker of its producer that a
+    replica shows behind a record is of the type of the outcome that this replica gives it. Where it is not, the replica
+    contradicts itself: its index of aborted transactions is wrong. That needs no other replica.
+
+    Args:
+        unended: `UNENDED` of the steps before.
+        shown: `UNENDED` rows of transactional records that are new, in offset order for each slot.
+        ends: `UNENDED` rows of end markers that are new; ``aborted`` where it is an ABORT.
+
+    Returns:
+        What has yet to end, at most two rows a transaction; the first record of each transaction whose end contradicts
+        what was shown of it; the offset of that end for each.
+    """
+    same = (shown["slot"][1:] == shown["slot"][:-1]) & (shown["producer_id"][1:] == shown["producer_id"][:-1])
+    same &= shown["aborted"][1:] == shown["aborted"][:-1]
+    if len(ends):
+        # A run of like records is one row, unless an end marker lies within.
+        before = np.searchsorted(np.sort(ends["offset"]), shown["offset"])
+        same &= before[1:] == before[:-1]
+    first = np.ones(len(shown), np.bool_)
+    first[1:] = ~same
+    rows = joined(unended, shown[first], ends)
+    is_end = np.zeros(len(rows), np.bool_)
+    is_end[len(rows) - len(ends) :] = True
+    order = np.lexsort((rows["offset"], rows["producer_id"], rows["slot"]))
+    rows, is_end = rows[order], is_end[order]
+    begins = np.ones(len(rows), np.bool_)
+    begins[1:] = is_end[:-1] | (rows["slot"][1:] != rows["slot"][:-1])
+    begins[1:] |= rows["producer_id"][1:] != rows["producer_id"][:-1]
+    which = np.cumsum(begins) - 1
+    end_of = np.full(int(which[-1]) + 1 if len(rows) else 0, -1)
+    end_of[which[is_end]] = np.flatnonzero(is_end)
+    end = end_of[which]
+    against = np.flatnonzero(~is_end & (end >= 0) & (rows["aborted"] != rows["aborted"][end]))
+    against = against[np.unique(which[against], return_index=True)[1]]
+    waiting = np.flatnonzero(end < 0)
+    waiting = waiting[np.unique(which[waiting] * 2 + rows["aborted"][waiting], return_index=True)[1]]
+    return rows[waiting], rows[against], rows["offset"][end[against]]
 
 
 def turned(intervals: Array) -> Array:

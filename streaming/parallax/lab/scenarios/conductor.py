@@ -186,13 +186,16 @@ class Conductor:
 
     def _take_away(self, acts: Collection[_Act]) -> None:
         self._say({"kill": "killing", "stop": "stopping", "pause": "pausing"}[self._outage] + f" broker {VICTIM}")
+        self._lose_victim()
+        self._cluster.wait_isr([act.stage.topic for act in acts], SURVIVORS)
+
+    def _lose_victim(self) -> None:
         if self._outage == "kill":
             self._cluster.kill_broker(VICTIM)
         elif self._outage == "stop":
             self._cluster.stop_broker(VICTIM)
         else:
             self._cluster.pause_broker(VICTIM)
-        self._cluster.wait_isr([act.stage.topic for act in acts], SURVIVORS)
 
     def _while_away(self, acts: Collection[_Act]) -> None:
         self._say(f"broker {VICTIM} is out of the ISR: writing tombstones, ending transactions")
@@ -248,13 +251,16 @@ class Conductor:
 
     def _bring_back(self, acts: Collection[_Act]) -> None:
         self._say(f"bringing broker {VICTIM} back")
+        self._return_victim()
+        if self._diverges:
+            self._watch_victim(acts)
+        self._cluster.wait_isr([act.stage.topic for act in acts], (*SURVIVORS, VICTIM))
+
+    def _return_victim(self) -> None:
         if self._outage == "pause":
             self._cluster.resume_broker(VICTIM)
         else:
             self._cluster.start_broker(VICTIM)
-        if self._diverges:
-            self._watch_victim(acts)
-        self._cluster.wait_isr([act.stage.topic for act in acts], (*SURVIVORS, VICTIM))
 
     def _watch_victim(self, acts: Collection[_Act]) -> None:
         """Read the victim again and again; note when each divergence can first be read."""

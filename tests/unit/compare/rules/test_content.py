@@ -1,4 +1,4 @@
-"""I1 on arrays: one fingerprint for all that must agree, and who differs."""
+"""I1 on arrays: one fingerprint for all that must agree, and the sides where it differs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_fingerprints_are_those_that_other_versions_wrote() -> None:
     assert fingerprint() == KNOWN
 
 
-KNOWN = 7_877_961_917_905_188_156
+KNOWN = 2_113_354_394_870_953_276
 
 
 def take_in(*rows: tuple[int, int, int], table: Array | None = None) -> Array:
@@ -81,19 +81,28 @@ def test_the_same_record_at_two_offsets_is_two() -> None:
     assert [tuple(row) for row in take_in((4, 60, 0), (5, 60, 0)).tolist()] == [(4, 60, 1), (5, 60, 1)]
 
 
-def test_the_odd_ones_are_those_that_do_not_show_what_most_show() -> None:
+def test_the_sides_at_an_offset_are_told_whichever_is_larger() -> None:
     made = take_in((4, 60, 0), (4, 61, 1), (4, 60, 2), (6, 80, 0), (6, 81, 1), (6, 81, 2), (8, 9, 0))
-    assert content.odd_ones(made[content.contradictions(made)]) == [(4, 0b010), (6, 0b001)]
+    rows = made[content.contradictions(made)]
+    assert content.differences(rows) == [(4, [0b101, 0b010]), (6, [0b001, 0b110])]
 
 
-def test_in_a_tie_the_lowest_slot_is_taken_as_right() -> None:
-    made = take_in((4, 99, 0), (4, 61, 1), (5, 3, 2), (5, 5, 0), (5, 5, 1), (5, 3, 3))
-    assert content.odd_ones(made) == [(4, 0b010), (5, 0b1100)]
-
-
-def test_three_records_at_one_offset_leave_two_odd() -> None:
+def test_three_records_at_one_offset_are_three_sides() -> None:
     made = take_in((4, 60, 0), (4, 61, 1), (4, 62, 2))
-    assert content.odd_ones(made) == [(4, 0b110)]
+    assert content.differences(made) == [(4, [0b001, 0b010, 0b100])]
+
+
+def test_a_side_whose_log_was_given_up_is_none() -> None:
+    made = take_in((4, 60, 0), (4, 61, 1))
+    made["shown"][0] = 0
+    assert content.differences(made) == [(4, [0b010])]
+
+
+def test_an_end_marker_is_told_by_its_producer_and_its_type_alone() -> None:
+    end = {"kind": 1, "key_hash_hi": 0, "key_hash_lo": 0, "content_hash": 0, "key_size": -1, "value_size": -1}
+    assert fingerprint(**end) == fingerprint(**end, timestamp=7, producer_epoch=8)
+    assert len({fingerprint(**end), fingerprint(**end | {"kind": 2}), fingerprint(**end, producer_id=8)}) == 3
+    assert fingerprint(**end) != fingerprint(**end | {"kind": 0})
 
 
 def test_a_record_that_is_shown_before_and_after_another_at_its_offset_is_one() -> None:
@@ -104,3 +113,31 @@ def test_a_record_that_is_shown_before_and_after_another_at_its_offset_is_one() 
 def test_nothing_shown_changes_nothing() -> None:
     made = take_in((4, 60, 0))
     assert content.take_in(made, *(np.empty(0, int),) * 3) is made
+
+
+class TestVersionsOfTheContentsHash:
+    """Hashes of unlike versions say nothing about each other."""
+
+    def rows(self, *shown: tuple[int, int, int, int]) -> Array:
+        """(offset, version, content hash, slot)"""
+        table = np.zeros(0, content.CONTENT)
+        for offset, version, hashed, slot in shown:
+            prints = content.fingerprints(
+                ViewRows.from_rows([ROW | {"content_hash": hashed, "content_version": version}])
+            )
+            table = content.take_in(table, np.array([offset]), prints, np.array([slot]))
+        return table
+
+    def test_unlike_versions_are_no_contradiction(self) -> None:
+        table = self.rows((4, 1, 100, 0), (4, 2, 200, 1))
+        assert len(table) == 2
+        assert not content.contradictions(table).any()
+
+    def test_like_versions_are_compared_whatever_a_third_replica_shows_in_another(self) -> None:
+        table = self.rows((4, 1, 100, 0), (4, 2, 200, 1), (4, 2, 300, 2), (5, 2, 1, 0), (6, 1, 1, 1))
+        assert content.contradictions(table).sum() == 2
+        assert content.differences(table[content.contradictions(table)]) in ([(4, [2, 4])], [(4, [4, 2])])
+
+    def test_what_cannot_be_compared_is_counted_by_offset(self) -> None:
+        table = self.rows((4, 1, 100, 0), (4, 2, 200, 1), (5, 1, 7, 0), (5, 2, 7, 1), (6, 2, 1, 0), (6, 2, 2, 1))
+        assert content.incomparable(table) == 1, "at 5 both say the same of a record, at 6 they are of one version"

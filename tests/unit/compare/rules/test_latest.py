@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare.observations import UNKNOWN, Array
+from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
 from parallax.compare.rules import latest
 from parallax.compare.rules.arrays import table
-from parallax.compare.state import CANDIDATE, DISPUTED, NEVER, NULL_KEY, PENDING, TOMBSTONE, new_broker
-from parallax.model import FindingKind
+from parallax.compare.state import CANDIDATE, DISPUTED, MARKER, NEVER, NULL_KEY, PENDING, TOMBSTONE, new_broker
+from parallax.model import NOBODY, FindingKind
 
 A, B, C, D = 1, 2, 4, 8
 ALL = A | B | C
@@ -142,38 +142,54 @@ class TestHorizon:
         assert ripe(9, 0, 9, 0, visible=A, aborted=C)
 
 
+class TestSurelyCommitted:
+    def sure(self, *ends: tuple[int, int, int, int], **fields: Any) -> bool:
+        offsets, producers, types, shown = zip(*ends, strict=True) if ends else ((),) * 4
+        markers = table(MARKER, len(ends), offset=offsets, producer_id=producers, type=types, shown=shown)
+        row = {"producer_id": 9, "flags": TOMBSTONE, "visible": A | C} | fields
+        return bool(latest.surely_committed(candidate(**row), markers)[0])
+
+    def test_a_record_of_no_transaction_is(self) -> None:
+        assert self.sure(producer_id=-1)
+
+    def test_one_whose_commit_lies_directly_behind_it_is_for_there_is_no_room_for_a_lower_end(self) -> None:
+        assert self.sure((6, 9, COMMIT, A))
+        assert self.sure((3, 9, ABORT, A), (6, 9, COMMIT, C), (7, 9, ABORT, A))
+
+    def test_one_whose_commit_lies_further_up_may_have_had_a_lower_end_that_was_lost(self) -> None:
+        assert not self.sure()
+        assert not self.sure((7, 9, COMMIT, A | C))
+
+    def test_what_lies_directly_behind_it_must_end_it_and_be_shown_by_one_that_shows_it(self) -> None:
+        assert not self.sure((6, 9, ABORT, A))
+        assert not self.sure((6, 8, COMMIT, A))
+        assert not self.sure((6, 9, COMMIT, B))
+
+    def test_two_markers_at_one_offset_prove_nothing(self) -> None:
+        assert not self.sure((6, 9, COMMIT, A), (6, 9, ABORT, B))
+
+
 class TestVerdicts:
     MISSING, MISMATCH = FindingKind.RECORD_MISSING, FindingKind.VISIBILITY_MISMATCH
     RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 
     def judged(self, visible: int, members: int = ALL, strict_from: int = NEVER, **fields: Any) -> list[tuple]:
+        sure = np.array([fields.pop("sure", True)])
         rows = candidate(visible=visible, **fields)
-        return [(v.row, v.slot, v.kind) for v in latest.judge(rows, members, strict_from=strict_from)]
+        return [(v.row, v.slot, v.kind) for v in latest.judge(rows, members, strict_from=strict_from, sure=sure)]
 
     def test_a_tombstone_accuses_each_that_lacks_it(self) -> None:
         assert self.judged(A | C, flags=TOMBSTONE) == [(0, 1, self.RESURRECTED)]
         assert self.judged(A, flags=TOMBSTONE) == [(0, 1, self.RESURRECTED), (0, 2, self.RESURRECTED)]
 
-    def test_a_transactional_tombstone_that_more_lack_may_be_one_that_should_be_aborted(self) -> None:
-        mismatch = [(0, 1, self.MISMATCH), (0, 2, self.MISMATCH)]
-        assert self.judged(A, flags=TOMBSTONE, producer_id=9) == mismatch
-        assert self.judged(A, flags=TOMBSTONE, producer_id=0) == mismatch
-        assert self.judged(A | C, flags=TOMBSTONE, producer_id=9) == [(0, 1, self.RESURRECTED)]
-        assert self.judged(A, members=A | B, flags=TOMBSTONE, producer_id=9) == [(0, 1, self.RESURRECTED)]
+    @pytest.mark.parametrize("visible", [A, A | C, A | B])
+    def test_a_tombstone_that_may_have_to_be_aborted_accuses_nobody_however_many_show_it(self, visible: int) -> None:
+        assert self.judged(visible, flags=TOMBSTONE, sure=False) == [(0, NOBODY, self.MISMATCH)]
 
-    def test_a_value_that_one_of_three_lacks_is_missing(self) -> None:
-        assert self.judged(A | C) == [(0, 1, self.MISSING)]
-        assert self.judged(A | C | D) == [(0, 1, self.MISSING)]
-
-    def test_a_value_that_one_of_three_holds_is_a_mismatch_of_that_one(self) -> None:
-        assert self.judged(B) == [(0, 1, self.MISMATCH)]
-
-    def test_of_two_replicas_the_one_that_lacks_it_is_named_without_a_direction(self) -> None:
-        assert self.judged(A, members=A | B) == [(0, 1, self.MISMATCH)]
-        assert self.judged(A | B, members=ALL | D) == [(0, 2, self.MISMATCH), (0, 3, self.MISMATCH)]
-
-    def test_one_that_shows_it_as_aborted_neither_holds_nor_lacks_it(self) -> None:
-        assert self.judged(A, aborted=C) == [(0, 1, self.MISMATCH)]
+    @pytest.mark.parametrize("members", [A | B, ALL, ALL | D])
+    @pytest.mark.parametrize("visible", [A, A | B, A | C | D])
+    def test_a_value_accuses_nobody_however_many_show_it(self, visible: int, members: int) -> None:
+        assert self.judged(visible, members=members) == [(0, NOBODY, self.MISMATCH)]
 
     @pytest.mark.parametrize("flags", [0, TOMBSTONE, NULL_KEY])
     def test_where_nothing_is_compacted_every_absence_is_a_missing_record(self, flags: int) -> None:

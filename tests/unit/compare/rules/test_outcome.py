@@ -11,7 +11,19 @@ from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
 from parallax.compare.rules import outcome
 from parallax.compare.rules.arrays import table
 from parallax.compare.rules.markers import UNREAD
-from parallax.compare.state import DISPUTED, INTERVAL, MARKER, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.state import (
+    DISPUTED,
+    INTERVAL,
+    MARKER,
+    NEVER,
+    NOWHERE,
+    NULL_KEY,
+    PENDING,
+    TOLD,
+    TOMBSTONE,
+    UNENDED,
+)
+from parallax.model import NOBODY
 
 NO_INTERVALS = np.zeros(0, INTERVAL)
 
@@ -38,6 +50,7 @@ def verdicts(
 
 
 A, B, C = 1, 2, 4
+ALL = A | B | C
 NO_MARKERS = np.zeros(0, MARKER)
 
 
@@ -53,9 +66,10 @@ class TestProvenByMarkers:
         found = verdicts(rows, ends((3, ABORT, A), (5, COMMIT, A | B | C)))
         assert found == [(1, [0], True, False, 3), (2, [0], True, False, 3)]
 
-    def test_a_replica_that_shows_the_others_end_and_another_outcome_ended_lower(self) -> None:
-        # Its own end is gone: it lies below the marker at 5, which would have made the record committed.
-        assert verdicts(pending((2, B, A)), ends((5, COMMIT, A | B))) == [(1, [0], True, False, UNKNOWN)]
+    def test_a_replica_whose_own_end_contradicts_its_outcome_proves_nothing_of_another(self) -> None:
+        # All hold ABORT 3, and the index of the second has lost it: the two others are right.
+        assert verdicts(pending((2, B, A | C)), ends((3, ABORT, ALL))) == [(NOBODY, [0], False, False, UNKNOWN)]
+        assert verdicts(pending((2, B, A)), ends((5, COMMIT, A | B))) == [(NOBODY, [0], False, False, UNKNOWN)]
 
     def test_an_end_just_below_is_lower(self) -> None:
         assert verdicts(pending((2, B, A)), ends((4, ABORT, A), (5, COMMIT, B))) == [(1, [0], True, False, 4)]
@@ -84,7 +98,7 @@ class TestProvenByMarkers:
         # The second's own marker may be one of those; that the first ended at 3 or below stands.
         rows, markers = pending((2, B, A | C)), ends((3, ABORT, A), (5, COMMIT, B))
         found = verdicts(rows, markers, unmarked=unmarked)
-        assert found == [(1, [0], False, False, UNKNOWN)]
+        assert found == [(NOBODY, [0], False, False, UNKNOWN)]
 
     @pytest.mark.parametrize("unmarked", [(0, 2), (5, 6), (6, 9), NOWHERE])
     def test_markers_left_out_below_the_record_or_above_its_ends_change_nothing(
@@ -109,19 +123,18 @@ class TestProvenByPassingOpen:
     def test_one_that_passed_the_end_of_another_with_the_transaction_open_is_wrong(self) -> None:
         markers = ends((3, COMMIT, A))
         assert verdicts(pending((2, A, B)), markers, self.passed()) == [(1, [0], True, True, 3)]
-        assert verdicts(pending((2, A, B)), markers) == [(1, [0], False, True, UNKNOWN)]
+        assert verdicts(pending((2, A, B)), markers) == [(NOBODY, [0], False, False, UNKNOWN)]
 
     def test_one_whose_own_end_may_have_been_left_out_may_not_have_passed_it_open(self) -> None:
         rows, markers = pending((2, A, B)), ends((3, COMMIT, A))
         for unmarked in ((2, 3), (0, 9)):
-            assert verdicts(rows, markers, self.passed(), unmarked) == [(1, [0], False, True, UNKNOWN)]
+            assert verdicts(rows, markers, self.passed(), unmarked) == [(NOBODY, [0], False, False, UNKNOWN)]
         for unmarked in ((3, 9), (0, 2)):
             assert verdicts(rows, markers, self.passed(), unmarked) == [(1, [0], True, True, 3)]
 
-    def test_a_bound_of_the_others_end_is_enough(self) -> None:
-        # The first shows the record as committed and an abort at 4 after it: its own end is gone, and lies below.
-        assert verdicts(pending((2, A, B)), ends((4, ABORT, A)), self.passed()) == [(1, [0], True, True, UNKNOWN)]
-        found = verdicts(pending((2, A, B)), ends((5, ABORT, A)), self.passed())
+    def test_the_end_of_one_that_contradicts_itself_is_no_bound(self) -> None:
+        # The first shows the record as committed and an abort at 4 after it: its own index may be what is wrong.
+        found = verdicts(pending((2, A, B)), ends((4, ABORT, A)), self.passed())
         assert [proven for _, _, proven, _, _ in found] == [False]
 
     @pytest.mark.parametrize(
@@ -158,12 +171,9 @@ class TestNotProven:
         ],
     )
     def test_without_both_ends_nobody_is_wrong(self, markers: Array) -> None:
-        assert verdicts(pending((2, B, A | C)), markers) == [(1, [0], False, False, UNKNOWN)]
-
-    def test_those_that_are_fewer_are_named_and_in_a_tie_those_that_hide_it(self) -> None:
-        assert verdicts(pending((2, B, A | C)), NO_MARKERS) == [(1, [0], False, False, UNKNOWN)]
-        assert verdicts(pending((2, A | C, B)), NO_MARKERS) == [(1, [0], False, True, UNKNOWN)]
-        assert verdicts(pending((2, B, A)), NO_MARKERS) == [(0, [0], False, True, UNKNOWN)]
+        for rows in (pending((2, B, A | C)), pending((2, A | C, B)), pending((2, B, A))):
+            assert verdicts(rows, markers[:0]) == [(NOBODY, [0], False, False, UNKNOWN)]
+        assert verdicts(pending((2, B, A | C)), markers) == [(NOBODY, [0], False, False, UNKNOWN)]
 
     def test_the_wrong_type_at_the_end_tells_nothing_of_its_own_replica(self) -> None:
         # Both ends are gone: the markers shown bound them from above, and neither lies below a known end.
@@ -172,7 +182,7 @@ class TestNotProven:
 
     def test_proven_and_unproven_rows_are_told_apart(self) -> None:
         found = verdicts(pending((2, B, A), (8, B, A)), ends((3, ABORT, A), (5, COMMIT, B)))
-        assert found == [(1, [0], True, False, 3), (0, [1], False, True, UNKNOWN)]
+        assert found == [(1, [0], True, False, 3), (NOBODY, [1], False, False, UNKNOWN)]
 
 
 class TestTakeIn:
@@ -240,3 +250,44 @@ class TestIntervals:
         assert outcome.wrongly_shown(rows, self.interval()[0])["offset"].tolist() == [2, 4]
         turned = self.interval(end_type=ABORT, missed_type=COMMIT)[0]
         assert outcome.wrongly_shown(rows, turned)["offset"].tolist() == [3]
+
+
+class TestFollowEnds:
+    """Rows of (slot, offset, aborted), end markers of (slot, offset, is an abort); all of producer 9."""
+
+    def rows(self, *shown: tuple[int, int, bool], producer: int = 9) -> Array:
+        slots, offsets, aborted = zip(*shown, strict=True) if shown else ((), (), ())
+        return table(UNENDED, len(shown), slot=slots, producer_id=producer, offset=offsets, aborted=aborted)
+
+    def follow(self, shown: Array, ends: Array, before: Array | None = None) -> tuple[list[Any], list[Any]]:
+        waiting, against, at = outcome.follow_ends(self.rows() if before is None else before, shown, ends)
+        told = [(int(r["slot"]), int(r["offset"]), int(end)) for r, end in zip(against, at, strict=True)]
+        return told, [(int(r["slot"]), int(r["offset"]), bool(r["aborted"])) for r in waiting]
+
+    def test_a_record_shown_otherwise_than_the_next_marker_says_contradicts_it(self) -> None:
+        for aborted in (False, True):
+            assert self.follow(self.rows((0, 2, aborted)), self.rows((0, 5, not aborted))) == ([(0, 2, 5)], [])
+            assert self.follow(self.rows((0, 2, aborted)), self.rows((0, 5, aborted))) == ([], [])
+
+    def test_it_is_told_once_for_a_transaction_by_its_first_such_record(self) -> None:
+        shown = self.rows((0, 2, True), (0, 3, False), (0, 4, False))
+        assert self.follow(shown, self.rows((0, 5, True))) == ([(0, 3, 5)], [])
+
+    def test_each_transaction_has_its_own_end(self) -> None:
+        shown = self.rows((0, 2, False), (0, 4, False), (0, 6, False))
+        ends = self.rows((0, 3, False), (0, 5, True), (0, 7, False))
+        assert self.follow(shown, ends) == ([(0, 4, 5)], [])
+
+    def test_the_marker_of_another_replica_or_producer_ends_nothing(self) -> None:
+        assert self.follow(self.rows((0, 2, False)), self.rows((1, 5, True))) == ([], [(0, 2, False)])
+        assert self.follow(self.rows((0, 2, False)), self.rows((0, 5, True), producer=8)) == ([], [(0, 2, False)])
+
+    def test_what_has_no_end_yet_waits_for_it_one_row_for_each_way_in_which_it_was_shown(self) -> None:
+        told, _ = self.follow(self.rows(), self.rows((0, 9, True)), before=self.rows((0, 2, False)))
+        assert told == [(0, 2, 9)]
+        shown = self.rows((0, 2, False), (0, 3, False), (0, 4, True), (0, 5, False))
+        assert self.follow(shown, self.rows()) == ([], [(0, 2, False), (0, 4, True)])
+
+    def test_nothing_shown_keeps_what_waits(self) -> None:
+        assert self.follow(self.rows(), self.rows(), before=self.rows((0, 2, False))) == ([], [(0, 2, False)])
+        assert self.follow(self.rows(), self.rows()) == ([], [])

@@ -1,0 +1,169 @@
+"""Which audits of the job had a verdict, so that what they compared waits for no other: the Delta table ``audits``.
+
+The comparison notes ranges that nobody read in time (`parallax.compare.unread`) and never forgets them by itself: its
+state knows of no audit. They are taken off here, where coverage becomes metrics.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import structlog
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from parallax.audit.plan import Place
+from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.compare.suspect import Coverage, UnreadRange
+from parallax.views.tables import rust_uri
+
+log = structlog.get_logger(__name__)
+
+AUDITS = "audits"
+
+_TIME: Any = pa.timestamp("ms", tz="UTC")
+_FIELDS: list[Any] = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("started_at", _TIME),
+    pa.field("ended_at", _TIME),
+    pa.field("result", pa.string()),
+    pa.field("compared_from", pa.int64()),
+    pa.field("read_uncommitted", pa.int64()),
+    pa.field("read_committed", pa.int64()),
+]
+_SCHEMA = pa.schema(_FIELDS)
+_PROPERTIES: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
+_KEPT_HOURS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last audit of a partition that had a verdict; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        result: consistent or diverged.
+        compared_from: lowest offset that was compared.
+        compared_up_to: by view, the offset up to which.
+    """
+
+    started_at: int
+    ended_at: int
+    result: str
+    compared_from: int
+    compared_up_to: tuple[int, int]
+
+    def covers(self, span: UnreadRange) -> bool:
+        """Whether the audit began after a range was read past, and compared all of it."""
+        return (
+            self.started_at > span.since
+            and self.compared_from <= span.start
+            and span.end <= self.compared_up_to[span.view]
+        )
+
+
+class Ledger:
+    """Remembers of each partition the last audit that had a verdict; may be used from any thread.
+
+    What is on record is what the table holds: an audit counts once it is written, so after a kill it is either on
+    record or is run again. The table has one row for each partition and is replaced as a whole, in one commit.
+
+    Args:
+        storage: ``storage.path``.
+    """
+
+    def __init__(self, storage: str) -> None:
+        self._uri = rust_uri(storage, AUDITS)
+        self._lock = threading.Lock()
+        self._ended: dict[Place, Ended] = _load(self._uri)
+
+    def take(self, report: AuditReport) -> None:
+        """Put an audit on record, so far as it had a verdict by what the brokers show.
+
+        Raises:
+            deltalake.exceptions.DeltaError: it could not be written; it does not count then.
+        """
+        if report.source != "brokers":
+            return
+        started, ended = int(report.started_at * 1000), int(report.ended_at * 1000)
+        fresh = {(p.topic, p.partition): _ended(p, started, ended) for p in report.partitions if has_verdict(p)}
+        if not fresh:
+            return
+        with self._lock:
+            known = {**self._ended, **fresh}
+            _write(self._uri, known)
+            self._ended = known
+
+    @property
+    def places(self) -> list[Place]:
+        """The partitions that an audit is on record of."""
+        with self._lock:
+            return sorted(self._ended)
+
+    def settled(self, coverage: Coverage) -> Coverage:
+        """The coverage without what an audit has compared."""
+        with self._lock:
+            ended = self._ended.get((coverage.topic, coverage.partition))
+        return coverage if ended is None else coverage.settled(ended.covers)
+
+
+def has_verdict(partition: PartitionResult) -> bool:
+    """Whether nothing of what an audit compared is left open."""
+    return partition.result is Result.CONSISTENT or (partition.result is Result.DIVERGED and not partition.reasons)
+
+
+def _ended(partition: PartitionResult, started: int, ended: int) -> Ended:
+    return Ended(started, ended, str(partition.result), partition.compared_from, partition.compared_up_to)
+
+
+def _write(uri: str, ended: dict[Place, Ended]) -> None:
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "started_at": datetime.fromtimestamp(one.started_at / 1000, UTC),
+            "ended_at": datetime.fromtimestamp(one.ended_at / 1000, UTC),
+            "result": one.result,
+            "compared_from": one.compared_from,
+            "read_uncommitted": one.compared_up_to[0],
+            "read_committed": one.compared_up_to[1],
+        }
+        for (topic, partition), one in sorted(ended.items())
+    ]
+    write_deltalake(uri, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="overwrite", configuration=_PROPERTIES)
+    table = DeltaTable(uri)
+    table.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+    table.create_checkpoint()
+    table.cleanup_metadata()
+
+
+def _load(uri: str) -> dict[Place, Ended]:
+    """What is on record; nothing where the table is not there, or cannot be read: audits are run again then."""
+    try:
+        if not DeltaTable.is_deltatable(uri):
+            return {}
+        rows = DeltaTable(uri).to_pyarrow_table().to_pylist()
+    except (DeltaError, OSError) as error:
+        log.warning("the table of audits cannot be read; they are run again", error=str(error).split("\n", 1)[0])
+        return {}
+    return {
+        (row["topic"], row["partition"]): Ended(
+            _ms(row["started_at"]),
+            _ms(row["ended_at"]),
+            row["result"],
+            row["compared_from"],
+            (row["read_uncommitted"], row["read_committed"]),
+        )
+        for row in rows
+    }
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+__all__ = ["AUDITS", "Ended", "Ledger", "has_verdict"]

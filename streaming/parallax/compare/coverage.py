@@ -1,0 +1,111 @@
+"""How far a partition has been compared, and what of it has no verdict, by reason; pure functions of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from parallax.compare import replicas
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, VIEWS, Array, Observations
+from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
+from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
+from parallax.model import UnknownReason
+
+
+def coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
+    """What a state says of its partition.
+
+    Args:
+        state: after a step.
+        observations: of that step, which name the partition.
+        now_ms: milliseconds since 1970 UTC.
+    """
+    common = [replicas.common_position(state, view) for view in VIEWS]
+    unread = tuple(span for view in VIEWS for span in _unread(state, view))
+    by_view = [_unknown(state, view, unread) for view in VIEWS]
+    return Coverage(
+        topic=observations.topic,
+        partition=observations.partition,
+        compared_up_to=(common[READ_UNCOMMITTED], common[READ_COMMITTED]),
+        unknown={r: (by_view[READ_UNCOMMITTED][r], by_view[READ_COMMITTED][r]) for r in UnknownReason},
+        deferred=tuple(
+            DeferredRange(int(d["view"]), int(d["start"]), UNKNOWN if d["end"] == NEVER else int(d["end"]))
+            for d in state.deferred
+        ),
+        candidates=len(state.candidates),
+        state_bytes=state.nbytes,
+        brokers=tuple(_broker(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
+        compared_at=now_ms,
+        unread=unread,
+    )
+
+
+def _begun(state: PartitionState, view: int) -> int:
+    """Up to where there are verdicts, or can be none any more."""
+    floor = int(state.partition["floor"][0, view])
+    return max(replicas.common_position(state, view), floor, replicas.retained_from(state), 0)
+
+
+def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) -> dict[UnknownReason, int]:
+    counts = dict.fromkeys(UnknownReason, 0)
+    begun, furthest = _begun(state, view), replicas.furthest_position(state, view)
+    deferred = state.deferred[state.deferred["view"] == view]
+    ends = np.minimum(deferred["end"], furthest)
+    counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
+    counts[_why_open(state, view)] += max(0, furthest - begun) - counts[UnknownReason.DEFERRED]
+    counts[UnknownReason.LOG_START_DIFFERS] = _headless(state)
+    counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
+    for span in unread:
+        if span.view == view:
+            counts[span.reason] += span.end - span.start
+    return counts
+
+
+def _headless(state: PartitionState) -> int:
+    """Offsets that a log does not hold any more, or never did, and that no cleanup policy is known to have deleted."""
+    starts = replicas.log_starts(state)
+    if not starts or state.partition["deletes"][0] > 0 or state.partition["strict_from"][0] != NEVER:
+        return 0
+    head, lowest = int(state.partition["head"][0]), starts[0]
+    since = max(lowest if head == UNKNOWN else min(head, lowest), int(state.partition["deleted_to"][0]))
+    return max(0, starts[-1] - since)
+
+
+def _why_open(state: PartitionState, view: int) -> UnknownReason:
+    """Why what lies beyond the common position has no verdict."""
+    if not replicas.members(state):
+        return UnknownReason.REPLICA_SET_UNKNOWN
+    followed = state.brokers["begun"][state.brokers["member"], view]
+    return UnknownReason.NOT_READ_YET if followed.all() else UnknownReason.BEFORE_FIRST_READING
+
+
+def _unread(state: PartitionState, view: int) -> Iterator[UnreadRange]:
+    """The ranges of a view, cut so that none overlap, and to what has been compared and is still retained."""
+    table = state.unread[state.unread["view"] == view]
+    if not len(table):
+        return
+    done, end = max(replicas.log_starts(state), default=0), _begun(state, view)
+    for row in table[np.argsort(table["start"], kind="stable")]:
+        span = max(int(row["start"]), done), min(int(row["end"]), end)
+        if span[0] < span[1]:
+            yield UnreadRange(view, *span, UNREAD_REASONS[int(row["reason"])], int(row["since"]))
+            done = span[1]
+
+
+def _broker(broker: Array) -> BrokerCoverage:
+    since, seen = int(broker["stalled_since"]), int(broker["observed_at"])
+    return BrokerCoverage(
+        broker=int(broker["broker"]),
+        reachable=bool(broker["reachable"]),
+        read_uncommitted=int(broker["position"][READ_UNCOMMITTED]),
+        read_committed=int(broker["position"][READ_COMMITTED]),
+        high_watermark=int(broker["high_watermark"]),
+        last_stable_offset=int(broker["stable_told"]),
+        log_start_offset=int(broker["log_start_offset"]),
+        log_end_offset=int(broker["log_end_offset"]),
+        frozen_for_s=(seen - since) / 1000.0 if since != UNKNOWN else 0.0,
+    )
+
+
+__all__ = ["coverage"]

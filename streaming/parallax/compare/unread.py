@@ -1,0 +1,278 @@
+"""Which offsets no replica was read to show in time, so that what was cleaned there meanwhile nobody knows.
+
+The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, and touches nothing at or above a
+replica's last stable offset. So what a reader passes within that time after it was written has been shown to it, or is
+explained by something that was. A *bound* (time, offset) says that no replica showed the offset, or a later one, at
+that time: what lies from there on was written after it. See docs/theory.md, "What is unknown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from parallax.compare.observations import (
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    UNKNOWN,
+    VIEWS,
+    Array,
+    ProgressRows,
+    ViewRows,
+)
+from parallax.compare.state import NEVER, UNREAD, UNREAD_REASONS, PartitionState
+from parallax.model import UnknownReason
+
+DEFAULT_RETENTION_MS = 86_400_000
+"""Kafka's default of ``delete.retention.ms``, for topics whose settings cannot be read."""
+
+MAX_RANGES = 64
+"""Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
+
+_LATELY = 4
+"""A last stable offset that was told within this part of the retention says where it is now, nearly."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a replica said last of itself: when, its last stable offset, and whether it answered."""
+
+    at: int
+    stable: int
+    reachable: bool
+
+
+@dataclass(slots=True)
+class _Clock:
+    """How far a view has been read, and the bounds: one that has been read to, and the next one (see `PARTITION`)."""
+
+    read_to: int
+    bound_at: int
+    bound: int
+    next_bound_at: int
+    next_bound: int
+
+    def promote(self) -> None:
+        """A bound that has been read to holds for all that is read from now on."""
+        if self.next_bound_at != UNKNOWN and self.read_to >= self.next_bound:
+            self.bound_at, self.bound = self.next_bound_at, self.next_bound
+            self.next_bound_at = UNKNOWN
+
+    def in_time_from(self, at: int, retention: int) -> int:
+        """The offset from which on what is read now was written within the retention; `NEVER` where none is known."""
+        bounds = ((self.bound_at, self.bound), (self.next_bound_at, self.next_bound))
+        return min((offset for told, offset in bounds if told != UNKNOWN and at - told <= retention), default=NEVER)
+
+
+_CLOCK = tuple(field.name for field in fields(_Clock))
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """A position row, as plain numbers: there are a few in a step, which numpy would make slow."""
+
+    row: int
+    view: int
+    slot: int
+    offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """A row of progress, in the same way."""
+
+    slot: int
+    answered: bool
+    leads: bool
+    high_watermark: int
+    last_stable_offset: int
+
+
+def take_in(
+    state: PartitionState, rows: ViewRows, row_slots: Array, progress: ProgressRows, *, from_log_start: bool
+) -> None:
+    """Follow how far the replicas are read, and when, in the order of time.
+
+    To be called before the positions are taken in.
+
+    Args:
+        state: written to.
+        rows: of the views.
+        row_slots: slot of each row's replica; -1 for none.
+        progress: rows of progress.
+        from_log_start: readers begin at the log start; else what lies below where they begin is not asked for.
+    """
+    events: list[tuple[int, _Tick | _Position]] = [*_ticks(state, progress), *_positions(rows, row_slots)]
+    if not events:
+        return
+    follower = _Follower(state, rows, _retention(state, progress), from_log_start=from_log_start)
+    # Of two at one time progress comes first.
+    for at, event in sorted(events, key=lambda timed: (timed[0], isinstance(timed[1], _Position))):
+        if isinstance(event, _Tick):
+            follower.tick(at, event)
+        else:
+            follower.position(at, event)
+    follower.store()
+
+
+def _ticks(state: PartitionState, progress: ProgressRows) -> Iterator[tuple[int, _Tick]]:
+    of_slot = {broker: slot for slot, broker in enumerate(state.brokers["broker"].tolist())}
+    names = ("observed_at", "broker", "reachable", "leader", "high_watermark", "last_stable_offset")
+    columns = (getattr(progress, name).tolist() for name in names)
+    for at, broker, reachable, leader, high_watermark, stable in zip(*columns, strict=True):
+        if broker in of_slot:
+            yield at, _Tick(of_slot[broker], reachable and stable >= 0, broker == leader, high_watermark, stable)
+
+
+def _positions(rows: ViewRows, row_slots: Array) -> Iterator[tuple[int, _Position]]:
+    at = np.flatnonzero((rows.kind == POSITION) & (row_slots >= 0))
+    names = ("timestamp", "view", "offset", "high_watermark", "last_stable_offset", "log_start_offset")
+    times, views, *numbers = (getattr(rows, name)[at].tolist() for name in names)
+    slots = row_slots[at].tolist()
+    for time, *fields_ in zip(times, at.tolist(), views, slots, *numbers, strict=True):
+        yield time, _Position(*fields_)
+
+
+def _retention(state: PartitionState, progress: ProgressRows) -> int:
+    """The shorter of what was told before and what is told now: what was cleaned was cleaned by either."""
+    before = int(state.partition["retention_ms"][0])
+    told = progress.retention_ms[progress.retention_ms >= 0]
+    known = [int(n) for n in (*told, before) if n >= 0]
+    if len(told):
+        state.partition["retention_ms"] = told[np.argmax(progress.observed_at[progress.retention_ms >= 0])]
+    return min(known, default=DEFAULT_RETENTION_MS)
+
+
+class _Follower:
+    """One step's way through what was told, in plain numbers; `store` puts them back into the state."""
+
+    def __init__(self, state: PartitionState, rows: ViewRows, retention: int, *, from_log_start: bool) -> None:
+        self._state = state
+        self._rows = rows
+        self._retention = retention
+        self._from_log_start = from_log_start
+        brokers = state.brokers
+        known = (brokers[name].tolist() for name in ("reported_at", "stable_told", "reachable"))
+        self._told = [_Told(*last) for last in zip(*known, strict=True)]
+        self._members = np.flatnonzero(brokers["member"]).tolist()
+        self._begun = brokers["begun"].tolist()
+        by_view = zip(*(state.partition[name][0].tolist() for name in _CLOCK), strict=True)
+        self._clocks = [_Clock(*numbers) for numbers in by_view]
+        self._strict_from = int(state.partition["strict_from"][0])
+
+    def store(self) -> None:
+        state = self._state
+        for name in _CLOCK:
+            state.partition[name] = [getattr(clock, name) for clock in self._clocks]
+        state.brokers["begun"] = self._begun
+        if len(state.unread) > MAX_RANGES:
+            state.unread = _bounded(state.unread)
+
+    def tick(self, at: int, tick: _Tick) -> None:
+        told = self._told[tick.slot]
+        told.reachable = tick.answered
+        if tick.answered:
+            told.at, told.stable = at, tick.last_stable_offset
+            if tick.leads:
+                self._bound(at, tick.high_watermark)
+
+    def _bound(self, at: int, high_watermark: int) -> None:
+        """Take in what the leader says: nobody shows anything from its high watermark on.
+
+        Of read_committed, nor from the highest last stable offset on, where all have told theirs lately.
+        """
+        members = [self._told[slot] for slot in self._members]
+        bounds = {READ_UNCOMMITTED: (at, high_watermark), READ_COMMITTED: (at, high_watermark)}
+        if members and all(one.reachable and one.at >= max(0, at - self._retention // _LATELY) for one in members):
+            bounds[READ_COMMITTED] = min(one.at for one in members), max(one.stable for one in members)
+        for view, (since, end) in bounds.items():
+            clock = self._clocks[view]
+            if clock.next_bound_at == UNKNOWN or at - clock.next_bound_at > self._retention:
+                clock.next_bound_at, clock.next_bound = since, end
+            clock.promote()
+
+    def position(self, at: int, position: _Position) -> None:
+        if position.last_stable_offset >= 0:
+            self._told[position.slot] = _Told(at, position.last_stable_offset, True)
+        self._begin(at, position)
+        self._pass(at, position)
+
+    def _begin(self, at: int, position: _Position) -> None:
+        """The first reading of a replica: what it held before, nobody has followed."""
+        begun, view, stable = self._begun[position.slot], position.view, position.last_stable_offset
+        shown = position.high_watermark if view == READ_UNCOMMITTED else stable
+        if not begun[view] and shown >= 0:
+            end = min(shown, self._clocks[view].in_time_from(at, self._retention))
+            add(self._state, view, self._start(position), end, UnknownReason.BEFORE_FIRST_READING, at)
+            self._has_begun(position.slot, view, shown)
+        if not begun[READ_COMMITTED] and 0 <= stable <= position.log_start_offset:
+            # Nothing is committed yet, so that there is nothing to read: it is followed from its beginning.
+            self._has_begun(position.slot, READ_COMMITTED, stable)
+
+    def _start(self, position: _Position) -> int:
+        if self._from_log_start:
+            return position.log_start_offset
+        mine = (self._rows.view == position.view) & (self._rows.broker == self._rows.broker[position.row])
+        return int(self._rows.offset[mine].min())
+
+    def _has_begun(self, slot: int, view: int, shown: int) -> None:
+        self._begun[slot][view] = True
+        clock = self._clocks[view]
+        if clock.read_to == UNKNOWN:
+            clock.read_to = shown
+            clock.promote()
+
+    def _pass(self, at: int, position: _Position) -> None:
+        """A reader has come further than any before: was it in time?"""
+        clock, offset = self._clocks[position.view], position.offset
+        if offset <= clock.read_to:
+            return
+        if clock.read_to != UNKNOWN:
+            late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
+            add(self._state, position.view, clock.read_to, late, UnknownReason.RETENTION_GAP, at)
+        clock.read_to = offset
+        clock.promote()
+
+
+def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
+    """Note a range; what overlaps with one of the same reason becomes one with it."""
+    start, code = max(start, 0), UNREAD_REASONS.index(reason)
+    if start >= end:
+        return
+    table = state.unread
+    same = (table["view"] == view) & (table["reason"] == code) & (table["start"] < end) & (start < table["end"])
+    joined = table[same]
+    row = (
+        view,
+        code,
+        min(start, int(joined["start"].min(initial=start))),
+        max(end, int(joined["end"].max(initial=end))),
+        max(since, int(joined["since"].max(initial=since))),
+    )
+    state.unread = np.concatenate([table[~same], np.array([row], UNREAD)])
+
+
+def _bounded(table: Array) -> Array:
+    """At most `MAX_RANGES` of each view, in order; neighbours become one where there are more, the oldest first."""
+    parts = []
+    for view in VIEWS:
+        mine = table[table["view"] == view]
+        mine = mine[np.lexsort((mine["start"], mine["reason"]))]
+        while len(mine) > MAX_RANGES:
+            same = np.flatnonzero(mine["reason"][1:] == mine["reason"][:-1])
+            first = int(same[0]) if len(same) else 0
+            mine = mine.copy()
+            mine["end"][first] = max(mine["end"][first], mine["end"][first + 1])
+            mine["since"][first] = max(mine["since"][first], mine["since"][first + 1])
+            mine = np.delete(mine, first + 1)
+        parts.append(mine)
+    return np.concatenate(parts)
+
+
+__all__ = ["DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "take_in"]

@@ -1,0 +1,112 @@
+"""What ``parallax findings acknowledge`` does: records that a person knows of a finding and wants no more alarm.
+
+It appends one event to the findings table, beside the job that may be running (`parallax.findings.table` says how two
+processes share it). The job's manager reads the event within seconds, and the alert ends.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.table import AppendedMeanwhile, FindingsTable
+from parallax.model import FindingStatus
+
+_SHORTEST_PREFIX = 4
+_NAMED = 5
+"""How many findings a message about an ambiguous id names."""
+_ATTEMPTS = 100
+_PAUSE_S = 0.05
+_REASON_CHARACTERS = 500
+
+
+class AcknowledgeError(Exception):
+    """A finding cannot be acknowledged; one line that says why and what to do."""
+
+
+def acknowledge(
+    storage: str, wanted: str, reason: str, *, by: str | None = None, sleep: Callable[[float], None] = time.sleep
+) -> Finding:
+    """Record that a finding is acknowledged.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        wanted: the finding's id, or the beginning of it where no other finding's id begins so.
+        reason: why; kept in the event's summary and evidence.
+        by: who; the user of this process by default.
+        sleep: waits some seconds before the event is appended again; for tests.
+
+    Returns:
+        The event as it was appended.
+
+    Raises:
+        AcknowledgeError: no reason, an unknown or ambiguous id, a finding that is resolved or acknowledged already.
+        FindingsTableError: there is no findings table at that path, it cannot be read or written, or it holds an event
+            of a newer version.
+    """
+    said = " ".join(reason.split())
+    if not said or len(said) > _REASON_CHARACTERS:
+        raise AcknowledgeError(f"--reason: say in 1 to {_REASON_CHARACTERS} characters why no more alarm is wanted")
+    table = FindingsTable(storage, create=False, strict=True)
+    events = table.load()
+    for _ in range(_ATTEMPTS):
+        event = acknowledged(_found(current(events), wanted), said, by or _user(), datetime.now(UTC))
+        try:
+            (appended,) = table.append([event])
+        except AppendedMeanwhile:
+            sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - spreads attempts, guards nothing
+            events += table.news()
+        else:
+            return appended
+    raise AcknowledgeError("other processes append to the findings table all the time; try again")
+
+
+def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Finding:
+    """The event by which a finding is acknowledged."""
+    evidence = evidence_of(finding)
+    evidence["acknowledgement"] = {"reason": reason, "by": by, "at": at.isoformat()}
+    return replace(
+        finding,
+        status=FindingStatus.ACKNOWLEDGED,
+        summary=f"{finding.summary} Acknowledged by {by}: {reason}",
+        evidence=json.dumps(evidence, separators=(",", ":")),
+        decided_at=at,
+    )
+
+
+def _found(standing: Mapping[str, Finding], wanted: str) -> Finding:
+    """The finding that an id or the beginning of one names, if it can be acknowledged."""
+    prefix = wanted.strip().lower()
+    matching = [f for i, f in standing.items() if i.startswith(prefix) and f.status is not FindingStatus.DISMISSED]
+    matching = [f for f in matching if f.finding_id == prefix] or matching
+    if not matching or len(prefix) < min(_SHORTEST_PREFIX, *(len(f.finding_id) for f in matching)):
+        raise AcknowledgeError(
+            f"{wanted!r} is the id of no finding; give at least its first {_SHORTEST_PREFIX} characters, as "
+            "`parallax findings` shows them"
+        )
+    if len(matching) > 1:
+        raise AcknowledgeError(f"{wanted!r} is the beginning of several ids: {_listed(matching)}; give more of it")
+    (finding,) = matching
+    if finding.status is FindingStatus.RESOLVED:
+        raise AcknowledgeError(f"finding {finding.finding_id} is resolved already: {finding.summary}")
+    if finding.status is FindingStatus.ACKNOWLEDGED:
+        raise AcknowledgeError(f"finding {finding.finding_id} is acknowledged already: {finding.summary}")
+    return finding
+
+
+def _listed(findings: Sequence[Finding]) -> str:
+    named = [f"{f.finding_id} ({f.kind} in {f.topic}-{f.partition})" for f in findings[:_NAMED]]
+    return ", ".join(named) + (" and more" if len(findings) > _NAMED else "")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no name for this user id, as in a container
+        return "unknown"

@@ -1,0 +1,61 @@
+"""Is the suspect a divergence? A pure function of what the replicas answered and what was recorded of them.
+
+Three verdicts: *confirmed* needs proof, *dismissed* needs proof of the contrary, and everything else is *pending*
+and asked again. The order in which replicas were asked is part of some proofs; parallax.findings.questions keeps it
+and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
+from parallax.findings.decide.content import record_at_offset
+from parallax.findings.decide.log_start import head_missing
+from parallax.findings.decide.spread import of_a_finding
+from parallax.findings.decide.transactions import named, transaction
+from parallax.findings.decide.truncation import truncated
+from parallax.findings.decide.values import latest_value
+from parallax.kinds import KINDS, Family
+
+__all__ = ["Decision", "Resolution", "Verdict", "decide", "named"]
+
+_JUDGES: dict[Family, Callable[[Case], Decision]] = {
+    Family.TRANSACTION: transaction,
+    Family.KEY: latest_value,
+    Family.CONTENT: record_at_offset,
+    Family.TRUNCATION: truncated,
+    Family.HEAD: head_missing,
+}
+
+
+def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decision:
+    """Judge one claim.
+
+    Args:
+        claim: what is claimed of which replica.
+        answers: what the replicas said to the probe.
+        live_only: judge by what the accused shows now alone (a finding that is checked again): what was recorded of
+            it earlier does not keep a finding open.
+    """
+    claim = named(claim, answers)
+    if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:
+        # Another producer's transaction is meant now than the one that the coordinator was asked about.
+        answers = replace(answers, coordinator=None)
+    if answers.gone is not None:
+        return Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
+    accused = answers.replicas.get(claim.pivot)
+    if accused is None or accused.error is not None:
+        error = "it is not among the replicas" if accused is None else accused.error
+        return Decision(Verdict.PENDING, claim.kind, f"broker {claim.pivot} could not be asked: {error}")
+    rest = [a for b, a in sorted(answers.replicas.items()) if b != claim.pivot]
+    others = [a for a in rest if a.error is None]
+    absent = [a for a in rest if a.error is not None]
+    case = Case(claim, accused, others, absent, answers, live_only)
+    decision = _JUDGES[KINDS[claim.kind].family](case)
+    if live_only and decision.verdict is Verdict.DISMISSED:
+        return of_a_finding(case, decision)
+    return decision

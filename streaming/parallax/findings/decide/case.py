@@ -1,0 +1,201 @@
+"""A claim with the answers to it, and what a judge makes of them: verdict, reason, and why a finding has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.model import NOBODY, FindingKind, IsolationLevel
+
+Sides = Mapping[str, Iterable[int]]
+"""By what they show, the brokers."""
+
+
+class Verdict(StrEnum):
+    """What a probe makes of a claim."""
+
+    CONFIRMED = "confirmed"
+    DISMISSED = "dismissed"
+    PENDING = "pending"
+
+
+class Resolution(StrEnum):
+    """Why a claim that held does not hold any more."""
+
+    HEALED = "healed"
+    """The accused shows what the others show, or what it showed is superseded."""
+    COMPACTED = "evidence_compacted"
+    """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
+    DELETED = "evidence_deleted"
+    """The record lies below the log start: retention or DeleteRecords took it, right or wrong."""
+    SPREAD = "spread"
+    """All replicas show what the accused shows, and it is wrong: nothing is left to compare with."""
+    SUPERSEDED = "superseded"
+    """All replicas were wrong, and all hold what was written since: a newer record of the key, or a later log start."""
+    EXPLAINED = "explained"
+    """It is part of a finding on the outcome of a transaction, which was confirmed later."""
+    GONE = "object_gone"
+    """The topic, the partition or the replica is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with its reason.
+
+    Attributes:
+        kind: what it is; may say more than the claim did (``marker_missing`` that has turned into a wrong outcome).
+        reason: one line for people.
+        lone_witness: the difference is proven, but it hangs on a transactional record that one replica alone shows:
+            that replica may have its outcome wrong, and the comparison may be about to say so. Worth a moment's wait.
+        resolution: where it is dismissed and had been confirmed before: why it does not hold any more.
+        accused: who is proven to be wrong; `NOBODY` where nothing says which side is.
+        sides: who shows what, by what they show: those that answered, or were recorded where it says so. Of a
+            difference with a direction, those that show otherwise than the accused are its witnesses.
+    """
+
+    verdict: Verdict
+    kind: FindingKind
+    reason: str
+    lone_witness: bool = False
+    resolution: Resolution = Resolution.HEALED
+    accused: int = NOBODY
+    sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def witnesses(self) -> tuple[int, ...]:
+        """The brokers that show, or were recorded to show, otherwise than the accused."""
+        return tuple(sorted({b for side in self.sides.values() if self.accused not in side for b in side}))
+
+    @property
+    def has_spread(self) -> bool:
+        """It is proven, and all replicas share it: there is no other side left."""
+        return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A claim with the answers, sorted by who gave them.
+
+    Attributes:
+        accused: the answer of the claim's pivot; where the claim accuses nobody, the one that was asked last.
+    """
+
+    claim: Claim
+    accused: ReplicaAnswer
+    others: Sequence[ReplicaAnswer]
+    absent: Sequence[ReplicaAnswer]
+    answers: Answers
+    live_only: bool
+
+    def confirmed(
+        self, reason: str, kind: FindingKind | None = None, *, accused: int | None = None, sides: Sides | None = None
+    ) -> Decision:
+        """It is proven: as what the claim says, or as another kind; of whom the claim accuses, or of another."""
+        return Decision(
+            Verdict.CONFIRMED,
+            kind or self.claim.kind,
+            reason,
+            accused=self.claim.broker if accused is None else accused,
+            sides={text: tuple(sorted(brokers)) for text, brokers in sorted((sides or {}).items()) if brokers},
+        )
+
+    def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
+        """That the replicas differ is proven, and nothing says which side is wrong."""
+        said = reason or "; ".join(f"{text}: {broker_list(sorted(on))}" for text, on in sorted(sides.items()) if on)
+        return self.confirmed(said, kind, accused=NOBODY, sides=sides)
+
+    def dismissed(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
+        """The contrary is proven, or what it was proven by is gone."""
+        return Decision(Verdict.DISMISSED, self.claim.kind, reason, resolution=resolution)
+
+    def not_held(self, reason: str, offset: int) -> Decision:
+        """The accused does not hold the record any more, so there is nothing left to show what it makes of it."""
+        if self.accused.log_start_offset > offset:
+            return self.dismissed(
+                f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
+            )
+        return self.dismissed(reason, Resolution.COMPACTED)
+
+    def pending(self, reason: str) -> Decision:
+        """Neither is proven yet."""
+        return Decision(Verdict.PENDING, self.claim.kind, reason)
+
+    def unproven(self, reason: str, resolution: Resolution = Resolution.HEALED) -> Decision:
+        """Nobody who answered proves it: wait for those who did not answer, else it is no divergence."""
+        if self.absent:
+            return self.pending(f"{reason}; not reached: {names(self.absent)} ({self.absent[0].error})")
+        return self.dismissed(reason, resolution)
+
+    def not_shown(
+        self,
+        offset: int,
+        reason: str,
+        resolution: Resolution = Resolution.HEALED,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> Decision:
+        """No other shows the offset: wait for those whose log reaches beyond it and that do not show it yet.
+
+        One that was started again begins with the high watermark of its last checkpoint.
+        """
+        held_back = [a for a in self.others if shown_to(a, isolation) <= offset < a.log_end_offset]
+        if held_back:
+            return self.pending(f"{reason}; {names(held_back)} cannot show it yet")
+        return self.unproven(reason, resolution)
+
+
+def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
+    """The first offset that a replica does not show to its consumers."""
+    is_committed = isolation is IsolationLevel.READ_COMMITTED
+    return answer.last_stable_offset if is_committed else answer.high_watermark
+
+
+def has_marker(answer: ReplicaAnswer, offset: int) -> bool:
+    """Whether a replica shows an end marker at the offset."""
+    return any(marker.offset == offset for marker in answer.markers)
+
+
+def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica holds an end marker or another producer's record where the transaction has one of its own.
+
+    Its log was replaced by another one, as after an unclean election: what it says of the producer is of other
+    transactions.
+    """
+    for place in (claim.offset, claim.transaction_start_offset):
+        held = answer.uncommitted.get(place)
+        if has_marker(answer, place) or (held is not None and held.producer_id != claim.producer_id):
+            return True
+    return False
+
+
+def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
+    """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
+
+    The list of a log that was replaced tells of other transactions: one that ended at the very offset is listed as well
+    (``TransactionIndex.collectAbortedTxns`` takes those whose last offset is not below the one that is fetched).
+    """
+    listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
+    return listed and not is_another_log(claim, answer)
+
+
+def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
+    """Whether a replica tells its readers that the key has no value, by what the accused must have seen as well."""
+    if other.key is None or other.log_start_offset > offset:
+        return False
+    if other.key.newest_offset >= bound or other.key.live is not None:
+        return False
+    if other.key.visible is not None and other.key.visible.offset > offset:
+        return True
+    return other.key.complete or (offset in other.asked and offset not in other.committed)
+
+
+def names(answers: Sequence[ReplicaAnswer]) -> str:
+    """The brokers that answered, for a sentence."""
+    return broker_list([a.broker for a in answers])
+
+
+def broker_list(brokers: Sequence[int]) -> str:
+    """Brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
+    return ("broker " if len(brokers) == 1 else "brokers ") + " and ".join(str(b) for b in brokers)

@@ -1,0 +1,82 @@
+"""One offset, one record (I1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parallax.findings.answers import ReplicaAnswer
+from parallax.findings.decide.case import Case, Decision, Sides, broker_list
+from parallax.model import IsolationLevel
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What one replica holds at the offset: ``text`` differs where what is held does."""
+
+    broker: int
+    text: str
+    leader_epoch: int
+
+
+def record_at_offset(case: Case) -> Decision:
+    """Judge a claim that replicas hold unlike records, or end markers, at one offset."""
+    claim, asked_last = case.claim, case.accused
+    held = [h for a in (asked_last, *case.others) if (h := _held(a, claim.offset)) is not None]
+    sides: dict[str, list[int]] = {}
+    for each in held:
+        sides.setdefault(each.text, []).append(each.broker)
+    if len(sides) > 1:
+        return _differ(case, held, sides)
+    if len(held) > 1:
+        return case.dismissed(f"every replica that holds offset {claim.offset} holds the same there")
+    if asked_last.high_watermark <= claim.offset:
+        return case.pending(f"broker {asked_last.broker} does not show offset {claim.offset} yet")
+    if not held:
+        reason = f"{broker_list([a.broker for a in (asked_last, *case.others)])} do not hold offset {claim.offset}"
+        return case.not_held(f"{reason} any more", claim.offset)
+    alone = f"broker {held[0].broker} alone holds offset {claim.offset}"
+    return case.not_shown(claim.offset, alone, isolation=IsolationLevel.READ_UNCOMMITTED)
+
+
+def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:
+    """The leader's log holds what a newer epoch has written at the offset: whoever holds an older record is stale.
+
+    Leader epochs only grow along a log, and a replica truncates its log to where the leader's departs from it
+    (KIP-101). Both records had been read before these questions were asked, so the newer one was there when the older
+    was shown. A newer epoch alone proves nothing: an unclean election may have elected a log that never held it.
+    """
+    stale = _of_older_epochs(held)
+    reason = f"offset {case.claim.offset} does not hold the same on " + broker_list([h.broker for h in held])
+    newest = max(h.leader_epoch for h in held)
+    stands = any(h.broker == case.answers.leader and h.leader_epoch == newest for h in held)
+    if len(stale) != 1 or not stands:
+        return case.differs(sides, reason)
+    return case.confirmed(
+        f"{reason}: broker {stale[0].broker} holds what was written in leader epoch {stale[0].leader_epoch}, and the "
+        f"leader's log what epoch {newest} has written",
+        accused=stale[0].broker,
+        sides=sides,
+    )
+
+
+def _of_older_epochs(held: list[_Held]) -> list[_Held]:
+    """Those that hold what a newer epoch has replaced; none where the epochs do not tell."""
+    newest = max(h.leader_epoch for h in held)
+    standing = {h.text for h in held if h.leader_epoch == newest}
+    if len(standing) > 1 or min(h.leader_epoch for h in held) < 0:
+        return []
+    return [h for h in held if h.text not in standing]
+
+
+def _held(answer: ReplicaAnswer, offset: int) -> _Held | None:
+    for marker in answer.markers:
+        if marker.offset == offset:
+            return _Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}", -1)
+    record = answer.uncommitted.get(offset)
+    if record is None:
+        return None
+    text = (
+        f"record {record.key_hash[:8] or 'without key'}/{record.content_hash} of producer {record.producer_id}, "
+        f"epoch {record.producer_epoch}, timestamp {record.timestamp}"
+    )
+    return _Held(answer.broker, text, record.leader_epoch)

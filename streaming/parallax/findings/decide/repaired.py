@@ -1,0 +1,38 @@
+"""Whether a replica that no longer holds what it showed wrongly was repaired, or only lost the trace of it.
+
+Compaction takes a record from a replica that was never put right. A repair (the replica is reassigned away and back, or
+its disk is wiped) replaces the whole log by a copy of a right one. What tells the two apart:
+
+- the replica shows the end marker that it lacked: markers are never invented, so another log brought it;
+- it showed a record as visible, and holds neither that nor a newer one of its key: compaction keeps the last one;
+- its readers were told meanwhile that its log fell back, or that it held no replica: position rows of the views.
+"""
+
+from __future__ import annotations
+
+from parallax.findings.decide.case import Case
+from parallax.model import FindingKind
+
+
+def repaired(case: Case) -> str | None:
+    """Why a finding about a transaction has healed, though the accused holds its record no more; None where it may not.
+
+    To be asked only where the replicas show no difference for the key any more.
+    """
+    claim, accused = case.claim, case.accused
+    if not case.live_only or case.absent or not case.others:
+        return None
+    if any(m.offset == claim.marker_offset and m.producer_id == claim.producer_id for m in accused.markers):
+        return f"broker {accused.broker} shows the end marker at offset {claim.marker_offset} that it lacked"
+    if claim.key is None or any(a.key is None or not a.key.complete for a in (accused, *case.others)):
+        return None
+    if case.answers.recreated:
+        return f"the log of broker {accused.broker} was replaced, and shows for the key what the others show"
+    newest = -1 if accused.key is None else accused.key.newest_offset
+    was_visible = claim.kind is FindingKind.ABORTED_RECORD_COMMITTED
+    if was_visible and accused.log_start_offset <= claim.first_offset and newest < claim.first_offset:
+        return (
+            f"broker {accused.broker} holds the record at offset {claim.first_offset} no more, nothing of its key has "
+            "replaced it, and it shows for the key what the others show: its log was replaced"
+        )
+    return None

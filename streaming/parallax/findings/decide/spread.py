@@ -1,0 +1,141 @@
+"""When all replicas show what the accused shows, and it is wrong: the loss is complete.
+
+Those that were right have been copied from a wrong one (a new disk, a reassignment), so nothing is left to compare
+with. That the replicas agree then heals nothing: what was proven of the accused, by a finding or by what was recorded
+of others, is true of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from parallax.findings.answers import ABORTED, COMMITTED, OpenTransaction, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import FindingKind
+
+_WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
+"""What an accused shows that is wrong, by the kind of the finding."""
+
+_SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
+"""The kinds of a record that is shown and should not be; the others are of one that is not shown and should be."""
+
+
+def open_everywhere(case: Case, held: OpenTransaction, open_on: Collection[int], *, has_ended: bool) -> Decision | None:
+    """Judge a transaction that the accused and all others hold open.
+
+    Args:
+        case: the claim with its answers.
+        held: the transaction as the accused lists it.
+        open_on: the replicas that list it as open.
+        has_ended: it is known to have ended: a finding had proven it, an end marker was recorded, or the coordinator
+            says so. Otherwise it may merely be long.
+
+    Returns:
+        None where one of the others does not hold it open, or where nothing says that it has ended.
+    """
+    if not case.others or len(open_on) <= len(case.others):
+        return None
+    if not has_ended and (not case.live_only or case.claim.renamed):
+        return None
+    reason = f"the transaction at offset {held.start_offset} has ended and is open on every replica"
+    if case.absent:
+        return case.confirmed(f"{reason} that answered", FindingKind.READ_COMMITTED_FROZEN, sides={"open": open_on})
+    return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
+
+
+def agreed(case: Case, own: str) -> Decision:
+    """Judge an outcome that all replicas that show one show as the accused does."""
+    claim = case.claim
+    reason = f"every replica shows offset {claim.first_offset} as {own}"
+    wrong = next(kind for kind, shown in _WRONG.items() if shown == own)
+    if _was_proven(case) and true_outcome(claim) not in (None, own):
+        if case.absent:
+            return case.unproven(reason)
+        return Decision(Verdict.DISMISSED, wrong, reason, resolution=Resolution.SPREAD)
+    return case.dismissed(reason)
+
+
+def _was_proven(case: Case) -> bool:
+    """Whether a finding stands on it, or what was recorded of two replicas proves it by itself."""
+    recorded = case.claim.recorded
+    others = {_by_marker(m) for b, m in recorded.markers.items() if b != case.claim.broker}
+    others |= {outcome for b, outcome in recorded.outcomes.items() if b != case.claim.broker}
+    return case.live_only or (len(others) == 1 and recorded.outcomes.get(case.claim.broker, "") not in (*others, ""))
+
+
+def of_a_finding(case: Case, decision: Decision) -> Decision:
+    """Judge a finding that a decision would end: it has not ended while every replica is wrong.
+
+    One that had spread ends only when no replica is wrong any more: when it holds what was written since, a newer
+    record of the key or a later log start, or when a record that should not be shown is not shown.
+    """
+    claim = replace(case.claim, kind=decision.kind)
+    wrong = [_is_wrong(claim, answer) for answer in (case.accused, *case.others)]
+    is_healed = decision.resolution is Resolution.HEALED
+    if not claim.spread:
+        is_lost = is_healed and claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
+        return _lost_everywhere(case) if is_lost else decision
+    if is_healed and claim.kind in TRANSACTION_KINDS:
+        return decision
+    return _of_one_that_had_spread(case, decision, wrong)
+
+
+def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool | None]) -> Decision:
+    offset = case.claim.first_offset
+    if any(wrong):
+        if decision.resolution is Resolution.SPREAD:
+            return decision
+        reason = f"what was written at offset {offset} is wrong on every replica that shows it"
+        return replace(decision, reason=reason, resolution=Resolution.SPREAD)
+    reason = f"every replica holds what was written after offset {offset}, or shows that offset no more"
+    if case.absent:
+        return case.unproven(reason)
+    if any(state is None for state in wrong):
+        return case.pending("a replica did not say what it shows of the key")
+    return case.dismissed(reason, Resolution.SUPERSEDED)
+
+
+def _lost_everywhere(case: Case) -> Decision:
+    return case.dismissed(
+        f"no replica shows the record of offset {case.claim.first_offset} any more, nor a newer one of its key",
+        Resolution.SPREAD,
+    )
+
+
+def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
+    """Whether consumers of a replica are misled by what a claim is about; None where it did not say."""
+    offset = claim.first_offset
+    if answer.log_start_offset > offset:
+        return False
+    if claim.kind in TRANSACTION_KINDS and answer.holds_open(
+        claim.producer_id, claim.transaction_start_offset, claim.marker_offset
+    ):
+        return True
+    if claim.key is None:
+        shown = answer.committed.get(offset)
+        is_shown = shown is not None and shown.outcome != ABORTED
+        return is_shown if claim.kind in _SHOWING else not is_shown
+    if answer.key is None or not answer.key.complete:
+        return None
+    visible = -1 if answer.key.visible is None else answer.key.visible.offset
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+        return answer.key.live is not None and visible < offset
+    return visible == offset if claim.kind in _SHOWING else visible < offset
+
+
+def true_outcome(claim: Claim) -> str | None:
+    """How the transaction of a claim truly ended; None where that is not known.
+
+    A finding about an outcome has said it. Else the end marker that other replicas were recorded to show tells.
+    """
+    if claim.kind in _WRONG:
+        return COMMITTED if _WRONG[claim.kind] == ABORTED else ABORTED
+    markers = {_by_marker(m) for b, m in claim.recorded.markers.items() if b != claim.broker}
+    return markers.pop() if len(markers) == 1 else None
+
+
+def _by_marker(marker: str) -> str:
+    return COMMITTED if marker == "commit" else ABORTED

@@ -1,0 +1,353 @@
+"""Transactions (I2, I4): the marker that the accused never got, and what became of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.decide.case import (
+    Case,
+    Decision,
+    broker_list,
+    is_another_log,
+    lists_as_aborted,
+    names,
+    shows_deleted,
+)
+from parallax.findings.decide.repaired import repaired
+from parallax.findings.decide.spread import agreed, open_everywhere
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import FindingKind
+
+
+def transaction(case: Case) -> Decision:
+    """Judge a claim on a transaction: as one that is still open, or by the outcome of its records."""
+    claim, accused = case.claim, case.accused
+    if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        return contradiction(case)
+    if claim.producer_id < 0:
+        return _nameless(case)
+    if accused.open_transactions is None:
+        return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
+    held = _held(claim, accused)
+    if held is not None:
+        return _still_open(case, held)
+    return _outcome(case)
+
+
+def named(claim: Claim, answers: Answers) -> Claim:
+    """Set a claim right that names no transaction, or a frozen one that names another than the accused is held by.
+
+    The transaction meant is then the one that the accused holds open where its last stable offset stands.
+    """
+    accused = answers.replicas.get(claim.broker)
+    frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN
+    unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id < 0
+    if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
+        return claim
+    for held in accused.open_transactions or ():
+        if _pins(held, accused):
+            return replace(
+                claim,
+                offset=held.start_offset,
+                producer_id=held.producer_id,
+                transaction_start_offset=held.start_offset,
+                marker_offset=claim.marker_offset if claim.marker_offset > held.start_offset else -1,
+                renamed=not unnamed,
+            )
+    return claim
+
+
+def _pins(held: OpenTransaction, accused: ReplicaAnswer) -> bool:
+    """Whether it is this transaction that the replica's last stable offset stands at.
+
+    It stands at the first offset of the first open transaction; where the cleaner has taken that record, at the next
+    that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
+    """
+    first = min((t.start_offset for t in accused.open_transactions or ()), default=-1)
+    if held.start_offset != first:
+        return False
+    return held.start_offset == accused.last_stable_offset or (
+        held.start_offset < accused.last_stable_offset < accused.high_watermark
+    )
+
+
+def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
+    return answer.open_transaction(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
+
+
+def _nameless(case: Case) -> Decision:
+    """Nobody has told which transaction it is; it is no divergence once the accused has caught up."""
+    ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
+    if ahead:
+        return case.pending(f"broker {case.accused.broker} does not say which transaction holds it back")
+    return case.unproven("its last stable offset does not stand behind that of the others")
+
+
+def _still_open(case: Case, held: OpenTransaction) -> Decision:
+    """The accused holds the transaction open: a divergence once it is past the marker and another has closed it."""
+    claim, accused = case.claim, case.accused
+    start = claim.transaction_start_offset
+    is_open = [accused.broker, *(a.broker for a in case.others if _held(claim, a) is not None)]
+    has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case, held))
+    if (complete := open_everywhere(case, held, is_open, has_ended=has_ended)) is not None:
+        return complete
+    where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
+    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    if not closed and not _ended_by_coordinator(case):
+        unsure = [a for a in case.others if not _knew(claim, a)]
+        if unsure and _ended_by_record(case, held):
+            ended = sorted(claim.recorded.markers.keys() - set(is_open))
+            return case.confirmed(
+                f"{where}, past the end marker that was read on {broker_list(ended)}",
+                claim.kind if claim.kind is FindingKind.READ_COMMITTED_FROZEN else FindingKind.MARKER_MISSING,
+                sides={"open": is_open, "ended, as it was read": ended},
+            )
+        if unsure:
+            return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
+        return case.unproven(f"the transaction at offset {start} is open on every replica that answered")
+    if closed and not _past_the_marker(claim, accused, closed):
+        return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
+    if claim.marker_offset < 0 and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
+        return case.pending("the transaction coordinator is still writing the markers")
+    ended = [a.broker for a in closed]
+    where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
+    sides = {"open": is_open, "ended": ended}
+    frozen = accused.last_stable_offset <= held.start_offset or _pins(held, accused)
+    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and frozen:
+        reason = f"{where}; the last stable offset of broker {accused.broker} stands there"
+        return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
+    reason = f"{where}; broker {accused.broker} is past the end marker"
+    return case.confirmed(reason, FindingKind.MARKER_MISSING, sides=sides)
+
+
+def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica that does not list the transaction as open must have seen it end.
+
+    One whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or a log
+    that was truncated and copied anew); one with another log has not known it either.
+    """
+    start = claim.transaction_start_offset
+    reaches = answer.log_start_offset <= start < answer.high_watermark
+    return answer.open_transactions is not None and reaches and not is_another_log(claim, answer)
+
+
+def _ended_by_coordinator(case: Case) -> bool:
+    """Whether the coordinator, asked first, had ended the producer's transactions, and the accused is past that.
+
+    Asked for only where no replica can tell. The markers were below the leader's high watermark then.
+    """
+    coordinator, leader = case.answers.coordinator, case.answers.leader
+    if coordinator is None or not coordinator.has_ended:
+        return False
+    leading = [a.high_watermark for a in case.others if a.broker == leader]
+    return leader == case.accused.broker or any(case.accused.high_watermark >= mark for mark in leading)
+
+
+def _ended_by_record(case: Case, held: OpenTransaction) -> bool:
+    """Whether another replica was recorded to show the end marker, and the accused is past it."""
+    claim = case.claim
+    replaced = {a.broker for a in case.others if is_another_log(claim, a)}
+    recorded = claim.recorded.markers.keys() - replaced - {claim.broker}
+    return bool(recorded) and held.start_offset < claim.marker_offset < case.accused.high_watermark
+
+
+def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:
+    """Whether the accused has replicated beyond the place where the transaction ended.
+
+    A transaction that a replica does not list ended below where its log ended after that. A replica appends in offset
+    order: one whose high watermark, asked before, is past the marker and that holds the transaction open never got it.
+    """
+    if claim.marker_offset >= 0:
+        return accused.high_watermark > claim.marker_offset
+    return any(accused.high_watermark >= a.ended_below for a in closed)
+
+
+def _outcome(case: Case) -> Decision:
+    """Compare what the replicas decided for the record: live where they hold it, else as recorded."""
+    claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.first_offset:
+        return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
+    own = _live_outcome(claim, accused)
+    if own is None:
+        return _outcome_without_record(case)
+    truth = _outcomes_of_others(case)
+    against = sorted(b for b, outcome in truth.items() if outcome != own)
+    if against:
+        return case.confirmed(
+            f"offset {claim.first_offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
+            f"{broker_list(against)}",
+            _kind_of(own),
+            sides=_by_outcome(truth | {accused.broker: own}),
+        )
+    if truth:
+        return agreed(case, own)
+    return case.not_shown(claim.first_offset, f"no other replica shows an outcome for offset {claim.first_offset}")
+
+
+def _outcome_without_record(case: Case) -> Decision:
+    """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
+    claim = case.claim
+    if claim.key is not None and case.accused.key is not None:
+        if (differing := _latest_differs(case)) is not None:
+            recorded = claim.recorded.outcomes.get(claim.broker)
+            kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(claim)
+            return case.confirmed(differing[0], kind, sides=differing[1])
+        if not case.accused.key.complete:
+            return case.pending(f"the log of broker {claim.broker} is longer than one probe may read")
+    own = claim.recorded.outcomes.get(claim.broker)
+    if own is not None and not case.live_only:
+        truth = _outcomes_of_others(case)
+        against = sorted(b for b, outcome in truth.items() if outcome != own)
+        if against:
+            return case.confirmed(
+                f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
+                f"{_other_outcome(own)} on {broker_list(against)}",
+                _kind_of(own),
+                sides=_by_outcome(truth | {claim.broker: own}),
+            )
+    if (healed := repaired(case)) is not None:
+        return case.dismissed(healed)
+    return case.not_held(
+        f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}",
+        claim.first_offset,
+    )
+
+
+def unlike_outcomes(case: Case) -> Decision:
+    """Outcomes differ, and no end marker was read that says which is right: a difference is all that is proven."""
+    claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.offset:
+        return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
+    own = _live_outcome(claim, accused)
+    if own is None and not case.live_only:
+        own = claim.recorded.outcomes.get(accused.broker)
+    if own is None:
+        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
+    truth = _outcomes_of_others(case)
+    against = sorted(b for b, outcome in truth.items() if outcome != own)
+    if against:
+        return case.differs(
+            _by_outcome(truth | {accused.broker: own}),
+            f"offset {claim.offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
+            f"{broker_list(against)}; no end marker was read that says which is right",
+        )
+    if truth:
+        return case.dismissed(f"every replica shows offset {claim.offset} as {own}")
+    return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
+
+
+def _wrong_outcome_kind(claim: Claim) -> FindingKind:
+    """The kind to report where only the key's value tells: a claim on the marker alone has become a hidden commit."""
+    if claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED):
+        return claim.kind
+    return FindingKind.COMMITTED_RECORD_ABORTED
+
+
+def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
+    """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions."""
+    shown = answer.committed.get(claim.first_offset)
+    if shown is not None and shown.outcome in (COMMITTED, ABORTED):
+        known = shown.producer_id >= 0 and claim.producer_id >= 0
+        # Another producer's record lies there where the log was replaced by another one.
+        return None if known and shown.producer_id != claim.producer_id else shown.outcome
+    if shown is None and lists_as_aborted(claim, answer, claim.transaction_start_offset):
+        return ABORTED
+    return None
+
+
+def _outcomes_of_others(case: Case) -> dict[int, str]:
+    """By broker: the live answer, else the end marker that it shows or showed, else the recorded outcome."""
+    claim = case.claim
+    truth = {broker: _ended_by(marker) for broker, marker in claim.recorded.markers.items()}
+    truth |= claim.recorded.outcomes
+    for answer in case.others:
+        if is_another_log(claim, answer):
+            truth.pop(answer.broker, None)
+            continue
+        for marker in answer.markers:
+            if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
+                truth[answer.broker] = _ended_by(marker.type)
+        if (live := _live_outcome(claim, answer)) is not None:
+            truth[answer.broker] = live
+    truth.pop(case.accused.broker, None)
+    return truth
+
+
+def _by_outcome(outcomes: Mapping[int, str]) -> dict[str, list[int]]:
+    sides: dict[str, list[int]] = {}
+    for broker, outcome in outcomes.items():
+        sides.setdefault(outcome, []).append(broker)
+    return sides
+
+
+def contradiction(case: Case) -> Decision:
+    """Judge a claim that a replica shows a record otherwise than its own first end marker behind the record.
+
+    A marker stays for as long as a record of its transaction does. So where the record is held still, no other end
+    marker of the producer lay between the two, and the replica's index of aborted transactions is what is wrong. Where
+    it is held no more, the marker that ended it may have been cleaned with it before it was read.
+    """
+    claim, accused = case.claim, case.accused
+    own = _live_outcome(claim, accused) if claim.first_offset in accused.committed else None
+    if own is None:
+        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
+    for marker in accused.markers:
+        if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
+            if _ended_by(marker.type) == own:
+                return case.dismissed(f"broker {accused.broker} shows offset {claim.offset} as its end marker says")
+            return case.confirmed(
+                f"broker {accused.broker} shows offset {claim.offset} as {own}, and behind it the {marker.type} marker "
+                f"of offset {marker.offset}",
+                sides=_by_outcome(_live_outcomes(case)),
+            )
+    return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
+
+
+def _live_outcomes(case: Case) -> dict[int, str]:
+    found = {a.broker: _live_outcome(case.claim, a) for a in (case.accused, *case.others)}
+    return {broker: own for broker, own in found.items() if own is not None}
+
+
+def _ended_by(marker: str) -> str:
+    return COMMITTED if marker == "commit" else ABORTED
+
+
+def _kind_of(accused_outcome: str) -> FindingKind:
+    if accused_outcome == COMMITTED:
+        return FindingKind.ABORTED_RECORD_COMMITTED
+    return FindingKind.COMMITTED_RECORD_ABORTED
+
+
+def _other_outcome(outcome: str) -> str:
+    return ABORTED if outcome == COMMITTED else COMMITTED
+
+
+def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
+    """Whether readers of the accused and of another replica see a value of the key where the other sees none."""
+    accused = case.accused
+    if accused.key is None:
+        return None
+    own = accused.key.live
+    for other in case.others:
+        if own is not None and own.offset < other.last_stable_offset:
+            if shows_deleted(other, own.offset, accused.last_stable_offset):
+                return (
+                    f"broker {accused.broker} shows a live value at offset {own.offset}, "
+                    f"broker {other.broker} none for that key"
+                ), {"a value": [accused.broker], "no value": [other.broker]}
+        elif own is None and _lacks(accused, other):
+            reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
+            return reason, {"a value": [other.broker], "no value": [accused.broker]}
+    return None
+
+
+def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
+    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it."""
+    theirs = other.key.live if other.key is not None else None
+    if theirs is None or accused.key is None or not accused.key.complete:
+        return False
+    explained = accused.key.visible is not None and accused.key.visible.offset > theirs.offset
+    return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset

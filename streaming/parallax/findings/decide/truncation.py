@@ -1,0 +1,45 @@
+"""A log that was truncated below what it had shown."""
+
+from __future__ import annotations
+
+from parallax.findings.answers import ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.decide.case import Case, Decision, broker_list
+
+
+def truncated(case: Case) -> Decision:
+    """The accused was cut off below what it had shown; a log that was only copied anew shows the same in the end.
+
+    Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
+    newer epoch than the one that was read begins below where it was read to has lost what was read from there on.
+    """
+    claim, accused = case.claim, case.accused
+    if accused.log_start_offset >= claim.lost_to:
+        return case.dismissed(f"offset {claim.lost_to - 1} is below the log start of broker {accused.broker}")
+    end = _epoch_end(claim, accused)
+    epochs = (
+        f"broker {accused.broker} had shown records of leader epoch {claim.lost_epoch} below offset {claim.lost_to}; "
+        f"that epoch ends at offset {end} of its log now"
+    )
+    # The last epoch's end is that of the log, and may grow (LeaderEpochFileCache.endOffsetFor); it was asked for later.
+    if end < min(claim.lost_to, accused.log_end_offset):
+        return case.confirmed(epochs)
+    if accused.log_end_offset >= claim.lost_to:
+        return case.dismissed(f"the log of broker {accused.broker} reaches up to offset {claim.lost_to} again")
+    if case.answers.isr and accused.broker not in case.answers.isr:
+        return case.pending(f"broker {accused.broker} is not in sync: it may be copying its log anew")
+    beyond = [a.broker for a in case.others if a.high_watermark >= claim.lost_to]
+    if beyond:
+        return case.confirmed(
+            f"the log of broker {accused.broker} ends at {accused.log_end_offset}, "
+            f"{broker_list(beyond)} reach up to offset {claim.lost_to}"
+        )
+    if end <= claim.offset:
+        return case.confirmed(epochs)
+    return case.pending(f"no replica reaches up to offset {claim.lost_to}: nothing was written there since")
+
+
+def _epoch_end(claim: Claim, accused: ReplicaAnswer) -> int:
+    """Where the epoch that was read ends in the log as it is now; where it was read to if nobody knows."""
+    end = accused.epoch_ends.get(claim.lost_epoch)
+    return claim.lost_to if end is None else end

@@ -1,0 +1,328 @@
+"""The latest value of a key (I3), and records without a key that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.decide.case import (
+    Case,
+    Decision,
+    Resolution,
+    broker_list,
+    has_marker,
+    lists_as_aborted,
+    names,
+    shows_deleted,
+)
+from parallax.findings.decide.transactions import unlike_outcomes
+from parallax.model import NOBODY, FindingKind, Rule
+
+
+def latest_value(case: Case) -> Decision:
+    """Judge a claim on the latest value of a key, or on a record without one.
+
+    A replica is accused only where it still shows an older value than a record that another shows and that was surely
+    committed: whatever became of the key since, that value is not the latest. All else is without direction.
+    """
+    claim, accused = case.claim, case.accused
+    if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
+        return unlike_outcomes(case)
+    if claim.key is None:
+        return _missing_offset(case)
+    if accused.last_stable_offset <= claim.offset:
+        return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
+    if (told := _told_by_outcome(claim, accused)) is not None:
+        return case.dismissed(told)
+    if accused.key is None:
+        return case.pending(f"broker {accused.broker}: {accused.key_error or 'the key was not read'}")
+    if (live := accused.key.live) is not None:
+        return _accused_shows(case, live)
+    return _accused_lacks(case)
+
+
+def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
+    """A record that the accused holds but hides is a difference of outcome, which has a finding of its own."""
+    shown = accused.committed.get(claim.offset)
+    recorded = claim.recorded.outcomes.get(accused.broker)
+    if (shown is not None and shown.outcome == ABORTED) or (shown is None and recorded == ABORTED):
+        return f"broker {accused.broker} hides offset {claim.offset} as aborted: its outcome is the cause"
+    if shown is None and claim.producer_id >= 0 and lists_as_aborted(claim, accused, claim.offset):
+        return (
+            f"broker {accused.broker} lists the transaction around offset {claim.offset} as aborted: that is the cause"
+        )
+    return None
+
+
+def _accused_shows(case: Case, live: RecordShown) -> Decision:
+    """The accused shows a live value: old news where another has deleted or replaced it."""
+    claim, accused = case.claim, case.accused
+    if live.offset == claim.offset and claim.kind is FindingKind.VISIBILITY_MISMATCH:
+        return _shown_against_others(case, live)
+    if live.offset >= claim.offset:
+        return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
+    others = [a for a in case.others if a.key is not None and a.last_stable_offset > claim.offset]
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
+        # One that shows it deleted decides: another that shows a newer value may have missed the tombstone as well.
+        others.sort(key=lambda a: a.key is not None and a.key.live is not None)
+    for other in others:
+        theirs = other.key.live if other.key is not None else None
+        if theirs is not None and live.offset < theirs.offset < accused.last_stable_offset:
+            return _shows_older(case, live, other, theirs)
+        if theirs is None and shows_deleted(other, live.offset, accused.last_stable_offset):
+            return _resurrected(case, live, other)
+    if _is_recorded_as_deleted(case):
+        return _resurrected(case, live, None)
+    decision = _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and _all_show_a_value(case.others):
+        return replace(decision, resolution=Resolution.SPREAD)
+    return decision
+
+
+def _is_recorded_as_deleted(case: Case) -> bool:
+    """Whether the tombstone that was read proves it, though nobody who can be asked now has deleted the key.
+
+    Where one of those that cannot be asked may have shown it: else all show what the accused shows.
+    """
+    return (
+        case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
+        and case.claim.is_surely_committed
+        and not case.live_only
+        and bool(case.absent)
+        and not _is_of_a_replaced_log(case)
+    )
+
+
+def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
+    return bool(others) and all(other.key is not None and other.key.live is not None for other in others)
+
+
+def _shown_against_others(case: Case, live: RecordShown) -> Decision:
+    """The accused shows the very value that others lack, and no tombstone is known: either may be right.
+
+    A difference only if the accused, asked after another, is as far as that one was: whatever had deleted the value
+    there lay below, so the accused has passed it. One that is behind may still copy a later record of the key.
+    """
+    accused = case.accused
+    older = [a for a in case.others if _shows_an_older_one(case, a, live)]
+    lacking = [a for a in case.others if shows_deleted(a, live.offset, accused.last_stable_offset)]
+    if older and not lacking:
+        sure = len(older) == 1 and _is_plain(live) and not _is_of_a_replaced_log(case)
+        stale = older[0].broker if sure else NOBODY
+        shown = older[0].key.live if older[0].key is not None else None
+        reason = (
+            f"broker {accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
+            f"an older one (offset {-1 if shown is None else shown.offset})"
+        )
+        kind = FindingKind.VISIBILITY_MISMATCH if stale == NOBODY else FindingKind.RECORD_MISSING
+        return case.confirmed(reason, kind, accused=stale, sides=_sides(case))
+    if not lacking:
+        return _undecided_key(case, f"no other replica lacks the value at offset {live.offset}")
+    passed = [a for a in lacking if accused.last_stable_offset >= a.last_stable_offset > live.offset]
+    if not passed:
+        return case.pending(f"broker {accused.broker} has not caught up with {names(lacking)} yet")
+    reason = (
+        f"broker {accused.broker} shows the key's value of offset {live.offset} and nothing newer; "
+        f"{names(passed)}, past it, {'shows' if len(passed) == 1 else 'show'} none"
+    )
+    return replace(_without_direction(case, reason), lone_witness=live.outcome == COMMITTED)
+
+
+def _shows_an_older_one(case: Case, other: ReplicaAnswer, live: RecordShown) -> bool:
+    """Whether another has passed the value of the accused, and what the claim waited for, and shows an older one."""
+    theirs = other.key.live if other.key is not None else None
+    return (
+        live.offset == case.claim.offset
+        and theirs is not None
+        and theirs.offset < live.offset < other.last_stable_offset
+        and other.log_start_offset <= theirs.offset
+        and live.offset not in other.committed
+    )
+
+
+def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: RecordShown) -> Decision:
+    """The accused shows an older value than another: it is wrong, if that one was surely committed.
+
+    Whatever replaced the newer one since, on the log that the accused copied, lay below the last stable offset of some
+    replica by then: a replica that is as far as all others has passed it, and shows it not.
+    """
+    accused = case.accused
+    reason = (
+        f"broker {accused.broker} shows the key's value of offset {live.offset}, "
+        f"broker {other.broker} the newer one of offset {theirs.offset}"
+    )
+    furthest = max(a.last_stable_offset for a in case.others)
+    waited = theirs.offset == case.claim.offset
+    if not waited and accused.last_stable_offset < furthest:
+        return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
+    sure = _is_plain(theirs) or (waited and case.claim.is_surely_committed)
+    if sure and not _is_of_a_replaced_log(case):
+        return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=accused.broker, sides=_sides(case))
+    return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
+
+
+def _is_plain(record: RecordShown) -> bool:
+    """Whether it belongs to no transaction, so that nothing but being written made it visible."""
+    return record.outcome not in (COMMITTED, ABORTED)
+
+
+def _is_of_a_replaced_log(case: Case) -> bool:
+    """Whether a replica holds something else where the claim's record was: which of the two logs stands is not known.
+
+    Seen only while what took the record's place has not been cleaned.
+    """
+    return any(_holds_another(case.claim, answer) for answer in (case.accused, *case.others))
+
+
+def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
+    """The accused shows a value that another has deleted: it is wrong, if a tombstone proves it.
+
+    One that is shown, or that was read when the suspect was raised, and that was surely committed. Where another only
+    shows nothing, it may have lost the value.
+    """
+    claim, accused = case.claim, case.accused
+    shown = other.key.visible if other is not None and other.key is not None else None
+    recorded = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and claim.is_surely_committed
+    if other is None:
+        what = f"a tombstone at offset {claim.offset} was read on another replica"
+    else:
+        what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
+    reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
+    sure = recorded or (shown is not None and (_is_plain(shown) or _is_claimed(claim, shown)))
+    # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
+    if sure and not _is_of_a_replaced_log(case):
+        return case.confirmed(
+            reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=_sides(case)
+        )
+    decision = _without_direction(case, reason)
+    return replace(decision, lone_witness=shown is not None and shown.outcome == COMMITTED)
+
+
+def _is_claimed(claim: Claim, shown: RecordShown) -> bool:
+    return shown.offset == claim.offset and claim.is_surely_committed
+
+
+def _accused_lacks(case: Case) -> Decision:
+    """The accused shows no value: a difference where another shows one that nothing on the accused explains."""
+    claim, accused = case.claim, case.accused
+    key = accused.key
+    resurrected = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
+        return case.pending(f"the log of broker {accused.broker} is longer than one probe may read")
+    if resurrected:
+        return case.dismissed(f"broker {accused.broker} shows no live value of the key")
+    for other in case.others:
+        theirs = other.key.live if other.key is not None else None
+        if theirs is None or not accused.log_start_offset <= claim.offset:
+            continue
+        deleted = key.visible is not None and key.visible.offset > theirs.offset
+        if claim.offset <= theirs.offset < accused.last_stable_offset and not deleted:
+            reason = (
+                f"broker {other.broker} shows the key's value at offset {theirs.offset}; "
+                f"broker {accused.broker} is past it and shows none"
+            )
+            return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
+    if (decision := _tombstone_against_older(case)) is not None:
+        return decision
+    if key.visible is not None and key.visible.offset > claim.offset:
+        return case.dismissed(f"broker {accused.broker} has deleted the key at offset {key.visible.offset}")
+    if accused.log_start_offset > claim.offset:
+        reason = f"offset {claim.offset} is below the log start of broker {accused.broker}"
+        return case.dismissed(reason, Resolution.DELETED)
+    return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
+
+
+def _tombstone_against_older(case: Case) -> Decision | None:
+    """Another still shows a value older than the claim's tombstone, and the accused, asked for it last, has none.
+
+    For a claim that accuses nobody: whoever lacks the tombstone was read as far as one that replaced it could lie.
+    """
+    claim, accused = case.claim, case.accused
+    if claim.broker != NOBODY:
+        return None
+    stale = [
+        a
+        for a in case.others
+        if a.key is not None
+        and a.key.live is not None
+        and accused.log_start_offset <= a.key.live.offset < claim.offset < a.last_stable_offset
+        and a.last_stable_offset >= accused.last_stable_offset
+    ]
+    if not stale or accused.key is None or not accused.key.complete:
+        return None
+    reason = f"{names(stale)} still {'shows' if len(stale) == 1 else 'show'} an older value of the key"
+    return replace(
+        _without_direction(case, f"{reason}; broker {accused.broker} shows none"), lone_witness=claim.producer_id >= 0
+    )
+
+
+def _without_direction(case: Case, reason: str) -> Decision:
+    return case.differs(_sides(case), reason, FindingKind.VISIBILITY_MISMATCH)
+
+
+def _sides(case: Case) -> dict[str, list[int]]:
+    """What each replica that could be read as far as the claim's offset shows of the key."""
+    sides: dict[str, list[int]] = {}
+    for answer in (case.accused, *case.others):
+        if answer.key is None or answer.last_stable_offset <= case.claim.offset:
+            continue
+        live = answer.key.live
+        if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
+            continue
+        text = "no value" if live is None else f"value at offset {live.offset}"
+        sides.setdefault(text, []).append(answer.broker)
+    return sides
+
+
+def _undecided_key(case: Case, reason: str) -> Decision:
+    """Dismiss only when every other replica was read as far as the claim needs."""
+    live = None if case.accused.key is None else case.accused.key.live
+    lacks = case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED
+    lacks &= live is None or live.offset < case.claim.offset
+    unread = [
+        a
+        for a in case.others
+        if not (lacks and _holds_another(case.claim, a))
+        and (
+            a.key is None
+            or not (a.key.complete or a.key.complete_from <= case.claim.offset)
+            or a.last_stable_offset <= case.claim.offset
+            or a.key.newest_offset >= case.accused.last_stable_offset
+        )
+    ]
+    if unread:
+        why = unread[0].key_error or "it is behind, or ahead of the accused"
+        return case.pending(f"{names(unread)} could not be compared: {why}")
+    return case.unproven(reason)
+
+
+def _holds_another(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica holds an end marker or another key's record where the one that is claimed was read to be.
+
+    Its log was replaced by another one, as after an unclean election: it lacks the record as well.
+    """
+    held = answer.uncommitted.get(claim.offset)
+    return has_marker(answer, claim.offset) or (held is not None and held.key_hash != claim.key_text)
+
+
+def _missing_offset(case: Case) -> Decision:
+    """A record of a log that is not compacted never goes away alone: its absence is judged by its offset alone."""
+    claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.offset:
+        return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
+    if accused.log_start_offset > claim.offset:
+        reason = f"offset {claim.offset} is below the log start of broker {accused.broker}"
+        return case.dismissed(reason, Resolution.DELETED)
+    if claim.offset in accused.committed or claim.offset in accused.uncommitted:
+        return case.dismissed(f"broker {accused.broker} holds offset {claim.offset}")
+    holders = [a.broker for a in case.others if claim.offset in a.committed]
+    if holders:
+        reason = f"{broker_list(holders)} {'holds' if len(holders) == 1 else 'hold'} offset {claim.offset}, broker "
+        lacking = [a.broker for a in case.others if claim.offset in a.asked and claim.offset not in a.committed]
+        sides = {f"record at offset {claim.offset}": holders, "no record there": [accused.broker, *lacking]}
+        return case.confirmed(f"{reason}{accused.broker} does not", sides=sides)
+    trimmed = any(a.log_start_offset > claim.offset for a in case.others)
+    resolution = Resolution.DELETED if trimmed else Resolution.SPREAD
+    return case.not_shown(claim.offset, f"no other replica holds offset {claim.offset}", resolution)

@@ -1,0 +1,132 @@
+"""The whole effect of what a finding is about: every record of its transaction, and every replica that is wrong by now.
+
+One end marker that is lost turns each record of its transaction. The record that a finding names may be overwritten and
+compacted away while another of them misleads consumers for good. So where the accused no longer holds the record that a
+claim names, the prober asks about the other records of the transaction as well, as the views recorded them, and a
+finding ends only when none of them is wrong. Pure functions; `parallax.findings.probe` does the asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.claim import Recorded as Shown
+from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.requests import Transaction, TransactionRecords
+from parallax.kinds import TRANSACTION_KINDS
+
+COVERED = 256
+"""How many other records of a transaction are asked about in one probe."""
+_COVERED_TOGETHER = 1024
+"""The same, for all claims of one probe together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A decision, with the claim and the answers that it is about: those of one record of the transaction."""
+
+    claim: Claim
+    decision: Decision
+    answers: Answers
+
+
+def remembered(claim: Claim, answers: Answers) -> Shown:
+    """What was recorded of the replicas, with the end markers that the others show now: they may be gone tomorrow."""
+    shown = {
+        answer.broker: marker.type
+        for answer in answers.replicas.values()
+        for marker in answer.markers
+        if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id
+    }
+    shown.pop(claim.pivot, None)
+    return replace(claim.recorded, markers={**claim.recorded.markers, **shown})
+
+
+def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:
+    """Whose transactions' other records have to be asked about, by the suspect id of the claim.
+
+    The accused's own answer is enough as long as it holds the record that the claim names, or holds the transaction
+    open: a transaction has one outcome. Where its end marker is not known, nobody can say which records are its own.
+
+    Args:
+        claims: of one probe.
+        accused: the answer of the accused, by the claim's suspect id.
+    """
+    wanted = [c for c in claims if c.suspect_id in accused and _needs_the_rest(c, accused[c.suspect_id])]
+    limit = min(COVERED, _COVERED_TOGETHER // max(1, len(wanted)))
+    return {
+        c.suspect_id: Transaction(
+            c.topic, c.partition, c.producer_id, c.transaction_start_offset, c.marker_offset, limit
+        )
+        for c in wanted
+    }
+
+
+def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
+    is_known = 0 <= claim.transaction_start_offset < claim.marker_offset and claim.producer_id >= 0
+    if claim.kind not in TRANSACTION_KINDS or not is_known or accused.error is not None:
+        return False
+    is_open = accused.open_transactions is None or accused.holds_open(
+        claim.producer_id, claim.transaction_start_offset, claim.marker_offset
+    )
+    return not is_open and (claim.spread or claim.first_offset not in accused.committed)
+
+
+def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
+    """A claim on each other record of the transaction; each with a suspect id of its own."""
+    return [
+        replace(claim, suspect_id=f"{claim.suspect_id}:{offset}", offset=offset, key_hash_hi=high, key_hash_lo=low)
+        for offset, (high, low) in recorded.records
+        if offset != claim.offset
+    ]
+
+
+def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
+    """Judge a claim with all that it covers.
+
+    Args:
+        claim: what is claimed of which replica.
+        answers: what the replicas said to the probe; the ``rest`` of it is about the transaction's other records.
+        live_only: see `parallax.findings.decide.decide`.
+
+    Returns:
+        The gravest decision, with the record that it is about: one that is wrong still, else one where all replicas are
+        wrong, else one that cannot be judged yet, else how it ended.
+    """
+    first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
+    if first.decision.verdict is not Verdict.DISMISSED or first.decision.resolution is Resolution.GONE:
+        return first
+    rest = [
+        Judged(replace(c, suspect_id=claim.suspect_id), decide(c, a, live_only=live_only), a) for c, a in answers.rest
+    ]
+    gravest = min([first, *rest], key=lambda j: _rank(j.decision))
+    decision = gravest.decision
+    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and decision.resolution in _TRACES:
+        reason = f"{decision.reason}; {answers.rest_unknown}"
+        return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
+    return gravest
+
+
+_ORDER: Sequence[Resolution] = (Resolution.SPREAD, Resolution.HEALED, Resolution.SUPERSEDED)
+_TRACES = frozenset({Resolution.COMPACTED, Resolution.DELETED, Resolution.SUPERSEDED})
+"""Ends of one record that say nothing of the others of its transaction."""
+
+
+def _rank(decision: Decision) -> int:
+    if decision.verdict is Verdict.CONFIRMED:
+        return 0
+    if decision.verdict is Verdict.PENDING:
+        return 2
+    if decision.resolution is Resolution.SPREAD:
+        return 1
+    return 3 + (_ORDER.index(decision.resolution) if decision.resolution in _ORDER else len(_ORDER))
+
+
+def unknown_rest(recorded: TransactionRecords) -> str | None:
+    """What cannot be said of a transaction's other records; None where all of them are asked about."""
+    if recorded.error is not None:
+        return f"the other records of the transaction are not known: {recorded.error}"
+    return f"{recorded.left_out} more records of the transaction were not asked about" if recorded.left_out else None

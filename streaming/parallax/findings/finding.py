@@ -1,0 +1,231 @@
+"""One event in the life of a finding: how it is put together, what it claims, and what the events add up to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Resolution
+from parallax.findings.effect import remembered
+from parallax.findings.summary import resolved, spread, summary
+from parallax.kinds import KINDS
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One event of the findings table; field by field a row of `parallax.findings.table.SCHEMA`.
+
+    Attributes:
+        sequence: position in the log of events, from 1; set when the event is appended.
+        evidence: JSON: what each broker answered to the probe, and what had been recorded of it.
+        broker: the accused; `NOBODY` of a difference without direction.
+        exposed: consumers see it: the accused is the leader, or one of the sides leads, or all replicas share it.
+    """
+
+    finding_id: str
+    sequence: int
+    status: FindingStatus
+    kind: FindingKind
+    rule: Rule
+    severity: Severity
+    topic: str
+    partition: int
+    broker: int
+    offset: int
+    producer_id: int
+    transaction_start_offset: int
+    marker_offset: int
+    key_hash_hi: int
+    key_hash_lo: int
+    key: bytes | None
+    summary: str
+    evidence: str
+    suspect_id: str
+    first_suspected_at: datetime
+    decided_at: datetime
+    exposed: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Somebody has to act: it has neither been seen to be gone nor been acknowledged."""
+        return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD)
+
+    @property
+    def stands(self) -> bool:
+        """The divergence has not been seen to be gone, whether it was acknowledged or not."""
+        return self.is_open or self.status is FindingStatus.ACKNOWLEDGED
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Finding:
+        """Make an event of a row as pyarrow gives it.
+
+        Raises:
+            ValueError: a word in it is none that this version knows.
+        """
+        values = {f.name: row[f.name] for f in fields(cls)}
+        values["status"] = FindingStatus(row["status"])
+        values["kind"] = FindingKind(row["kind"])
+        values["rule"] = Rule(row["rule"])
+        values["severity"] = Severity(row["severity"])
+        return cls(**values)
+
+
+def made(
+    finding_id: str,
+    status: FindingStatus,
+    claim: Claim,
+    decision: Decision,
+    answers: Answers,
+    known: Finding | None,
+    at: datetime,
+    *,
+    leans_on: str | None = None,
+) -> Finding:
+    """Put an event together.
+
+    Args:
+        finding_id: of the finding, or of the suspect where a dismissal takes nothing back.
+        status: what the event says.
+        claim: what was judged.
+        decision: the verdict.
+        answers: what it was judged by; they become the evidence.
+        known: the finding's last event, if there is one.
+        at: when it was decided.
+        leans_on: the finding because of which a suspect is dismissed.
+    """
+    suspected = from_milliseconds(claim.raised_at_ms)
+    accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
+    recorded = remembered(claim, answers).as_json()
+    evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
+    if leans_on is not None:
+        evidence["leans_on"] = leans_on
+    if status is FindingStatus.CONFIRMED:
+        text = summary(claim, decision, answers)
+        evidence["pivot"] = claim.pivot
+        evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
+    elif status is FindingStatus.SPREAD:
+        text = spread(claim, decision)
+        evidence["resolution"] = str(decision.resolution)
+    elif status is FindingStatus.RESOLVED:
+        text = resolved(claim, decision)
+        evidence["resolution"] = str(decision.resolution)
+    else:
+        text = f"{status.capitalize()}: {decision.reason}."
+    return Finding(
+        finding_id=finding_id,
+        sequence=0,
+        status=status,
+        kind=decision.kind,
+        rule=claim.rule if decision.kind is claim.kind else KINDS[decision.kind].rule,
+        severity=KINDS[decision.kind].severity,
+        topic=claim.topic,
+        partition=claim.partition,
+        broker=accused,
+        offset=claim.offset,
+        producer_id=claim.producer_id,
+        transaction_start_offset=claim.transaction_start_offset,
+        marker_offset=claim.marker_offset,
+        key_hash_hi=claim.key_hash_hi,
+        key_hash_lo=claim.key_hash_lo,
+        key=answers.key if answers.key is not None or known is None else known.key,
+        summary=text,
+        evidence=json.dumps(evidence, separators=(",", ":")),
+        suspect_id=claim.suspect_id,
+        first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
+        decided_at=at,
+        exposed=status is FindingStatus.SPREAD or is_exposed(accused, decision, answers),
+    )
+
+
+def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
+    """Whether consumers see what the accused shows; without direction, whether they see what one of the sides shows."""
+    if accused != NOBODY:
+        return answers.leader == accused
+    return any(answers.leader in brokers for brokers in decision.sides.values())
+
+
+def evidence_of(finding: Finding) -> dict[str, Any]:
+    """The evidence of an event as a document; empty where it has none."""
+    document: dict[str, Any] = json.loads(finding.evidence or "{}")
+    return document
+
+
+def has_spread(finding: Finding) -> bool:
+    """Whether all replicas had come to share what a finding is about, when it was last looked at."""
+    if finding.status is FindingStatus.ACKNOWLEDGED:
+        return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
+    return finding.status is FindingStatus.SPREAD
+
+
+def has_proven_direction(finding: Finding) -> bool:
+    """Whether a finding that accuses somebody does so by proof: its evidence says who shows what.
+
+    Events of versions that accused by majority have no sides.
+    """
+    return finding.broker != NOBODY and "sides" in evidence_of(finding)
+
+
+def was_explained(finding: Finding) -> bool:
+    """Whether a finding was resolved because another explains it."""
+    resolution = evidence_of(finding).get("resolution")
+    return finding.status is FindingStatus.RESOLVED and bool(resolution == Resolution.EXPLAINED)
+
+
+def claim_of(finding: Finding) -> Claim:
+    """The claim that a finding makes, to be checked again."""
+    evidence = evidence_of(finding)
+    recorded = evidence.get("recorded", {})
+    if finding.broker == NOBODY and not recorded.get("sides"):
+        # The suspect accused somebody, and the verdict did not: who is asked last stands beside what was recorded.
+        recorded = {**recorded, "sides": evidence.get("sides"), "pivot": evidence.get("pivot")}
+    return Claim(
+        suspect_id=finding.suspect_id,
+        rule=finding.rule,
+        kind=FindingKind(finding.kind),
+        topic=finding.topic,
+        partition=finding.partition,
+        broker=finding.broker,
+        offset=finding.offset,
+        producer_id=finding.producer_id,
+        transaction_start_offset=finding.transaction_start_offset,
+        marker_offset=finding.marker_offset,
+        key_hash_hi=finding.key_hash_hi,
+        key_hash_lo=finding.key_hash_lo,
+        recorded=Recorded.parse(json.dumps(recorded)),
+        raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
+        spread=has_spread(finding),
+        confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
+    )
+
+
+def leans_on(finding: Finding) -> str | None:
+    """The id of the finding because of which a suspect was dismissed; None where it was dismissed for its own sake."""
+    if finding.status is not FindingStatus.DISMISSED:
+        return None
+    found = evidence_of(finding).get("leans_on")
+    return found if isinstance(found, str) else None
+
+
+def current(events: Iterable[Finding]) -> dict[str, Finding]:
+    """What stands: the last event of each id, in order of appearance.
+
+    A dismissed suspect counts only where nothing was ever confirmed under its id: a second suspect of a cause that is
+    already a finding is dismissed as reported, and that takes nothing back.
+    """
+    standing: dict[str, Finding] = {}
+    for event in events:
+        known = standing.get(event.finding_id)
+        if event.status is not FindingStatus.DISMISSED or known is None or known.status is FindingStatus.DISMISSED:
+            standing[event.finding_id] = event
+    return standing
+
+
+def from_milliseconds(value: int) -> datetime:
+    """A point in time of milliseconds since 1970 UTC."""
+    return datetime.fromtimestamp(value / 1000, UTC)

@@ -1,0 +1,146 @@
+"""What the events of the findings table add up to, in bounded memory: what stands, what has had its verdict, totals."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from parallax.findings.claim import Claim, explains
+from parallax.findings.finding import Finding, claim_of, leans_on
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, FindingStatus, TopicPartition
+
+HANDLED = 100_000
+"""Suspects whose verdict is remembered. One that is forgotten and raised again is probed again: no harm is done."""
+LEANING = 10_000
+"""Dismissed suspects that are judged again once the finding that they lean on ends; with more, the oldest are not."""
+
+Label = tuple[str, str, str, int, int]
+"""Kind, severity, topic, partition, broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """The last verdict on a suspect.
+
+    Attributes:
+        finding_id: under which it was written.
+        decided_ms: when, milliseconds since 1970 UTC.
+        dismissals: how often it was dismissed so far.
+    """
+
+    finding_id: str
+    decided_ms: int
+    dismissals: int
+
+
+class Ledger:
+    """Fed with every event in order."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.confirmed: dict[Label, int] = {}
+        self.dismissed = 0
+        self.resolved = 0
+        self._standing: dict[str, Finding] = {}
+        self._handled: OrderedDict[str, Handled] = OrderedDict()
+        self._causes: dict[TopicPartition, dict[str, Claim]] = {}
+        self._leaning: dict[str, dict[str, Claim]] = {}
+        self._leant_on: OrderedDict[str, str] = OrderedDict()
+
+    def add(self, event: Finding) -> list[Claim]:
+        """Take an event in; returns the claims whose dismissal leaned on it and that have to be judged again."""
+        dismissed = event.status is FindingStatus.DISMISSED
+        before = self._handled.pop(event.suspect_id, None)
+        times = before.dismissals if before is not None else 0
+        decided_ms = int(event.decided_at.timestamp() * 1000)
+        self._handled[event.suspect_id] = Handled(event.finding_id, decided_ms, times + dismissed)
+        if len(self._handled) > HANDLED:
+            self._handled.popitem(last=False)
+        self._stand_alone(event.suspect_id)
+        if dismissed:
+            self.dismissed += 1
+            return self._lean(event)
+        self._count(event)
+        self._standing[event.finding_id] = event
+        self._remember_cause(event)
+        return [] if event.stands else self._freed(event.finding_id)
+
+    def standing(self, finding_id: str) -> Finding | None:
+        """The last event of a finding that is still looked at, whether it stands or is resolved."""
+        return self._standing.get(finding_id)
+
+    def __iter__(self) -> Iterator[Finding]:
+        """All findings that are still looked at."""
+        return iter(list(self._standing.values()))
+
+    def handled(self, suspect_id: str) -> Handled | None:
+        """The last verdict on a suspect, if there was one and it has not been forgotten."""
+        return self._handled.get(suspect_id)
+
+    def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
+        """What the findings about transactions of a partition that stand claim, by their id."""
+        return self._causes.get(place, {})
+
+    def has_cause_of(self, claim: Claim) -> bool:
+        """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""
+        there = (f for f in self._standing.values() if f.kind in TRANSACTION_KINDS)
+        return any(TopicPartition(f.topic, f.partition) == claim.place and explains(claim_of(f), claim) for f in there)
+
+    def forget(self, finding_id: str) -> None:
+        """Look no more at a finding that is resolved."""
+        self._standing.pop(finding_id, None)
+
+    def _count(self, event: Finding) -> None:
+        known = self._standing.get(event.finding_id)
+        was_open = known is not None and known.is_open
+        self.open += int(event.is_open) - int(was_open)
+        if event.status is FindingStatus.RESOLVED:
+            self.resolved += 1
+        elif event.is_open and (known is None or not was_open or _says_otherwise(known, event)):
+            label = (str(event.kind), str(event.severity), event.topic, event.partition, event.broker)
+            self.confirmed[label] = self.confirmed.get(label, 0) + 1
+
+    def _remember_cause(self, event: Finding) -> None:
+        place = TopicPartition(event.topic, event.partition)
+        if event.stands and event.kind in TRANSACTION_KINDS:
+            self._causes.setdefault(place, {})[event.finding_id] = claim_of(event)
+        else:
+            causes = self._causes.get(place, {})
+            causes.pop(event.finding_id, None)
+            if not causes:
+                self._causes.pop(place, None)
+
+    def _lean(self, event: Finding) -> list[Claim]:
+        """Keep a dismissal that leans on a finding; where that does not stand any more, it is void."""
+        finding_id = leans_on(event)
+        if finding_id is None:
+            return []
+        finding = self._standing.get(finding_id)
+        if finding is None or not finding.stands:
+            return [claim_of(event)]
+        self._leaning.setdefault(finding_id, {})[event.suspect_id] = claim_of(event)
+        self._leant_on[event.suspect_id] = finding_id
+        if len(self._leant_on) > LEANING:
+            self._stand_alone(next(iter(self._leant_on)))
+        return []
+
+    def _stand_alone(self, suspect_id: str) -> None:
+        finding_id = self._leant_on.pop(suspect_id, None)
+        if finding_id is not None:
+            leaning = self._leaning[finding_id]
+            del leaning[suspect_id]
+            if not leaning:
+                del self._leaning[finding_id]
+
+    def _freed(self, finding_id: str) -> list[Claim]:
+        freed = self._leaning.pop(finding_id, {})
+        for suspect_id in freed:
+            del self._leant_on[suspect_id]
+        return list(freed.values())
+
+
+def _says_otherwise(known: Finding, event: Finding) -> bool:
+    """Whether an open finding has become another kind, or accuses where it accused nobody."""
+    return known.kind is not event.kind or (known.broker == NOBODY and event.broker != NOBODY)

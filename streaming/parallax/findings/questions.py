@@ -1,0 +1,332 @@
+"""What a probe asks of whom, in the order that the proofs need: generators of questions that are fed the answers.
+
+No IO: `parallax.findings.probe` answers from the cluster, the simulator from its model.
+
+*The coordinator first.* What it says has ended had ended before any replica was asked.
+
+*The others, then the accused.* What the others have ended or deleted, they had before the accused showed that it has
+not.
+
+*A claim on a key: the accused, the others, and the accused again where it shows a value.* A value that the others show
+and the accused, asked before them, does not, was not deleted in between. A value that the accused shows, asked after
+them, had been deleted before.
+
+*Each replica: where its log ends, then its open transactions, then where its log ends once more.* Each of the three is
+needed, for a replica goes on replicating between two requests:
+
+- The accused holds a transaction open that it should have ended. Only if it had passed the end marker *before* it was
+  asked for its open transactions has it never got the marker. Asked in the other order, any follower that catches up
+  between the two requests would be convicted.
+- Another replica has ended the transaction. Only if it had passed the transaction's first record *before* it was asked
+  does the transaction's absence from its list mean that it saw it end. And the marker lies below the end of its log as
+  it was *after* the list was asked for: the marker may have come since the first look. (Below the end of the log, not
+  the high watermark: a replica applies a marker when it appends it.) Where no replica was read to show the marker, this
+  is the place that the accused must have passed.
+
+On a partition that is being written to, the accused seldom has passed a place that another reached a moment before. So
+it is asked again, a bounded number of times, until it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from parallax.findings.answers import (
+    Answers,
+    CoordinatorAnswer,
+    KeyShown,
+    RecordShown,
+    ReplicaAnswer,
+)
+from parallax.findings.claim import Claim
+from parallax.findings.effect import about_the_rest, covered, unknown_rest
+from parallax.findings.keys import Key
+from parallax.findings.requests import (
+    Aborted,
+    Ask,
+    Coordinators,
+    Ends,
+    EpochEnd,
+    Keys,
+    KeysShown,
+    Marks,
+    Points,
+    PointsShown,
+    Producers,
+    Question,
+    Recreated,
+    Request,
+    TransactionRecords,
+    Wants,
+    Where,
+    Whereabouts,
+)
+from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
+from parallax.model import IsolationLevel
+
+_ASKED_AGAIN = 3
+"""How often the accused is asked again at most until it has passed where another replica's log ended."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one replica answered to all claims together; each claim gets its part of it."""
+
+    answer: ReplicaAnswer
+    aborted: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    keys: Mapping[Key, KeyShown] = field(default_factory=dict)
+    key_bytes: Mapping[Key, bytes] = field(default_factory=dict)
+    key_error: str | None = None
+
+    def for_claim(self, claim: Claim) -> ReplicaAnswer:
+        """The part that concerns one claim."""
+        if self.answer.error is not None:
+            return self.answer
+        key = None if claim.key is None else self.keys.get(claim.key)
+        offsets = {claim.offset, claim.transaction_start_offset}
+        if key is not None and key.visible is not None:
+            offsets.add(key.visible.offset)
+        answer = self.answer
+        # A marker where the claim has a record shows that the log was replaced by another one.
+        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset}
+        listed = self.aborted.get(_aborted_from(claim), ())
+        return replace(
+            answer,
+            committed={o: r for o, r in answer.committed.items() if o in offsets or _is_of(r, claim)},
+            uncommitted={o: r for o, r in answer.uncommitted.items() if o in offsets or _is_of(r, claim)},
+            markers=tuple(m for m in answer.markers if m.offset in places),
+            aborted=tuple(a for a in listed if a[0] == claim.producer_id),
+            key=key,
+            key_error=self.key_error,
+        )
+
+
+def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T:
+    """Put a generator's questions to ``answer``, one after another; returns what the generator makes of the answers."""
+    try:
+        question = next(questions)
+        while True:
+            question = questions.send(answer(question))
+    except StopIteration as done:
+        return done.value
+    finally:
+        questions.close()
+
+
+def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
+    """What to ask about claims on one partition with one pivot; returns the answers in their order.
+
+    Args:
+        claims: at least one; each with a suspect id of its own.
+        asked_at_ms: milliseconds since 1970 UTC, for the evidence.
+    """
+    first = claims[0]
+    where: Whereabouts = yield Where(first.topic, first.partition)
+    if where.error is not None:
+        silent = {first.pivot: ReplicaAnswer(first.pivot, error=where.error)}
+        return [Answers(silent, asked_at_ms=asked_at_ms) for _ in claims]
+    gone = {claim.suspect_id: where.gone_for(claim) for claim in claims}
+    asked = [claim for claim in claims if gone[claim.suspect_id] is None]
+    producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id >= 0})
+    coordinators: Mapping[int, CoordinatorAnswer] = {}
+    if producers:
+        coordinators = yield Coordinators(tuple(producers))
+    found = yield from _rounds(asked, where.replicas)
+    rest, unknown = yield from _the_rest(asked, found, where.replicas)
+    recreated: bool = False
+    if since := [c.confirmed_at_ms for c in asked if c.suspect_id in rest and c.confirmed_at_ms]:
+        recreated = yield Recreated(first.topic, first.partition, first.pivot, max(since))
+    return [
+        Answers({}, leader=where.leader, gone=gone[claim.suspect_id], asked_at_ms=asked_at_ms)
+        if claim.suspect_id not in found
+        else Answers(
+            {b: read.for_claim(claim) for b, read in found[claim.suspect_id].items()},
+            leader=where.leader,
+            isr=where.isr,
+            coordinator=coordinators.get(claim.producer_id),
+            asked_at_ms=asked_at_ms,
+            key=_key_bytes(found[claim.suspect_id].values(), claim),
+            rest=tuple(
+                (c, Answers(_of(read, c), where.leader, asked_at_ms=asked_at_ms, recreated=recreated))
+                for c, read in rest.get(claim.suspect_id, ())
+            ),
+            rest_unknown=unknown.get(claim.suspect_id),
+            recreated=recreated and claim.suspect_id in rest,
+        )
+        for claim in claims
+    ]
+
+
+_Readings = dict[int, Reading]
+
+
+def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, dict[str, _Readings]]:
+    """Ask about offsets and transactions, and about keys; about keys too where a record is no longer held."""
+    about_keys = [c for c in claims if c.kind in KEY_KINDS and c.key is not None]
+    rest = [c for c in claims if c not in about_keys]
+    found: dict[str, _Readings] = {}
+    if rest:
+        answers = yield from _about_offsets(rest, replicas)
+        found |= {c.suspect_id: answers for c in rest}
+        about_keys += [c for c in rest if _is_told_by_its_key(c, answers[c.pivot].answer)]
+    if about_keys:
+        found |= yield from _about_keys(about_keys, replicas)
+    return found
+
+
+def _the_rest(
+    claims: Sequence[Claim], found: Mapping[str, _Readings], replicas: Sequence[int]
+) -> Generator[Question, Any, tuple[dict[str, list[tuple[Claim, _Readings]]], dict[str, str]]]:
+    """Ask about the other records of transactions of which a claim's own record tells nothing any more."""
+    accused = {claim.suspect_id: found[claim.suspect_id][claim.pivot].answer for claim in claims}
+    members: dict[str, list[Claim]] = {}
+    unknown: dict[str, str] = {}
+    by_id = {claim.suspect_id: claim for claim in claims}
+    for suspect_id, question in about_the_rest(claims, accused).items():
+        recorded: TransactionRecords = yield question
+        members[suspect_id] = covered(by_id[suspect_id], recorded)
+        if (why := unknown_rest(recorded)) is not None:
+            unknown[suspect_id] = why
+    every = [claim for part in members.values() for claim in part]
+    read = (yield from _rounds(every, replicas)) if every else {}
+    return {sid: [(c, read[c.suspect_id]) for c in part] for sid, part in members.items()}, unknown
+
+
+def _of(readings: _Readings, claim: Claim) -> dict[int, ReplicaAnswer]:
+    return {broker: read.for_claim(claim) for broker, read in readings.items()}
+
+
+def _about_offsets(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, _Readings]:
+    """The others, then the accused; again where it has not come to the end of the others' logs yet."""
+    accused, wants = claims[0].pivot, wanted(claims, replicas)
+    others = tuple(b for b in replicas if b != accused)
+    answers: _Readings = dict((yield Ask(others, wants)))
+    answers |= yield Ask((accused,), wants)
+    for _ in range(_ASKED_AGAIN):
+        if not any(_is_short_of(c, answers) for c in claims):
+            break
+        answers |= yield Ask((accused,), wants)
+    return answers
+
+
+def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, dict[str, _Readings]]:
+    """The accused, the others, and the accused again where it shows a value."""
+    accused, wants = claims[0].pivot, wanted(claims, replicas, keys=True)
+    asked: _Readings = yield Ask((accused,), wants)
+    before = asked[accused]
+    shown = {known.live.offset for known in before.keys.values() if known.live is not None}
+    wants = replace(wants, offsets=wants.offsets | shown)
+    others: _Readings = yield Ask(tuple(b for b in replicas if b != accused), wants)
+    after = before
+    if shown:
+        again: _Readings = yield Ask((accused,), wants)
+        after = again[accused]
+    found: dict[str, _Readings] = {}
+    for claim in claims:
+        key = before.keys.get(claim.key) if claim.key is not None else None
+        found[claim.suspect_id] = {**others, accused: after if key is not None and key.live is not None else before}
+    return found
+
+
+def _is_short_of(claim: Claim, answers: _Readings) -> bool:
+    """Whether the accused holds a transaction open and may merely be behind: no end marker says where it should be."""
+    if claim.kind not in TRANSACTION_KINDS or claim.marker_offset >= 0:
+        return False
+    accused = answers[claim.pivot].answer
+    ends = [
+        r.answer.ended_below for b, r in answers.items() if b != claim.pivot and r.answer.open_transactions is not None
+    ]
+    return bool(accused.open_transactions) and bool(ends) and accused.high_watermark < min(ends)
+
+
+def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
+    """What to ask one replica; returns what it answered. See the module's text for the order."""
+    marks: Marks = yield Ends()
+    opened, after = None, marks
+    open_error: str | None = "not asked"
+    if wants.producers:
+        listed = yield Producers()
+        opened, open_error = (None, listed) if isinstance(listed, str) else (listed, None)
+        after = yield Ends()
+    decided = frozenset(o for o in wants.offsets if marks.log_start_offset <= o < marks.last_stable_offset)
+    held = frozenset(o for o in wants.offsets | wants.markers if marks.log_start_offset <= o < marks.high_watermark)
+    committed = (yield Points(decided, IsolationLevel.READ_COMMITTED)) if decided else PointsShown()
+    uncommitted = (yield Points(held, IsolationLevel.READ_UNCOMMITTED)) if held else PointsShown()
+    aborted = {}
+    for offset in sorted(wants.aborted_from):
+        if marks.log_start_offset <= offset <= marks.log_end_offset:
+            aborted[offset] = yield Aborted(offset)
+    keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
+    epoch_ends: dict[int, int | None] = {}
+    for epoch in sorted(wants.epochs):
+        epoch_ends[epoch] = yield EpochEnd(epoch)
+    answer = ReplicaAnswer(
+        broker=broker,
+        high_watermark=marks.high_watermark,
+        last_stable_offset=marks.last_stable_offset,
+        log_start_offset=marks.log_start_offset,
+        log_end_offset=marks.log_end_offset,
+        log_end_after=after.log_end_offset,
+        committed=committed.records,
+        asked=decided,
+        uncommitted=uncommitted.records,
+        markers=uncommitted.markers,
+        open_transactions=opened,
+        open_error=open_error,
+        epoch_ends=epoch_ends,
+    )
+    key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
+    return Reading(answer, aborted, keys.keys, key_bytes, keys.error)
+
+
+def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
+    """What to ask each replica for the sake of claims on one partition."""
+    with_producer = [c for c in claims if c.producer_id >= 0]
+    return Wants(
+        topic=claims[0].topic,
+        partition=claims[0].partition,
+        offsets=frozenset(o for c in claims for o in (c.offset, c.transaction_start_offset) if o >= 0),
+        markers=frozenset(c.marker_offset for c in claims if c.marker_offset >= 0),
+        aborted_from=frozenset(o for c in with_producer if (o := _aborted_from(c)) >= 0),
+        producers=any(c.kind in TRANSACTION_KINDS for c in claims),
+        keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
+        scan_from=min(c.first_offset for c in claims),
+        epochs=frozenset(c.lost_epoch for c in claims if c.lost_epoch >= 0),
+        replicas=tuple(replicas),
+    )
+
+
+def _is_told_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
+    """Whether the key's value has to tell what became of the transaction.
+
+    The accused holds the record no more; or all replicas are wrong, and the question is what was written since.
+    """
+    return (
+        claim.kind in TRANSACTION_KINDS
+        and claim.key is not None
+        and accused.error is None
+        and accused.open_transactions is not None
+        and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
+        and (claim.spread or claim.first_offset not in accused.committed)
+    )
+
+
+def _is_of(record: RecordShown, claim: Claim) -> bool:
+    """Whether a record is of the claim's key: read beside the offsets asked for, and evidence as well."""
+    return claim.key is not None and record.key_hash == claim.key_text
+
+
+def _aborted_from(claim: Claim) -> int:
+    """Where to fetch from so that the aborted list holds the claim's transaction."""
+    return claim.transaction_start_offset if claim.transaction_start_offset >= 0 else claim.offset
+
+
+def _key_bytes(readings: Iterable[Reading], claim: Claim) -> bytes | None:
+    for read in readings:
+        if claim.key is not None and (found := read.key_bytes.get(claim.key)) is not None:
+            return found
+    return None

@@ -1,0 +1,218 @@
+"""The vocabulary of a probe: what can be asked of the cluster and of one replica, and the form of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from parallax.findings.answers import KeyShown, MarkerShown, RecordShown
+from parallax.findings.claim import Claim
+from parallax.findings.keys import Key
+from parallax.model import IsolationLevel, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """A partition by the cluster's metadata.
+
+    Attributes:
+        gone: why the partition does not exist; None where it does.
+        error: why the cluster did not say; the other fields then mean nothing.
+    """
+
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    leader: int = -1
+    topic_id: str = ""
+    gone: str | None = None
+    error: str | None = None
+
+    def gone_for(self, claim: Claim) -> str | None:
+        """Why a claim has lost its object; None where it stands."""
+        if self.gone is None and not claim.is_of(self.topic_id):
+            return f"the topic {claim.topic} was deleted and re-created"
+        if self.gone is None and claim.pivot not in self.replicas:
+            return f"broker {claim.pivot} holds no replica of {claim.topic}-{claim.partition} any more"
+        return self.gone
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What to ask each replica of one partition.
+
+    Attributes:
+        offsets: where records are asked for, in both isolation levels.
+        markers: where end markers are asked for.
+        aborted_from: offsets to fetch from for the list of aborted transactions.
+        producers: whether open transactions are asked for.
+        keys: whose newest visible record is asked for.
+        scan_from: no record below it matters where a log is too long to be read as a whole.
+        epochs: leader epochs whose end is asked for.
+        replicas: all replicas of the partition, whose recorded history may be looked up for the keys.
+    """
+
+    topic: str
+    partition: int
+    offsets: frozenset[int] = frozenset()
+    markers: frozenset[int] = frozenset()
+    aborted_from: frozenset[int] = frozenset()
+    producers: bool = False
+    keys: frozenset[Key] = frozenset()
+    scan_from: int = 0
+    epochs: frozenset[int] = frozenset()
+    replicas: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+# What is asked of the cluster.
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the partition is. Answered by `Whereabouts`."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinators:
+    """What the transaction coordinators say of producer ids. Answered by a mapping of each to a `CoordinatorAnswer`."""
+
+    producer_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask replicas, side by side. Answered by a mapping of each broker to its `Reading`: see `reading`."""
+
+    brokers: tuple[int, ...]
+    wants: Wants
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Which records of a transaction the views recorded, of any replica. Answered by `TransactionRecords`.
+
+    Attributes:
+        start: its first offset.
+        end: offset of its end marker.
+        limit: how many records are wanted at most.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    start: int
+    end: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecords:
+    """The answer to `Transaction`: the records with a key, of each key the last one.
+
+    Attributes:
+        records: offset and key of each, in the order of offsets.
+        left_out: how many more there are.
+        error: why the views did not say; None where they did.
+    """
+
+    records: tuple[tuple[int, Key], ...] = ()
+    left_out: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recreated:
+    """Whether the views recorded, since a time, that a replica's log is another one. Answered by a bool.
+
+    Attributes:
+        since_ms: milliseconds since 1970 UTC.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    since_ms: int
+
+
+Question = Where | Coordinators | Ask | Transaction | Recreated
+
+
+# What is asked of one replica. Whoever answers may raise; then the replica has not answered at all.
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The answer to `Ends`: the offsets that ListOffsets gives for one replica."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Where the log begins and ends. Answered by `Marks`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producers:
+    """The open transactions (DescribeProducers). Answered by a tuple of them, or by text: why it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The records and end markers at single offsets. Answered by `PointsShown`."""
+
+    offsets: frozenset[int]
+    isolation: IsolationLevel
+
+
+@dataclass(frozen=True, slots=True)
+class PointsShown:
+    """The answer to `Points`; an offset that holds neither is in neither. ``key_bytes`` where the payload is read."""
+
+    records: Mapping[int, RecordShown] = field(default_factory=dict)
+    markers: tuple[MarkerShown, ...] = ()
+    key_bytes: Mapping[Key, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The aborted transactions that a read_committed Fetch from an offset lists: (producer id, first offset) each."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The newest visible record of each of ``wants.keys`` in ``[start, end)``. Answered by `KeysShown`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeysShown:
+    """The answer to `Keys`; ``error`` says why there is none."""
+
+    keys: Mapping[Key, KeyShown] = field(default_factory=dict)
+    key_bytes: Mapping[Key, bytes] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Up to where the log is of a leader epoch or an older one (OffsetsForLeaderEpoch). Answered by an int or None."""
+
+    epoch: int
+
+
+Request = Ends | Producers | Points | Aborted | Keys | EpochEnd

@@ -1,0 +1,180 @@
+"""The kinds of findings: what each is about, how grave it is, and the words for it, in one table.
+
+A kind is added here and in `parallax.model.FindingKind`; what else a layer needs to know of it is derived from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parallax.model import FindingKind, Rule, Severity
+
+
+class Family(StrEnum):
+    """What a kind is about, and so who judges it and what its cause is made of."""
+
+    TRANSACTION = "transaction"
+    """A transaction on one replica. The kinds share the cause ``txn:<producer id>:<start>``: one turns into another."""
+    KEY = "key"
+    """The latest value of a key (I3)."""
+    CONTENT = "content"
+    """The record at one offset (I1)."""
+    TRUNCATION = "truncation"
+    """The end of a log."""
+    HEAD = "head"
+    """The beginning of a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one kind of finding needs.
+
+    Attributes:
+        rule: the invariant that it breaks.
+        rank: within its family, one of a higher rank says more of the same cause, and refines one of a lower rank.
+        shows: the sentence on what the replicas show. Fields: broker, partition, others ("on" those that show, or were
+            read to show, otherwise than the accused), sides (who shows what), offset, marker (offset of the end
+            marker), producer_id, start (of the transaction), lso (of the accused), shown (offset of the value that the
+            accused shows).
+        consumers: what consumers of the accused meet, behind the word "consumers".
+        runbook: the anchor of the heading in docs/runbook.md that says what to do.
+        agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
+            not list at a moment, rather than on records and markers that it shows.
+    """
+
+    rule: Rule
+    family: Family
+    rank: int
+    shows: str
+    consumers: str
+    runbook: str
+    severity: Severity = Severity.CRITICAL
+    agreeing: int = 1
+
+
+KINDS: Mapping[FindingKind, Kind] = {
+    FindingKind.MARKER_MISSING: Kind(
+        rule=Rule.OUTCOME,
+        family=Family.TRANSACTION,
+        rank=0,
+        shows="Broker {broker} never got the end marker of the transaction of producer {producer_id} that starts at "
+        "offset {start} of {partition}; it has ended {others}.",
+        consumers="may read that transaction's records the wrong way round, or nothing beyond them",
+        runbook="a-missed-end-marker",
+        severity=Severity.WARNING,
+    ),
+    FindingKind.READ_COMMITTED_FROZEN: Kind(
+        rule=Rule.PROGRESS,
+        family=Family.TRANSACTION,
+        rank=1,
+        shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
+        "producer {producer_id} that has ended {others}.",
+        consumers="in read_committed get nothing beyond that offset",
+        runbook="a-missed-end-marker",
+        agreeing=2,
+    ),
+    FindingKind.ABORTED_RECORD_COMMITTED: Kind(
+        rule=Rule.OUTCOME,
+        family=Family.TRANSACTION,
+        rank=2,
+        shows="Broker {broker} shows the rolled-back record at offset {offset} of {partition} as committed; it was "
+        "aborted {others}.",
+        consumers="read data that was rolled back",
+        runbook="a-missed-end-marker",
+    ),
+    FindingKind.COMMITTED_RECORD_ABORTED: Kind(
+        rule=Rule.OUTCOME,
+        family=Family.TRANSACTION,
+        rank=2,
+        shows="Broker {broker} hides the committed record at offset {offset} of {partition} as aborted; it was "
+        "committed {others}.",
+        consumers="in read_committed never see that record",
+        runbook="a-missed-end-marker",
+    ),
+    FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
+        rule=Rule.OUTCOME,
+        family=Family.TRANSACTION,
+        rank=1,
+        shows="Broker {broker} shows the record at offset {offset} of {partition} otherwise than the end marker of its "
+        "own log says (offset {marker}): its index of aborted transactions is wrong there.",
+        consumers="read data that was rolled back, or never see data that was committed",
+        runbook="an-index-of-aborted-transactions-that-is-wrong",
+    ),
+    FindingKind.DELETED_RECORD_RESURRECTED: Kind(
+        rule=Rule.LATEST_VALUE,
+        family=Family.KEY,
+        rank=1,
+        shows="Broker {broker} still shows a value of {partition} (offset {shown}) whose key was deleted at offset "
+        "{offset}. Shown: {sides}.",
+        consumers="read a record that was deleted",
+        runbook="a-missed-tombstone",
+    ),
+    FindingKind.RECORD_MISSING: Kind(
+        rule=Rule.LATEST_VALUE,
+        family=Family.KEY,
+        rank=1,
+        shows="Broker {broker} lacks the record at offset {offset} of {partition} or shows an older one. "
+        "Shown: {sides}.",
+        consumers="miss that record",
+        runbook="values-that-differ",
+    ),
+    FindingKind.VISIBILITY_MISMATCH: Kind(
+        rule=Rule.LATEST_VALUE,
+        family=Family.KEY,
+        rank=0,
+        shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
+        consumers="may read a value that is wrong, or miss one",
+        runbook="values-that-differ",
+    ),
+    FindingKind.CONTENT_MISMATCH: Kind(
+        rule=Rule.CONTENT,
+        family=Family.CONTENT,
+        rank=0,
+        shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
+        consumers="may read a record that is wrong",
+        runbook="another-record-or-none",
+    ),
+    FindingKind.LOG_TRUNCATED: Kind(
+        rule=Rule.CONTENT,
+        family=Family.TRUNCATION,
+        rank=0,
+        shows="The log of {partition} on broker {broker} was truncated to offset {offset}: what it had shown from "
+        "there on is lost or replaced.",
+        consumers="miss what was truncated",
+        runbook="another-record-or-none",
+    ),
+    FindingKind.LOG_HEAD_MISSING: Kind(
+        rule=Rule.LATEST_VALUE,
+        family=Family.HEAD,
+        rank=0,
+        shows="The log of {partition} on broker {broker} begins at offset {offset}, above that of another replica, "
+        "although the topic's cleanup policy deletes no records.",
+        consumers="miss what lies below",
+        runbook="a-log-that-lost-its-head",
+    ),
+}
+
+NO_DIRECTION = "Nothing that was shown or read says which side is right: wipe no replica on this evidence."
+"""What is said of each difference without direction, behind ``shows``."""
+
+UNLIKE_OUTCOMES = (
+    ("The replicas of {partition} do not show the record at offset {offset} alike: {sides}."),
+    "may read it the wrong way round",
+)
+"""What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
+
+
+def kinds_of(family: Family) -> frozenset[FindingKind]:
+    """The kinds of one family."""
+    return frozenset(kind for kind, row in KINDS.items() if row.family is family)
+
+
+TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
+KEY_KINDS = kinds_of(Family.KEY)
+
+
+def refines(new: FindingKind, old: FindingKind) -> bool:
+    """Whether ``new`` says more than ``old`` of the same cause (``marker_missing`` turns into a wrong outcome)."""
+    return KINDS[new].rank > KINDS[old].rank

@@ -1,0 +1,282 @@
+"""Connections to the brokers of a cluster: addresses, what is idle, and one way to send a request and to retry it.
+
+A request goes to a *target*: a broker by its id, whose address the cluster's metadata give, or an address that was
+given or learnt, where any broker will do.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from parallax.replica import requests
+from parallax.replica.connection import Connection, Deadline, ReceiveBuffer
+from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable, from_code
+from parallax.replica.options import Address, Options
+from parallax.replica.requests import Request
+
+Target = int | Address
+
+_IDLE_BY_BROKER, _IDLE_BY_ADDRESS = 4, 1
+"""How many connections are kept idle."""
+
+
+class Connections:
+    """What the threads of a client share; all methods are thread-safe.
+
+    Args:
+        options: where to start from, and how to connect.
+
+    Attributes:
+        addresses: of every broker seen so far, by id, also of those that are down now.
+        cluster_id: the cluster's id; None until metadata have been asked for.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._idle: dict[Target, list[Connection]] = {}
+        self._failed_at: dict[Address, float] = {}
+        self._stale: set[int] = set()
+        self.addresses: dict[int, Address] = {}
+        self.cluster_id: str | None = None
+
+    def begin(self, broker: int, request: Request, deadline: Deadline) -> Exchange:
+        """Send a request to one broker and return without waiting for the answer.
+
+        Raises:
+            ReplicaError: the broker could not be asked.
+        """
+        exchange = Exchange(self, broker, request)
+        with self._as_replica_errors(broker, deadline):
+            exchange.send(deadline)
+        return exchange
+
+    def finish(self, broker: int, exchange: Exchange, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
+        """Wait for the answer to what `begin` has sent.
+
+        Raises:
+            ReplicaError: the broker did not answer.
+        """
+        with self._as_replica_errors(broker, deadline):
+            return exchange.receive(deadline, into)
+
+    def exchange(self, broker: int, request: Request, deadline: Deadline) -> Any:
+        """Ask one broker.
+
+        Raises:
+            ReplicaError: it did not answer.
+        """
+        return self.finish(broker, self.begin(broker, request, deadline), deadline)
+
+    def ask_any(self, request: Request, deadline: Deadline) -> Any:
+        """Ask one address after the other, each with a fair share of the time, those that failed lately last.
+
+        Raises:
+            Unreachable: nobody answered; DeadlineExceeded if one was still silent.
+            BrokerTooOld: nobody answered, and a broker speaks no version that will do.
+        """
+        with self._lock:
+            known = dict.fromkeys([*self.addresses.values(), *self._options.bootstrap])
+            order = sorted(known, key=lambda address: self._failed_at.get(address, 0.0))
+        failures: list[tuple[Address, Exception]] = []
+        for done, address in enumerate(order):
+            try:
+                share = deadline.part(1 / (len(order) - done))
+                exchange = Exchange(self, address, request)
+                exchange.send(share)
+                response = exchange.receive(share)
+            except (OSError, BrokerTooOld) as error:
+                self._failed_at[address] = time.monotonic()
+                failures.append((address, error))
+            else:
+                self._failed_at.pop(address, None)
+                return response
+        raise _nobody_answered(failures, deadline)
+
+    def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
+        """Metadata from the first address that answers; what it says of the brokers is remembered."""
+        response = self.ask_any(requests.metadata(topics), deadline)
+        with self._lock:
+            self.cluster_id = response.cluster_id or self.cluster_id
+            for broker in response.brokers:
+                self.addresses[broker.node_id] = (broker.host, broker.port)
+                self._stale.discard(broker.node_id)
+        return response
+
+    def coordinator(self, transactional_id: str, deadline: Deadline) -> int:
+        """Id of the broker that coordinates a transactional id.
+
+        Raises:
+            ReplicaError: nobody answered, or nobody may tell.
+        """
+        (found,) = self.ask_any(requests.find_coordinator(transactional_id), deadline).coordinators
+        if found.error_code:
+            raise from_code(found.error_code, detail=f"coordinator of transactional id {transactional_id}")
+        with self._lock:
+            self.addresses[found.node_id] = (found.host, found.port)
+        return int(found.node_id)
+
+    def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
+        """An idle connection to the target, or a new one."""
+        with self._lock:
+            idle = self._idle.get(target)
+            if idle and not fresh:
+                connection = idle.pop()
+                connection.reused = True
+                return connection
+        address = self._address(target, deadline) if isinstance(target, int) else target
+        return Connection(address, self._options, deadline)
+
+    def give_back(self, target: Target, connection: Connection) -> None:
+        """Keep a connection for the next request, or close it where there are enough or the broker has moved."""
+        with self._lock:
+            idle = self._idle.setdefault(target, [])
+            if isinstance(target, int):
+                keep = len(idle) < _IDLE_BY_BROKER and connection.address == self.addresses.get(target)
+            else:
+                keep = len(idle) < _IDLE_BY_ADDRESS
+            if keep:
+                idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close what is idle; calls still running end as they would."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()
+
+    @contextmanager
+    def _as_replica_errors(self, broker: int, deadline: Deadline) -> Iterator[None]:
+        """Turn what goes wrong with one broker into errors of ours; one that does not answer is looked up again."""
+        try:
+            yield
+        except Exception as error:
+            translated = _translate(error, broker, deadline)
+            if translated is None:
+                raise
+            if isinstance(translated, Unreachable):
+                self._failed(broker)
+            raise translated from error
+
+    def _failed(self, broker: int) -> None:
+        """Drop what is idle to the broker and look its address up again before it is asked the next time."""
+        with self._lock:
+            dropped = self._idle.pop(broker, [])
+            self._stale.add(broker)
+        for connection in dropped:
+            connection.close()
+
+    def _address(self, broker: int, deadline: Deadline) -> Address:
+        with self._lock:
+            address = self.addresses.get(broker)
+            stale = broker in self._stale
+        if address is None or stale:
+            try:
+                self.ask_metadata([], deadline.part(0.5))
+            except (ReplicaError, TimeoutError):
+                if address is None:
+                    raise
+            address = self.addresses.get(broker)
+        if address is None:
+            known = ", ".join(map(str, sorted(self.addresses)))
+            raise Unreachable(
+                f"not among the cluster's live brokers ({known}); start it, or correct the id", broker=broker
+            )
+        return address
+
+
+class Exchange:
+    """One request to one target and its response.
+
+    An idle connection may have died without notice. So where a connection that was idle fails, the request is sent
+    once more on a new one. Both methods close the connection when they raise.
+
+    Raises:
+        OSError: the target refused, closed, or (TimeoutError) did not answer in time.
+        ReplicaError: it has no address, speaks no version that will do, or rejected the credentials.
+    """
+
+    def __init__(self, connections: Connections, target: Target, request: Request) -> None:
+        self._connections = connections
+        self._target = target
+        self._request = request
+        self._connection: Connection | None = None
+
+    def send(self, deadline: Deadline) -> None:
+        """Send the request."""
+        self._guarded(lambda _: None, deadline)
+
+    def receive(self, deadline: Deadline, into: ReceiveBuffer | None = None) -> Any:
+        """Wait for the response.
+
+        Args:
+            deadline: by when it must have come.
+            into: memory to receive into; fresh memory by default.
+        """
+        if self._connection is None:
+            raise Unreachable("the request was given up before its answer came")
+        response = self._guarded(lambda c: c.receive(self._request.message, deadline, into), deadline)
+        connection, self._connection = self._connection, None
+        self._connections.give_back(self._target, connection)
+        return response
+
+    def drop(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _guarded(self, step: Callable[[Connection], Any], deadline: Deadline) -> Any:
+        """Do a step on the connection that carries the request, sending it first where that is still to be done."""
+        try:
+            try:
+                return step(self._connection or self._sent(deadline, fresh=False))
+            except ConnectionError:
+                if self._connection is None or not self._connection.reused:
+                    raise
+                self.drop()
+                return step(self._sent(deadline, fresh=True))
+        except BaseException:
+            self.drop()
+            raise
+
+    def _sent(self, deadline: Deadline, *, fresh: bool) -> Connection:
+        """A connection on which the request has been sent."""
+        self._connection = self._connections.take(self._target, deadline, fresh=fresh)
+        self._connection.send(self._request.message, self._request.versions, deadline)
+        return self._connection
+
+
+def _translate(error: BaseException, broker: int, deadline: Deadline) -> ReplicaError | None:
+    """The error as ours; None where it is not for us to translate."""
+    if isinstance(error, ReplicaError):
+        return error.at(broker=broker)
+    if isinstance(error, TimeoutError):
+        return DeadlineExceeded(
+            f"no answer within {deadline.timeout_ms:.0f} ms; is it paused or overloaded?", broker=broker
+        )
+    if isinstance(error, OSError):
+        return Unreachable(f"{error.strerror or error}; is it running, is the address right?", broker=broker)
+    return None
+
+
+def _nobody_answered(failures: Sequence[tuple[Address, Exception]], deadline: Deadline) -> ReplicaError:
+    too_old = [error for _, error in failures if isinstance(error, BrokerTooOld)]
+    if too_old:
+        return too_old[0]
+    reasons = "; ".join(f"{host}:{port} {_reason(error)}" for (host, port), error in failures)
+    kind = DeadlineExceeded if any(isinstance(error, TimeoutError) for _, error in failures) else Unreachable
+    return kind(f"bootstrap.servers: no broker answered within {deadline.timeout_ms:.0f} ms ({reasons})")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "did not answer"
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,232 @@
+"""Compressed batches to bytes: small ones whole, into memory that is kept; large ones as a stream, a window at a time.
+
+A batch says how long it is compressed and not how long it will be: 35 KB of zstd may hold a gigabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import cramjam
+import numpy as np
+import pyarrow as pa
+
+from parallax.replica.errors import Unsupported
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+WINDOW = 32 << 20
+"""Bytes that are decompressed at a time, and the most that an `Inflater` keeps."""
+_FIRST = 1 << 20
+_LARGEST_BLOCK = 256 << 20
+"""A block of snappy can only be decompressed whole; producers write 32 KiB."""
+_SNAPPY_RATIO = 22
+"""Three bytes of snappy stand for 64 bytes at most (its format description, "copies")."""
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+"""Codecs by their number in a batch's attributes (org.apache.kafka.common.record.CompressionType)."""
+
+
+class BadStream(Exception):  # noqa: N818 - it says what happened
+    """The bytes are not of their codec, or end too early."""
+
+
+class Inflater:
+    """Decompresses batches end to end into memory that it keeps; never more than `WINDOW`."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+        self._used = 0
+
+    @property
+    def memory(self) -> Array:
+        """What was decompressed, for the compiled loops."""
+        memory = self._memory.view()
+        memory.flags.writeable = False
+        return memory
+
+    def clear(self) -> None:
+        """Begin again at the front of the memory."""
+        self._used = 0
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self._memory, self._used = np.empty(0, np.uint8), 0
+
+    def add(self, codec: int, body: memoryview) -> tuple[int, int] | None:
+        """Decompress one batch behind those before it.
+
+        Returns:
+            Where it lies in `memory`, from and to; None where there is no room for it, nothing is added then.
+
+        Raises:
+            BadStream: it cannot be decompressed.
+            Unsupported: an unknown codec.
+        """
+        start = self._used
+        try:
+            fits = self._add_snappy(body) if codec == SNAPPY else self._add(codec, body)
+        except cramjam.DecompressionError as error:
+            self._used = start
+            raise BadStream(str(error)) from None
+        if not fits:
+            self._used = start
+            return None
+        return start, self._used
+
+    def _add_snappy(self, body: memoryview) -> bool:
+        for block in _snappy_blocks(body):
+            room = self._room(_snappy_size(block))
+            if room is None:
+                return False
+            self._used += cramjam.snappy.decompress_raw_into(block, room.data)
+        return True
+
+    def _add(self, codec: int, body: memoryview) -> bool:
+        if codec not in _WHOLE:
+            raise Unsupported(f"compression codec {codec} is not known")
+        room = self._room(0)
+        while room is not None:
+            try:
+                self._used += _WHOLE[codec](body, room.data)
+            except cramjam.DecompressionError as error:
+                if _TOO_SMALL not in str(error):
+                    raise
+                # The memory suffices but for the first batches; then the batch is done again with more of it.
+                room = self._room(max(min(4 * max(room.size, len(body)), WINDOW - self._used), room.size + 1))
+            else:
+                return True
+        return False
+
+    def _room(self, size: int) -> Array | None:
+        """The unused memory, at least ``size`` bytes of it; None where that would be too much."""
+        needed = self._used + size
+        if needed > WINDOW:
+            return None
+        if needed > self._memory.size:
+            grown = np.empty(min(max(needed + needed // 4, _FIRST), WINDOW), np.uint8)
+            grown[: self._used] = self._memory[: self._used]
+            self._memory = grown
+        return self._memory[self._used :]
+
+
+_WHOLE: dict[int, Callable[..., int]] = {
+    GZIP: cramjam.gzip.decompress_into,
+    LZ4: cramjam.lz4.decompress_into,
+    ZSTD: cramjam.zstd.decompress_into,
+}
+_TOO_SMALL = "failed to write whole buffer"
+"""What Rust's standard library, and so cramjam, says when the memory given does not suffice (io::Write::write_all)."""
+
+
+class Stream(Protocol):
+    """Gives decompressed bytes in order."""
+
+    def fill(self, target: Array) -> int:
+        """Write the next bytes to ``target``: as many as it has room for, fewer only at the end.
+
+        Raises:
+            BadStream: the rest cannot be decompressed.
+            Unsupported: it can only be decompressed with too much memory.
+        """
+
+
+def open_stream(codec: int, body: memoryview) -> Stream:
+    """A compressed batch as a stream.
+
+    Raises:
+        Unsupported: an unknown codec.
+    """
+    if codec == SNAPPY:
+        return _Snappy(body)
+    if codec not in _STREAMED:
+        raise Unsupported(f"compression codec {codec} is not known")
+    return _Arrow(codec, body)
+
+
+_STREAMED: dict[int, Any] = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}
+
+
+class _Arrow:
+    """gzip, lz4 and zstd, by Arrow's streams: their memory is the codec's own window."""
+
+    def __init__(self, codec: int, body: memoryview) -> None:
+        self._stream: Any = pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), _STREAMED[codec])
+
+    def fill(self, target: Array) -> int:
+        done = 0
+        while done < target.size:
+            try:
+                got = int(self._stream.readinto(target[done:].data))
+            except (OSError, pa.ArrowException) as error:
+                raise BadStream(" ".join(str(error).split())) from None
+            if not got:
+                break
+            done += got
+        return done
+
+
+class _Snappy:
+    """snappy, block by block."""
+
+    def __init__(self, body: memoryview) -> None:
+        self._blocks = _snappy_blocks(body)
+        self._left = np.empty(0, np.uint8)
+
+    def fill(self, target: Array) -> int:
+        done = 0
+        while done < target.size:
+            if not self._left.size and not self._next():
+                break
+            taken = min(self._left.size, target.size - done)
+            target[done : done + taken] = self._left[:taken]
+            self._left = self._left[taken:]
+            done += taken
+        return done
+
+    def _next(self) -> bool:
+        try:
+            block = next(self._blocks, None)
+            if block is None:
+                return False
+            size = _snappy_size(block)
+            if size > _LARGEST_BLOCK:
+                raise Unsupported(f"a block of snappy holds {size >> 20} MiB, more than {_LARGEST_BLOCK >> 20}")
+            self._left = np.empty(size, np.uint8)
+            cramjam.snappy.decompress_raw_into(block, self._left.data)
+        except cramjam.DecompressionError as error:
+            raise BadStream(str(error)) from None
+        return True
+
+
+_XERIAL = b"\x82SNAPPY\x00"
+
+
+def _snappy_blocks(body: memoryview) -> Iterator[memoryview]:
+    """The raw snappy blocks of a body: in snappy-java's framing, which the Java client writes, or the body itself."""
+    if bytes(body[:8]) != _XERIAL:
+        yield body
+        return
+    at = 16
+    while at < len(body):
+        if at + 4 > len(body):
+            raise cramjam.DecompressionError("its framing is cut short")
+        size = int.from_bytes(body[at : at + 4], "big", signed=True)
+        at += 4
+        if size < 0 or at + size > len(body):
+            raise cramjam.DecompressionError("a block of its framing runs beyond its end")
+        yield body[at : at + size]
+        at += size
+
+
+def _snappy_size(block: memoryview) -> int:
+    """Bytes that a block says it holds.
+
+    Raises:
+        cramjam.DecompressionError: more than it can hold.
+    """
+    size = int(cramjam.snappy.decompress_raw_len(block))
+    if size > _SNAPPY_RATIO * len(block):
+        raise cramjam.DecompressionError(f"{len(block)} bytes cannot hold the {size} that they announce")
+    return size

@@ -1,0 +1,310 @@
+"""Kafka's requests as this package sends them, and their responses as its own types. Nothing here asks a broker."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+
+from parallax.model import IsolationLevel, MissingRight
+from parallax.replica import versions
+from parallax.replica.errors import NotHosted, ReplicaError, Unsupported, from_code
+from parallax.replica.fetch_response import FetchAnswer, PartitionAnswer
+from parallax.replica.types import (
+    FetchedPartition,
+    FetchPosition,
+    Partition,
+    PartitionMetadata,
+    ProducerState,
+    TopicMetadata,
+    TransactionDescription,
+    TransactionListing,
+)
+from parallax.replica.versions import Versions
+
+LATEST, EARLIEST_LOCAL = -1, -4
+"""ListOffsets' special timestamps; asked by the debugging replica, LATEST is the log end offset."""
+
+_CONSUMER, _DEBUGGING_REPLICA = -1, -2
+_TRANSACTION = 1
+"""FindCoordinator's key type for a transactional id."""
+_TOPIC = 2
+"""DescribeConfigs' resource type for a topic."""
+
+T = TypeVar("T")
+
+
+class Request(NamedTuple):
+    """A request of kafka.protocol, and the versions of it that will do."""
+
+    message: Any
+    versions: Versions
+
+
+def metadata(topics: Sequence[str] | None) -> Request:
+    """Ask for topics by name, all of them with None, none with an empty list."""
+    kind = MetadataRequest.MetadataRequestTopic
+    names = None if topics is None else [kind(name=name) for name in topics]
+    return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
+
+
+def topics_of(response: Any) -> dict[str, TopicMetadata]:
+    """The topics of a Metadata response by name."""
+    return {topic.name: _topic(topic) for topic in response.topics if topic.name}
+
+
+def _topic(answer: Any) -> TopicMetadata:
+    topic_id = base64.urlsafe_b64encode(answer.topic_id.bytes).decode().rstrip("=") if answer.topic_id else ""
+    partitions = {
+        item.partition_index: PartitionMetadata(
+            leader=item.leader_id,
+            leader_epoch=item.leader_epoch,
+            replicas=tuple(item.replica_nodes),
+            isr=tuple(item.isr_nodes),
+            offline=tuple(item.offline_replicas or ()),
+        )
+        for item in answer.partitions or ()
+    }
+    # LEADER_NOT_AVAILABLE (5) shows as leader -1 of its partitions.
+    error = None
+    if answer.error_code not in (0, 5):
+        error = from_code(answer.error_code, topic=answer.name, needs=MissingRight.DESCRIBE)
+    return TopicMetadata(answer.name, topic_id, dict(sorted(partitions.items())), error)
+
+
+def find_coordinator(transactional_id: str) -> Request:
+    """Ask which broker coordinates a transactional id."""
+    message = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
+    return Request(message, versions.FIND_COORDINATOR)
+
+
+def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
+    """Ask for settings of topics."""
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = [kind(resource_type=_TOPIC, resource_name=t, configuration_keys=list(names)) for t in topics]
+    return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
+
+
+def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
+    """Settings by topic, or why they were not given."""
+    return {
+        result.resource_name: from_code(
+            result.error_code, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
+        )
+        if result.error_code
+        else {config.name: config.value for config in result.configs if config.value is not None}
+        for result in response.results
+    }
+
+
+def fetch(
+    positions: Sequence[FetchPosition],
+    *,
+    isolation: IsolationLevel,
+    max_bytes: int,
+    max_wait_ms: int = 0,
+    accepted: Versions = versions.FETCH,
+) -> Request:
+    """Ask one replica for records, as a consumer of that isolation level."""
+    kind = FetchRequest.FetchTopic
+    grouped: dict[str, list[Any]] = {}
+    for position in positions:
+        partition = kind.FetchPartition(
+            partition=position.partition,
+            current_leader_epoch=-1,
+            fetch_offset=position.offset,
+            last_fetched_epoch=position.after_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=position.max_bytes,
+        )
+        grouped.setdefault(position.topic, []).append(partition)
+    message = FetchRequest(
+        replica_id=_CONSUMER,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1 if max_wait_ms else 0,
+        max_bytes=max_bytes,
+        isolation_level=int(isolation),
+        # Session 0 with epoch -1 is a Fetch without a session: nothing to keep or lose on the broker (KIP-227).
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic=topic, partitions=partitions) for topic, partitions in grouped.items()],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    return Request(message, accepted)
+
+
+def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
+    """What a Fetch response says of each position, in the order of the positions."""
+    answers = {(p.topic, p.partition): p for p in response.partitions}
+    return [_fetched(broker, position, answers.get((position.topic, position.partition))) for position in positions]
+
+
+def _fetched(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
+    topic, partition = position.topic, position.partition
+    error: ReplicaError | None = None
+    if answer is None:
+        error = left_out(broker, topic, partition)
+    elif answer.error_code:
+        error = from_code(
+            answer.error_code,
+            broker=broker,
+            topic=topic,
+            partition=partition,
+            detail=f"offset {position.offset}" if answer.error_code == 1 else "",
+        )
+    elif answer.preferred_read_replica >= 0 and not answer.records:
+        # Only a custom replica.selector.class redirects a consumer without a rack (KIP-392). The log was not read.
+        replica = answer.preferred_read_replica
+        problem = f"the broker redirects consumers to broker {replica}; check its replica.selector.class"
+        error = Unsupported(problem, broker=broker, topic=topic, partition=partition)
+    if answer is None or error is not None:
+        return FetchedPartition(topic, partition, error)
+    return FetchedPartition(
+        topic=topic,
+        partition=partition,
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.log_start_offset,
+        aborted=answer.aborted,
+        records=answer.records,
+        diverging=answer.diverging_epoch,
+    )
+
+
+def list_offsets(partitions: Sequence[Partition], timestamp: int, accepted: Versions) -> Request:
+    """Ask one replica for an offset of its own log: with the debugging replica's id, a follower answers as well."""
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    topics = [
+        kind(
+            name=topic,
+            partitions=[
+                kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
+                for index in indexes
+            ],
+        )
+        for topic, indexes in _by_topic(partitions).items()
+    ]
+    message = ListOffsetsRequest(
+        replica_id=_DEBUGGING_REPLICA, isolation_level=int(IsolationLevel.READ_UNCOMMITTED), topics=topics
+    )
+    return Request(message, accepted)
+
+
+def offsets_of(broker: int, partitions: Sequence[Partition], response: Any) -> dict[Partition, int | ReplicaError]:
+    """The offset of each partition, or why it was not given."""
+    return _each(broker, partitions, response, lambda answer: int(answer.offset), MissingRight.DESCRIBE)
+
+
+def describe_producers(partitions: Sequence[Partition]) -> Request:
+    """Ask one replica for the producers that it remembers (KIP-664); any replica answers."""
+    kind = DescribeProducersRequest.TopicRequest
+    topics = [kind(name=topic, partition_indexes=indexes) for topic, indexes in _by_topic(partitions).items()]
+    return Request(DescribeProducersRequest(topics=topics), versions.DESCRIBE_PRODUCERS)
+
+
+def producers_of(
+    broker: int, partitions: Sequence[Partition], response: Any
+) -> dict[Partition, list[ProducerState] | ReplicaError]:
+    """The producers of each partition, or why they were not given."""
+    return _each(broker, partitions, response, _producers, MissingRight.READ)
+
+
+def _producers(answer: Any) -> list[ProducerState]:
+    return [
+        ProducerState(
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            last_sequence=state.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch,
+            current_transaction_start_offset=state.current_txn_start_offset,
+        )
+        for state in answer.active_producers
+    ]
+
+
+def list_transactions(producer_ids: Sequence[int]) -> Request:
+    """Ask a coordinator for its transactions, all of them where no producer id is given (KIP-664)."""
+    message = ListTransactionsRequest(state_filters=[], producer_id_filters=list(producer_ids), duration_filter=-1)
+    return Request(message, versions.LIST_TRANSACTIONS)
+
+
+def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
+    """The transactions that a coordinator lists.
+
+    Raises:
+        ReplicaError: it refused.
+    """
+    if response.error_code:
+        raise from_code(response.error_code, broker=broker)
+    return [
+        TransactionListing(state.transactional_id, state.producer_id, state.transaction_state, broker)
+        for state in response.transaction_states
+    ]
+
+
+def describe_transaction(transactional_id: str) -> Request:
+    """Ask a coordinator how one transaction stands (KIP-664)."""
+    message = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    return Request(message, versions.DESCRIBE_TRANSACTIONS)
+
+
+def transaction_of(coordinator: int, transactional_id: str, response: Any) -> TransactionDescription:
+    """The transaction as its coordinator knows it.
+
+    Raises:
+        ReplicaError: the coordinator refused, or knows no such transactional id.
+    """
+    (state,) = response.transaction_states
+    if state.error_code:
+        raise from_code(state.error_code, broker=coordinator, detail=f"transactional id {transactional_id}")
+    return TransactionDescription(
+        transactional_id=transactional_id,
+        coordinator=coordinator,
+        state=state.transaction_state,
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        timeout_ms=state.transaction_timeout_ms,
+        start_time_ms=state.transaction_start_time_ms,
+        partitions=frozenset((t.topic, index) for t in state.topics for index in t.partitions),
+    )
+
+
+def left_out(broker: int, topic: str, partition: int) -> NotHosted:
+    """The error for a partition of which a response does not speak."""
+    return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return grouped
+
+
+def _each(
+    broker: int, partitions: Sequence[Partition], response: Any, use: Callable[[Any], T], needs: MissingRight
+) -> dict[Partition, T | ReplicaError]:
+    """What each partition's answer says, or the error that stands for it."""
+    answers: Mapping[Partition, Any] = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
+    found: dict[Partition, T | ReplicaError] = {}
+    for topic, partition in partitions:
+        answer = answers.get((topic, partition))
+        if answer is None:
+            found[topic, partition] = left_out(broker, topic, partition)
+        elif answer.error_code:
+            place: dict[str, Any] = {"broker": broker, "topic": topic, "partition": partition}
+            found[topic, partition] = from_code(answer.error_code, needs=needs, **place)
+        else:
+            found[topic, partition] = use(answer)
+    return found

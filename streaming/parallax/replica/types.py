@@ -1,0 +1,137 @@
+"""What a client asks of a broker and what it is answered, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from parallax.replica.errors import ReplicaError
+from parallax.replica.fetch_response import no_aborted
+
+_NO_RECORDS = memoryview(b"")
+
+Partition = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    """Where a partition lives, as the controller's metadata say."""
+
+    leader: int
+    """-1 while there is none."""
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    """A topic and its partitions."""
+
+    name: str
+    topic_id: str
+    """As Kafka's tools print it: 16 bytes in URL-safe base64 without padding."""
+    partitions: dict[int, PartitionMetadata]
+    error: ReplicaError | None = None
+    """Why there is nothing to tell (UnknownTopic, Unauthorized, ...); the other topics are not affected."""
+    cleanup_policy: str | None = None
+    """The setting ``cleanup.policy``, as it was ``policy_at_ms``; None where nobody asked or nobody said."""
+    policy_at_ms: int = 0
+    """When it was asked, milliseconds since the epoch."""
+    delete_retention_ms: int | None = None
+    """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
+
+
+@dataclass(frozen=True)
+class FetchPosition:
+    """From where one partition is to be fetched, and how much."""
+
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int = 1 << 20
+    after_epoch: int = -1
+    """Leader epoch of what lies below ``offset``, as it was read: a replica whose log of that epoch ends below the
+    offset answers with ``diverging`` and no records (KIP-595). -1: not checked."""
+
+
+@dataclass(frozen=True)
+class FetchedPartition:
+    """What one replica answered for one partition.
+
+    The watermarks are this replica's own, -1 where ``error`` is set. ``records`` holds whole record batches as they lie
+    in the log; the last may be cut off, and the first may begin below the offset asked for.
+    """
+
+    topic: str
+    partition: int
+    error: ReplicaError | None = None
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=no_aborted)
+    """int64[n, 2]: producer id and first offset of the aborted transactions that the records may hold."""
+    records: memoryview = _NO_RECORDS
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset): this log's largest epoch up to ``after_epoch``, and where it ends."""
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """How far one replica's log goes, by that replica itself."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True)
+class ProducerState:
+    """A producer that a replica remembers (DescribeProducers, KIP-664)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    """Milliseconds since the epoch."""
+    coordinator_epoch: int
+    current_transaction_start_offset: int
+    """-1 where this replica knows of no open transaction of the producer."""
+
+
+@dataclass(frozen=True)
+class TransactionListing:
+    """A transaction as its coordinator lists it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True)
+class TransactionDescription:
+    """A transaction as its coordinator knows it."""
+
+    transactional_id: str
+    coordinator: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    """-1 while no transaction is ongoing."""
+    partitions: frozenset[Partition]
+
+
+@dataclass(frozen=True)
+class TransactionListings:
+    """All coordinators' listings; those that did not answer are named, never left out in silence."""
+
+    transactions: list[TransactionListing]
+    unanswered: dict[int, ReplicaError]

@@ -1,0 +1,35 @@
+"""Which versions of Kafka's requests are used: the lowest that will do, and the highest that this package can handle.
+
+The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis) and KIPs:
+
+- Fetch of version 11 or 12 is served by a follower as a consumer's; below 11 only the leader answers, above 12 topics
+  go by id. Version 12 is the first that checks the epoch of what was read (KIP-595).
+- ListOffsets tells where a log begins that is partly in tiered storage from version 8 on (KIP-405).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Versions(NamedTuple):
+    """A range of versions, both ends included."""
+
+    lowest: int
+    highest: int
+
+
+API_VERSIONS = Versions(0, 0)
+"""Version 0 is understood by every broker and needs no fallback (KIP-35)."""
+SASL_HANDSHAKE = Versions(1, 1)
+SASL_AUTHENTICATE = Versions(0, 1)
+METADATA = Versions(5, 12)
+FIND_COORDINATOR = Versions(4, 4)
+DESCRIBE_CONFIGS = Versions(1, 4)
+FETCH = Versions(11, 12)
+FETCH_WITH_EPOCH = Versions(12, 12)
+LIST_OFFSETS = Versions(1, 7)
+LIST_LOCAL_OFFSETS = Versions(8, 9)
+DESCRIBE_PRODUCERS = Versions(0, 0)
+LIST_TRANSACTIONS = Versions(0, 1)
+DESCRIBE_TRANSACTIONS = Versions(0, 0)

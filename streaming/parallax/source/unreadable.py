@@ -1,0 +1,67 @@
+"""A batch that no replica can be read at is passed over: what lies in it is unknown, and what follows is read on."""
+
+from __future__ import annotations
+
+from parallax.model import IsolationLevel
+from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import BatchError, ReplicaError
+from parallax.replica.reader import read_range
+from parallax.source.offsets import Reader
+
+
+def end_of_unreadable(
+    client: ReplicaClient, reader: Reader, position: int, error: ReplicaError, *, timeout_ms: float
+) -> int | None:
+    """The offset behind a batch that cannot be read, if no replica can be read there.
+
+    All replicas are asked again, the reader's own as well: what was garbled on the way is not the same the second time.
+    One that shows a record of the range, or shows that it holds none, or does not answer, keeps the reader waiting.
+
+    Args:
+        client: connections to the cluster.
+        reader: who came to the batch.
+        position: where it stands.
+        error: why it cannot go on.
+        timeout_ms: for each request.
+
+    Returns:
+        None where the reader has to wait: the batch may yet be read, or it is not known where it ends.
+    """
+    if not isinstance(error, BatchError) or error.last_offset < position:
+        return None
+    end = error.last_offset + 1
+    try:
+        partition = client.metadata([reader.topic])[reader.topic].partitions[reader.partition]
+        if all(_is_unreadable(client, broker, reader, (position, end), timeout_ms) for broker in partition.replicas):
+            return end
+    except (ReplicaError, KeyError):
+        pass
+    return None
+
+
+def _is_unreadable(
+    client: ReplicaClient, broker: int, reader: Reader, span: tuple[int, int], timeout_ms: float
+) -> bool:
+    """Whether a replica shows nothing of a range, for a batch that begins or ends there cannot be decoded."""
+    start, end = span
+    chunks = read_range(
+        client,
+        broker,
+        reader.topic,
+        reader.partition,
+        start,
+        end,
+        isolation=IsolationLevel.READ_UNCOMMITTED,
+        hasher=ContentHasher(bytes(16)),
+        deadline_ms=timeout_ms,
+    )
+    try:
+        if any(len(chunk.columns) for chunk in chunks):
+            return False
+    except BatchError as error:
+        return 0 <= error.base_offset < end and error.last_offset >= start
+    return False
+
+
+__all__ = ["end_of_unreadable"]

@@ -1,0 +1,94 @@
+"""In which order the tests run, and which of them share a worker when there are several."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
+HERE = Path(__file__).parent
+END_TO_END = HERE / "e2e"
+
+PLAYED_ONCE = ("test_job", "test_findings", "test_lab_scenarios", "test_audit")
+"""Modules that look at what one play has left (fixture ``played``), on one worker; the job of the play comes first."""
+
+ONE_SPARK = ("test_views", "test_source", "test_compare", "test_views_upkeep")
+"""Modules whose queries run in the tests' process (fixture ``spark``), on one worker, which starts one JVM."""
+
+LONGEST_FIRST = (
+    "test_soak",
+    "test_cluster_events",
+    *ONE_SPARK,
+    *PLAYED_ONCE,
+    "test_faults_storage",
+    "test_faults_brokers",
+    "test_faults_processes",
+    "test_job_restarts",
+    "test_lab",
+    "test_cleaner_differential",
+)
+"""Modules of ``e2e/`` in the order in which workers take them; what is not named comes after these."""
+
+ONE_BY_ONE = "tests/simulation/test_simulation.py"
+"""Seconds of pure processor time each, and nothing shared: whichever worker is free takes the next."""
+
+
+FIRST_PORT, LAST_PORT = 10_000, 31_999
+"""Where clusters take their ports from; below the ephemeral range."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each worker ports of its own for its clusters, also where one began again after a crash."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or "PARALLAX_PORTS" in os.environ:
+        return
+    count = worker["workercount"]
+    size = (LAST_PORT + 1 - FIRST_PORT) // count
+    first = FIRST_PORT + int(worker["workerid"].removeprefix("gw")) % count * size
+    os.environ["PARALLAX_PORTS"] = f"{first}-{first + size - 1}"
+
+
+def scope(nodeid: str) -> str:
+    """Whatever has the same scope runs on the same worker, one after the other: fixtures of a module are made once."""
+    file, _, _ = nodeid.partition("::")
+    for together in (PLAYED_ONCE, ONE_SPARK):
+        if Path(file).stem in together:
+            return together[0]
+    return nodeid if file == ONE_BY_ONE else file
+
+
+def _rank(path: Path) -> tuple[int, str]:
+    return LONGEST_FIRST.index(path.stem) if path.stem in LONGEST_FIRST else len(LONGEST_FIRST), str(path)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the end-to-end tests in the order in which they are written; the others are shuffled.
+
+    Those of a module share brokers and often a job, which have a past; one that is the same in each run lets a failure
+    be repeated. One worker runs them after all others, which fail sooner. Several begin with them, the longest first:
+    they mostly wait, and the others fill the time that is left.
+    """
+    slow = [item for item in items if END_TO_END in item.path.parents]
+    quick = [item for item in items if END_TO_END not in item.path.parents]
+    slow.sort(key=lambda item: (_rank(item.path), item.location[1] or 0, item.name))
+    items[:] = slow + quick if hasattr(config, "workerinput") else quick + slow
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Workers take whole scopes, in the order of the collection."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scopes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return Scopes(config, log)

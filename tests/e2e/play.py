@@ -1,0 +1,171 @@
+"""Several scenarios in one outage of one broker, each with its own kind of producer, verified as if it were alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from parallax.lab.cluster import Cluster
+from parallax.lab.scenarios import SCENARIOS, ScenarioResult
+from parallax.lab.scenarios.conductor import AwaitObserved, Conductor, OutageKind, Say
+from parallax.lab.traffic import ProducerKind
+from parallax.lab.view import ReplicaView, read_replica
+from parallax.lab.waiting import until
+from parallax.replica.client import ReplicaClient
+from tests.e2e.job_process import JobProcess
+
+_PATIENCE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One scenario of a play: its name, where its topics are, and who writes the transactions."""
+
+    scenario: str
+    topic_prefix: str
+    producer: ProducerKind = "legacy"
+    await_observed: AwaitObserved | None = None
+    hold_s: float = 0.0
+    say: Say = lambda _: None
+
+
+def play(cluster: Cluster, parts: Sequence[Part], outage: OutageKind = "kill") -> list[ScenarioResult]:
+    """Play all parts side by side; the broker goes when all have written, and returns when all have cleaned.
+
+    Args:
+        cluster: three brokers, all up.
+        parts: must have topics of their own.
+        outage: how broker 2 goes.
+
+    Returns:
+        One result for each part, in their order.
+
+    Raises:
+        ScenarioFailed: the state of a part does not stand.
+        LabError: brokers or producers failed on the way.
+    """
+    away, back = threading.Barrier(len(parts)), threading.Barrier(len(parts))
+    conductors = [_conductor(cluster, part, outage, away, back) for part in parts]
+
+    def run(conductor: Conductor) -> ScenarioResult:
+        try:
+            return conductor.play()
+        except BaseException:
+            away.abort()
+            back.abort()
+            raise
+
+    with ThreadPoolExecutor(len(parts)) as pool:
+        futures = [pool.submit(run, conductor) for conductor in conductors]
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:  # that of a part which waited for another in vain says least
+        raise min(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError))
+    return [future.result() for future in futures]
+
+
+def _conductor(
+    cluster: Cluster, part: Part, outage: OutageKind, away: threading.Barrier, back: threading.Barrier
+) -> Conductor:
+    scenario = SCENARIOS[part.scenario]
+
+    class Together(scenario.conductor):  # type: ignore[name-defined, misc]
+        """Whoever comes last to where the broker goes or returns makes it so, for all."""
+
+        def _lose_victim(self) -> None:
+            self._meet(away, super()._lose_victim)
+
+        def _return_victim(self) -> None:
+            self._meet(back, super()._return_victim)
+
+        def _meet(self, barrier: threading.Barrier, then: Any) -> None:
+            if barrier.wait(_PATIENCE_S) == 0:
+                then()
+
+    return Together(
+        scenario.name,
+        scenario.scripts,
+        cluster,
+        diverges=scenario.diverges,
+        producer=part.producer,
+        topic_prefix=part.topic_prefix,
+        say=part.say,
+        await_observed=part.await_observed,
+        hold_s=part.hold_s,
+        outage=outage,
+    )
+
+
+@dataclass
+class Recorder:
+    """Remembers everything that each replica ever showed, as the views would."""
+
+    client: ReplicaClient
+    seen: dict[tuple[str, int], ReplicaView] = field(default_factory=dict)
+
+    def __call__(self, topic: str, offset: int, broker: int) -> None:
+        """Read a replica until it shows an offset (the scenarios' hook)."""
+
+        def shown() -> bool:
+            now = read_replica(self.client, broker, topic)
+            kept = self.seen.setdefault((topic, broker), now)
+            kept.records.update(now.records)
+            kept.markers.update(now.markers)
+            return offset in kept.records or offset in kept.markers
+
+        until(shown, f"offset {offset} of {topic} to show on broker {broker}")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one outage has left: diverging and healthy topics of both kinds of producers, and a job that saw it all.
+
+    Attributes:
+        lab: the brokers, all up; who hurts them mends them.
+        job: runs until the last test of ``test_job`` stops it.
+        client: pinned client.
+        recorder: holds what each replica of the ``legacy`` topics ever showed.
+        began: seconds since the epoch.
+        gone: the five divergences, by producer; topics ``gone-<producer>-<script>``.
+        well: the healthy controls, by producer; topics ``well-<producer>-<script>``.
+    """
+
+    lab: Cluster
+    job: JobProcess
+    client: ReplicaClient
+    recorder: Recorder
+    began: float
+    gone: Mapping[ProducerKind, ScenarioResult]
+    well: Mapping[ProducerKind, ScenarioResult]
+
+
+@contextmanager
+def played_once(folder: Path) -> Iterator[Played]:
+    """Start brokers and a job, and play everything in one outage."""
+    with Cluster() as lab, JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*") as job:
+        job.start()
+        client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
+        recorder = Recorder(client)
+
+        def both(topic: str, offset: int, broker: int) -> None:
+            recorder(topic, offset, broker)
+            job.await_observed(topic, offset, broker)
+
+        began = time.time()
+        kinds: tuple[ProducerKind, ...] = ("legacy", "java")
+        parts = [
+            Part(scenario, f"{word}-{kind}-", kind, both if kind == "legacy" else job.await_observed)
+            for word, scenario in (("gone", "all"), ("well", "healthy"))
+            for kind in kinds
+        ]
+        results = play(lab, parts)
+        gone, well = (dict(zip(kinds, some, strict=True)) for some in (results[:2], results[2:]))
+        try:
+            yield Played(lab, job, client, recorder, began, gone, well)
+        finally:
+            client.close()

@@ -1,0 +1,73 @@
+"""What the product tells of a simulated partition, in the words of properties.py; the only place that knows both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from parallax.findings.decide import Resolution
+from parallax.findings.finding import Finding, claim_of
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, UNTIL_AUDITED, FindingKind, FindingStatus, Rule
+from tests.simulation.content import key_of_halves
+from tests.simulation.monitor import RECHECK_S, Monitor
+from tests.simulation.properties import Ended, Said, Unknown
+
+
+def said(event: Finding, told: Iterable[Finding] = ()) -> Said:
+    """What an event of the findings table says.
+
+    Args:
+        event: of the table.
+        told: events among which there is one of the same finding that names its sides, if this one does not.
+    """
+    claim = claim_of(event)
+    nobody = event.broker == NOBODY
+    return Said(
+        kind=str(event.kind),
+        accused=None if nobody else event.broker,
+        sides=_sides([event, *(e for e in told if e.finding_id == event.finding_id)]) if nobody else frozenset(),
+        about=_about(event),
+        producer_id=event.producer_id,
+        start=event.transaction_start_offset,
+        offset=claim.first_offset,
+        key=None if claim.key is None else key_of_halves(*claim.key),
+        everywhere=event.status is FindingStatus.SPREAD,
+    )
+
+
+def _sides(events: Iterable[Finding]) -> frozenset[int]:
+    sides = [json.loads(event.evidence or "{}").get("sides", {}) for event in events]
+    return frozenset(int(broker) for side in sides for brokers in side.values() for broker in brokers)
+
+
+def _about(event: Finding) -> str:
+    if event.kind is FindingKind.LOG_TRUNCATED:
+        return "cut"
+    if event.kind is FindingKind.LOG_HEAD_MISSING:
+        return "head"
+    if event.kind in TRANSACTION_KINDS or event.rule is Rule.OUTCOME:
+        return "transaction"
+    keyless = event.key_hash_hi == 0 == event.key_hash_lo
+    return "record" if event.kind is FindingKind.CONTENT_MISMATCH or keyless else "key"
+
+
+def unknown(monitor: Monitor) -> Unknown:
+    """What the monitor counts as unknown, in both views."""
+    counted = {reason: sum(max(0, n) for n in views) for reason, views in monitor.coverage.unknown.items()}
+    until_audited = sum(n for reason, n in counted.items() if reason in UNTIL_AUDITED)
+    return Unknown(sum(counted.values()) - until_audited, until_audited)
+
+
+def at_the_end(monitor: Monitor) -> Ended:
+    """Have all findings looked at again, and tell what has become of them."""
+    monitor.clock += RECHECK_S
+    monitor.probe()
+    last = {event.finding_id: event for event in monitor.events if event.status is not FindingStatus.DISMISSED}
+    resolved = [event for event in last.values() if event.status is FindingStatus.RESOLVED]
+    as_healed = [e for e in resolved if json.loads(e.evidence or "{}").get("resolution") == Resolution.HEALED]
+    return Ended(
+        standing=tuple(said(event, monitor.events) for event in last.values() if event.stands),
+        healed=tuple(said(event, monitor.events) for event in as_healed),
+        gone=tuple(said(event, monitor.events) for event in resolved if event not in as_healed),
+    )

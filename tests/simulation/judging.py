@@ -1,0 +1,186 @@
+"""Holds what the monitor says in one history against the oracle, at every moment that counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.simulation import oracle, properties
+from tests.simulation.expected import Shown
+from tests.simulation.history import RETENTION, Profile
+from tests.simulation.model import Cluster
+from tests.simulation.oracle import Wrong
+from tests.simulation.properties import Broken, Ended, Place, Said, Unknown
+
+OFTEN = RETENTION // 2
+"""Replicas that are read at shorter intervals than this (ms) hide nothing: tombstones and markers are kept longer."""
+
+
+@dataclass
+class Judge:
+    """What was wrong when, how well was it watched, and which properties did not hold.
+
+    Attributes:
+        moments: in what replicas were wrong while something was suspected.
+        since: by suspect, the first of the moments that count for it.
+        read_at: by view and broker, when a reader was last at its end, in ms.
+        gap_at: by broker, when it had last not been read for too long, in ms.
+        harmed: what was lost after it had been read, by broker: only an audit reads it again.
+        broken: the properties that did not hold, in order.
+    """
+
+    cluster: Cluster
+    profile: Profile
+    moments: list[dict[int, Wrong]] = field(default_factory=list)
+    since: dict[str, int] = field(default_factory=dict)
+    read_at: dict[tuple[int, int], int] = field(default_factory=dict)
+    gap_at: Counter[int] = field(default_factory=Counter)
+    harmed: set[tuple[str, object]] = field(default_factory=set)
+    broken: list[Broken] = field(default_factory=list)
+
+    def now(self) -> dict[int, Wrong]:
+        """By broker, in what its replica is wrong at this moment."""
+        return oracle.judge(self.cluster, self.profile.compacted)
+
+    # -- moments -----------------------------------------------------------------------------------------------------
+
+    def note(self) -> dict[int, Wrong]:
+        """Remember this moment."""
+        now = self.now()
+        if not self.moments or self.moments[-1] != now:
+            self.moments.append(now)
+        return now
+
+    def suspect(self, names: Sequence[str]) -> None:
+        """These suspects stand since now."""
+        for name in names:
+            if name not in self.since:
+                self.note()
+                self.since[name] = len(self.moments) - 1
+
+    def confirm(self, said: Said, suspect: str, begun: int) -> None:
+        """A suspect was confirmed.
+
+        Args:
+            said: what the finding says.
+            suspect: its name.
+            begun: the number of the moment at which the operation began that confirmed it, if it was raised in that.
+        """
+        self.note()
+        first = min(self.since.get(suspect, begun), len(self.moments) - 1)
+        broken = properties.confirmed(said, self.moments[max(0, first) :], self.cluster)
+        if broken is not None:
+            self.broken.append(broken)
+
+    # -- how well it is watched --------------------------------------------------------------------------------------
+
+    def read(self, positions: dict[tuple[int, int], int]) -> None:
+        """Readers stand at these positions, by view and broker, and have just tried to read on."""
+        for (view, broker), position in positions.items():
+            replica = self.cluster.replicas.get(broker)
+            if replica is not None and position >= (replica.hw, replica.lso)[view]:
+                self.read_at[view, broker] = self.cluster.now
+
+    def pass_time(self, ms: int) -> None:
+        """So much time has gone by; of a broker that is down nothing can be missed."""
+        now = self.cluster.now
+        for broker, replica in self.cluster.replicas.items():
+            for view in (0, 1):
+                if not replica.up:
+                    self.read_at[view, broker] = self.read_at.get((view, broker), 0) + ms
+                elif now - self.read_at.get((view, broker), 0) > OFTEN:
+                    self.gap_at[broker] = now
+
+    def new_log(self, broker: int) -> None:
+        """The broker begins a log of which nothing was read."""
+        self.gap_at[broker] = self.cluster.now
+
+    def harm(self, before: dict[int, Wrong], broker: int, position: int) -> None:
+        """Something was lost from a log that had been read up to a position."""
+        truth, now = oracle.truth_of(self.cluster), self.now()
+        mine = {broker: now[broker]} if broker in now else {}
+        known = set(properties.places(truth, {broker: before[broker]})) if broker in before else set()
+        for place in properties.places(truth, mine):
+            if place not in known and (place.offset < position):
+                self.harmed |= {name_of(place)} | {("key", k) for k in _keys(truth, place)}
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def end(self, findings: Ended, unknown: Unknown, shown: Shown) -> None:
+        """Judge what stands at the end.
+
+        A transaction that was ended wrongly is known once it was told, though nothing may be left of it by now; a key
+        whose value differs must be told of still.
+
+        Args:
+            findings: what has become of them.
+            unknown: what is counted as unknown.
+            shown: what the readers were given.
+        """
+        now, truth = self.now(), oracle.truth_of(self.cluster)
+        if self.profile.healthy and now:
+            raise AssertionError(f"the model itself diverged without a fault: {now}")
+        self.broken += [b for said in findings.healed if (b := properties.healed(said, now)) is not None]
+        if self.profile.late:
+            return  # What lies below where it began is none of its business.
+        for place in properties.uncovered(truth, now, findings.standing):
+            told = place.what == "outcome" and any(properties.covers(said, place, truth, now) for said in findings.gone)
+            if told or name_of(place) in self.harmed:
+                continue
+            watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
+            seen = watched or was_shown(shown, truth, now[place.broker], place)
+            text = f"{place}; {now[place.broker]}"
+            if not unknown.offsets and (seen or not unknown.until_audited):
+                what = f"{place.what}{'' if seen else ', unread meanwhile'}"
+                self.broken.append(Broken(properties.KNOWN, what, text))
+            elif watched and self.profile.cap is None:
+                self.broken.append(Broken(properties.NEEDLESS, place.what, text))
+
+    def audit(self, open_now: Sequence[Said], result: str) -> None:
+        """An audit of the partition, whose replicas are all up, ended so."""
+        truth, now = oracle.truth_of(self.cluster), self.now()
+        for place in properties.uncovered(truth, now, open_now):
+            if result == "consistent" and properties.shows(self.cluster, truth, now, place, self.profile.compacted):
+                text = f"{place}; {now[place.broker]}"
+                self.broken.append(Broken(properties.KNOWN, f"{place.what}, consistent in an audit", text))
+
+
+def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place) -> bool:
+    """Whether a reader was given what decides: the end marker and a record of the transaction, or the key's record."""
+    if place.key is not None:
+        spans = [s for s in wrong.spans if place.key in properties.keys_of(truth, s)]
+        if spans:
+            return any(_end_was_shown(shown, truth, place.broker, span, wrong.hanging) for span in spans)
+        decides = truth.latest.get(place.key, -1)
+        others = [seen.get(place.key, []) for b, seen in shown.visible.items() if b != place.broker]
+        return decides >= shown.known_from and any(offset == decides for seen in others for offset, _ in seen)
+    return place.span is not None and _end_was_shown(shown, truth, place.broker, place.span, wrong.hanging)
+
+
+def _end_was_shown(
+    shown: Shown, truth: oracle.Truth, broker: int, span: oracle.Span, hanging: frozenset[oracle.Span]
+) -> bool:
+    if broker in shown.skipped or span.first < shown.known_from:
+        return False
+    markers = {m for b, seen in shown.markers.items() if b != broker for m in seen}
+    wrongly = {o for o, end in shown.outcomes.get(broker, {}).items() if end is not truth.end_of(o)}
+    mine = {o for _, o in shown.transactional.get(broker, set())} if span in hanging else wrongly
+    return any(
+        (t.producer_id, t.marker) in markers and mine.intersection(t.offsets)
+        for t in truth.transactions
+        if t.marker != span.end and any(span.holds(t.producer_id, offset) for offset in t.offsets)
+    )
+
+
+def name_of(place: Place) -> tuple[str, object]:
+    """A place, whichever broker it is on."""
+    if place.what == "key":
+        return "key", place.key
+    return (place.what, place.offset) if place.span is None else (place.what, place.span.first)
+
+
+def _keys(truth: oracle.Truth, place: Place) -> set[oracle.Key]:
+    if place.span is not None:
+        return properties.keys_of(truth, place.span)
+    return {truth.of_offset[place.offset][0].key} if place.offset in truth.of_offset else set()

@@ -1,0 +1,259 @@
+"""What every history must hold, told of the monitor's events against the oracle.
+
+Four properties. **Sound**: a finding with a direction names a replica that was wrong, in what it names, between
+suspicion and confirmation; one without names replicas of which at least one was. **Never the right one**: a replica
+that is right is never accused. **Known or unknown**: what is wrong at the end is covered by an open finding, or
+counted as unknown, and not so without need. **Ends right**: nothing ends as healed while a replica is wrong in what it
+covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tests.simulation.model import Cluster, End, Replica
+from tests.simulation.oracle import Key, Span, Truth, Wrong
+
+SOUND = "sound"
+NEVER_RIGHT = "never the right one"
+KNOWN = "known or unknown"
+NEEDLESS = "unknown without need"
+ENDS_RIGHT = "ends right"
+ONE_CAUSE = "one cause, one finding"
+
+Moment = Mapping[int, Wrong]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a finding says, as far as it can be held against the truth.
+
+    Attributes:
+        kind: the product's word for it; only for texts.
+        accused: the broker that is said to be wrong; None where nobody is accused.
+        sides: brokers that differ, where nobody is accused.
+        about: ``transaction``, ``key``, ``record`` (an offset), ``cut`` (a log that gave up what it had shown) or
+            ``head`` (a log that begins at the offset, and should not).
+        everywhere: it says that all replicas are wrong alike.
+    """
+
+    kind: str
+    accused: int | None
+    sides: frozenset[int]
+    about: str
+    producer_id: int = -1
+    start: int = -1
+    offset: int = -1
+    key: Key = None
+    everywhere: bool = False
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Everybody that is named."""
+        return self.sides if self.accused is None else frozenset({self.accused})
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A property that did not hold."""
+
+    name: str
+    what: str
+    """The kind that was said, or the kind of wrong that was not."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.what}): {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What has become of all findings.
+
+    Attributes:
+        standing: they stand.
+        healed: they ended as healed.
+        gone: they ended as nothing is left to be seen of them, and the event says that this is not healed.
+    """
+
+    standing: tuple[Said, ...]
+    healed: tuple[Said, ...]
+    gone: tuple[Said, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """How much the monitor says that it does not know.
+
+    Attributes:
+        offsets: that it could not compare.
+        until_audited: that it read too late to know what had been there; no excuse for what it was shown all the same.
+    """
+
+    offsets: int
+    until_audited: int
+
+
+def _is_of(span: Span, said: Said) -> bool:
+    if said.producer_id < 0:
+        return True
+    return span.holds(said.producer_id, said.offset) or span.holds(said.producer_id, said.start)
+
+
+def is_wrong_in(said: Said, wrong: Wrong) -> bool:
+    """Whether a replica is wrong in the keys or the transaction that a finding names."""
+    if said.about == "transaction":
+        return any(_is_of(span, said) for span in wrong.spans)
+    if said.about == "record":
+        return said.offset in wrong.offsets
+    return (said.key is not None and said.key in wrong.unlike) or said.offset in wrong.offsets
+
+
+def was_cut(cluster: Cluster, said: Said) -> bool:
+    """Whether a log gave up what it had held from about there on."""
+    cuts = [c for b in said.brokers for c in cluster.cuts.get(b, ())]
+    return any(c.end > said.offset for c in cuts) or any(b.last >= said.offset for b in cluster.lost)
+
+
+def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken | None:
+    """Hold a confirmed finding against what was wrong between suspicion and confirmation."""
+    if said.about == "cut":
+        return None if was_cut(cluster, said) else Broken(NEVER_RIGHT, said.kind, f"{said} was not cut off")
+    if said.about == "head":
+        starts = [cluster.replicas[b].log_start for b in said.brokers if b in cluster.replicas]
+        unexplained = any(start > cluster.deleted_to for start in starts)
+        return None if unexplained else Broken(NEVER_RIGHT, said.kind, f"{said} lacks nothing")
+    seen = list(moments)
+    if any(is_wrong_in(said, moment[b]) for moment in seen for b in said.brokers if b in moment):
+        return None
+    if said.accused is None:
+        return Broken(SOUND, said.kind, f"{said}: none of them was wrong in that; wrong was {_texts(seen)}")
+    if not any(said.accused in moment for moment in seen):
+        return Broken(NEVER_RIGHT, said.kind, f"{said}: it was right; wrong was {_texts(seen)}")
+    return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
+
+
+def healed(said: Said, now: Moment) -> Broken | None:
+    """Hold a finding that ended as healed against what is wrong now."""
+    if said.about in ("cut", "head"):
+        return None
+    for broker in sorted(said.brokers):
+        if broker in now and is_wrong_in(said, now[broker]):
+            return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One thing in which one replica is wrong: a key, an offset, a transaction."""
+
+    broker: int
+    what: str
+    key: Key = None
+    offset: int = -1
+    span: Span | None = None
+    begun: int = 0
+    """When it can have become so at the earliest: the time of the record or the marker that decides, in ms."""
+
+
+def places(truth: Truth, now: Moment) -> Iterator[Place]:
+    """Everything that is wrong, one by one."""
+    for broker, wrong in now.items():
+        for key in sorted(wrong.keys, key=repr):
+            yield Place(broker, "key", key, begun=_begun(truth, key, wrong))
+        for offset in sorted(wrong.offsets):
+            yield Place(broker, "record", offset=offset, begun=truth.written_at.get(offset, 0))
+        for span, offsets in wrong.turned:
+            yield Place(broker, "outcome", span=span, offset=min(offsets), begun=_ended_at(truth, span))
+        for span in sorted(wrong.hanging, key=lambda s: s.first):
+            if wrong.stops_at is not None:
+                yield Place(broker, "progress", span=span, offset=span.first, begun=_ended_at(truth, span))
+
+
+def _begun(truth: Truth, key: Key, wrong: Wrong) -> int:
+    times = [_ended_at(truth, span) for span in wrong.spans if key in keys_of(truth, span)]
+    if key in truth.latest:
+        times.append(truth.written_at[truth.latest[key]])
+    return min(times, default=0)
+
+
+def _ended_at(truth: Truth, span: Span) -> int:
+    ends = [t.marker for t in truth.transactions if t.marker is not None and _overlap(t.offsets, t.producer_id, span)]
+    return min((truth.written_at[marker] for marker in ends), default=0)
+
+
+def _overlap(offsets: Iterable[int], producer_id: int, span: Span) -> bool:
+    return any(span.holds(producer_id, offset) for offset in offsets)
+
+
+def keys_of(truth: Truth, span: Span) -> set[Key]:
+    """The keys that a transaction of a replica wrote, and the true transactions in it."""
+    mine = [t for t in truth.transactions if _overlap(t.offsets, t.producer_id, span)]
+    return {truth.of_offset[offset][0].key for t in mine for offset in t.offsets}
+
+
+def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
+    """Whether a finding that is open speaks of a place."""
+    if place.broker not in said.brokers and not said.everywhere:
+        return False
+    if said.about == "transaction":
+        if place.span is not None:
+            return _is_of(place.span, said)
+        spans = [s for wrong in now.values() for s in wrong.spans if _is_of(s, said)]
+        if place.what == "key":
+            return any(place.key in keys_of(truth, span) for span in spans)
+        return any(s.first <= place.offset <= s.end for s in spans)
+    if said.about == "head":
+        return place.what == "key" and truth.latest.get(place.key, -1) < said.offset
+    if place.what == "key":
+        return place.key == said.key and said.key is not None
+    keys = set() if place.span is None else keys_of(truth, place.span)
+    return place.offset == said.offset or (said.key is not None and said.key in keys)
+
+
+def uncovered(truth: Truth, now: Moment, open_now: Iterable[Said]) -> Iterator[Place]:
+    """What is wrong and no open finding speaks of."""
+    standing = list(open_now)
+    for place in places(truth, now):
+        if not any(covers(said, place, truth, now) for said in standing):
+            yield place
+
+
+def _texts(moments: Iterable[Moment]) -> str:
+    texts = {f"{broker}: {wrong}" for moment in moments for broker, wrong in moment.items()}
+    return "; ".join(sorted(texts)) or "nobody"
+
+
+def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: bool) -> bool:
+    """Whether the replicas as they stand differ there; if not, nobody who comes only now can tell.
+
+    Of an outcome: a replica shows the record wrongly, and another one shows the true outcome or holds the true marker.
+    """
+    others = [r for b, r in cluster.replicas.items() if b != place.broker]
+    if place.what == "key":
+        return any(place.key not in now[r.id].keys if r.id in now else True for r in others)
+    if place.what == "progress" and place.span is not None:
+        hanging = {s.producer_id for r in others if r.id in now for s in now[r.id].hanging}
+        return any(r.id not in now for r in others) or place.span.producer_id not in hanging
+    if place.what == "record":
+        held = [r for r in others if not compacted or _holds(r, place.offset)]
+        return any(r.id not in now or place.offset not in now[r.id].offsets for r in held)
+    offsets = [
+        o for _, turned in now[place.broker].turned for o in turned if place.span is None or o >= place.span.first
+    ]
+    mine = [o for o in offsets if _holds(cluster.replicas[place.broker], o)]
+    return any(_tells_outcome(r, truth, o) for o in mine for r in others)
+
+
+def _holds(replica: Replica, offset: int) -> bool:
+    return any(record.offset == offset for batch in replica.batches for record in batch.records)
+
+
+def _tells_outcome(replica: Replica, truth: Truth, offset: int) -> bool:
+    transaction = truth.of_offset[offset][1]
+    if transaction is None:
+        return False
+    marked = any(b.marker is not None and b.base == transaction.marker for b in replica.batches)
+    listed = replica.is_aborted(transaction.producer_id, offset)
+    return marked or (listed if transaction.end is End.ABORT else not listed and _holds(replica, offset))

@@ -1,0 +1,204 @@
+"""The oracle knows nothing of the product, and finds wrong what is wrong in worked examples."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import oracle
+from tests.simulation.model import Cluster, End, Limits, Replica
+from tests.simulation.oracle import Span, judge
+
+ROOT = Path(__file__).parents[2]
+FOREVER = 10**9
+VERSION2 = 1
+
+
+def imports_of(module: str) -> set[str]:
+    """All that a module of the tests imports, and what that imports."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        path = ROOT.joinpath(*name.split("."))
+        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if not file.exists():
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return seen
+
+
+@pytest.mark.parametrize("module", ["oracle", "properties"])
+def test_what_judges_shares_nothing_with_what_is_judged(module: str) -> None:
+    imported = imports_of(f"tests.simulation.{module}")
+    assert "tests.simulation.model" in imported
+    assert not {name for name in imported if name.split(".")[0] == "parallax"}
+
+
+def cluster(brokers: tuple[int, ...] = (1, 2, 3)) -> Cluster:
+    return Cluster(Limits(delete_retention=1_000, producer_expiration=FOREVER), brokers)
+
+
+def turn(c: Cluster, ms: int = 200) -> None:
+    c.tick(ms)
+    c.write([(99, c.now)])
+    c.sync()
+    for broker in c.replicas:
+        c.clean(broker)
+
+
+def without(c: Cluster, broker: int, end: End) -> None:
+    """The end marker of the first writer's transaction comes and goes while a broker is away."""
+    c.sync()
+    c.stop(broker)
+    c.end(VERSION2, end)
+    for _ in range(5):
+        turn(c, 1_001)
+
+
+def test_a_replica_that_lacks_what_a_cleaner_may_have_taken_is_right() -> None:
+    c = cluster()
+    for value in (1, 2, 3):
+        c.write([(7, value)])
+        turn(c, 1_001)
+    assert judge(c, compacted=True) == {}
+
+
+def test_who_missed_the_tombstone_is_wrong_in_its_key_until_it_is_written_again() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.sync()
+    c.stop(3)
+    c.write([(7, None)])
+    for _ in range(3):
+        turn(c, 1_001)
+    c.start(3)
+    c.sync()
+    assert judge(c, compacted=True) == {3: oracle.Wrong(keys=frozenset({7}), unlike=frozenset({7}))}
+    c.write([(7, 2)])
+    c.sync()
+    assert judge(c, compacted=True) == {}
+
+
+def test_all_that_missed_it_are_wrong_however_many_they_are() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.sync()
+    c.stop(3)
+    c.stop(2)
+    c.write([(7, None)])
+    for _ in range(3):
+        turn(c, 1_001)
+    c.start(2)
+    c.start(3)
+    c.sync()
+    assert set(judge(c, compacted=True)) == {2, 3}
+
+
+def test_who_missed_the_marker_hangs_and_then_has_turned_the_transaction() -> None:
+    c = cluster()
+    c.write([(7, 1)], VERSION2)
+    without(c, 3, End.ABORT)
+    c.start(3)
+    c.sync()
+    hanging = judge(c, compacted=True)[3]
+    assert (hanging.stops_at, [s.first for s in hanging.hanging], hanging.turned) == (0, [0], ())
+    c.write([(8, 2)], VERSION2)
+    c.end(VERSION2, End.COMMIT)
+    c.sync()
+    turned = judge(c, compacted=True)[3]
+    assert (turned.stops_at, turned.keys) == (None, {7})
+    assert turned.turned == ((Span(101, 0, c.leading.leo - 1), frozenset({0})),)
+    c.write([(7, 3)])
+    c.sync()
+    assert (judge(c, compacted=True)[3].keys, judge(c, compacted=True)[3].turned) == (set(), turned.turned)
+
+
+def test_an_aborted_record_may_be_shown_to_read_uncommitted_consumers_or_not() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.write([(7, 2)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    for _ in range(2):
+        c.tick(200)
+        c.write([(99, 1)])
+        c.sync()
+        c.clean(1)
+    assert [sum(r.key == 7 for b in c.replicas[at].batches for r in b.records) for at in (1, 2)] == [1, 2]
+    assert judge(c, compacted=True) == {}
+
+
+def test_a_replica_whose_index_of_aborted_transactions_is_lost_is_wrong() -> None:
+    c = cluster()
+    c.write([(7, 1)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    c.sync()
+    c.stop(2)
+    assert c.damage(2, lambda replica: replica.lose_index(0))
+    c.start(2)
+    c.sync()
+    assert (set(judge(c, compacted=True)), judge(c, compacted=True)[2].keys) == ({2}, {7})
+
+
+def test_a_head_that_is_lost_is_missed_and_one_that_was_deleted_is_not() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    turn(c)
+    c.sync()
+    c.stop(2)
+    assert c.damage(2, Replica.lose_head)
+    c.start(2)
+    c.sync()
+    assert judge(c, compacted=True)[2].keys == {7}
+    c.trim(c.replicas[2].log_start)
+    c.sync()
+    assert judge(c, compacted=True) == {}
+
+
+def test_the_truth_is_cut_to_what_an_unclean_leader_was_given_and_not_to_what_it_has_cleaned() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.write([(7, 2)])
+    turn(c)
+    c.stop(3)
+    c.write([(7, 3)])
+    c.sync()
+    assert c.usurp(3)
+    assert [r.value for b in c.history for r in b.records if r.key == 7] == [1, 2]
+    c.start(1)
+    c.start(2)
+    c.sync()
+    assert judge(c, compacted=True) == {}
+
+
+def test_a_follower_that_catches_up_over_a_cleaned_log_is_right() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.sync()
+    c.stop(3)
+    c.write([(8, 1)])
+    c.write([(8, None)])
+    c.write([(7, 2)])
+    turn(c)
+    turn(c)
+    c.start(3)
+    while c.fetch(3, 1):
+        assert judge(c, compacted=True) == {}
+
+
+def test_where_nothing_is_compacted_each_record_counts() -> None:
+    c = cluster()
+    for key in range(3):
+        c.write([(key, 1)])
+    c.sync()
+    assert c.replicas[2].lose(0)
+    assert judge(c, compacted=False)[2].offsets == {0}

@@ -1,0 +1,113 @@
+"""Histories of which the monitor saw too little: what it did not see is unknown, never taken for consistent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parallax.model import UnknownReason
+from tests.simulation.history import BROKERS, RETENTION, TOMBSTONE, Op, profile
+from tests.simulation.world import GRACE, World
+
+STANDARD = replace(profile(0, healthy=False), late=False, cap=None, brokers=BROKERS)
+PLAIN, FILLER = -1, 90
+ROUND: Op = ("round", 0, 0, 0)
+SYNC: Op = ("sync", 0, 0, 0)
+FIRST, GAP = UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP
+
+
+def cleaned(*brokers: int) -> list[Op]:
+    """The tombstones and markers that were written are cleaned on these brokers."""
+    passes: list[Op] = []
+    for ms in (200, 200, RETENTION + 1):
+        passes += [("tick", ms, 0, 0), ("write", PLAIN, FILLER, 1), SYNC, *(("clean", b, 0, 0) for b in brokers)]
+    return passes
+
+
+LOST_TOMBSTONE: list[Op] = [("stop", 2, 0, 0), ("write", PLAIN, 0, TOMBSTONE), SYNC, *cleaned(1, 3)]
+TURNED: list[Op] = [("stop", 3, 0, 0), ("end", 1, 0, 0), SYNC, *cleaned(1, 2), ("write", 1, 2, 95), ("end", 1, 1, 0)]
+
+HISTORIES: dict[str, tuple[UnknownReason, list[Op]]] = {
+    "a tombstone that came and went while nobody read": (
+        GAP,
+        [ROUND, ("write", 0, 0, 57), ("end", 0, 1, 0), SYNC, ROUND, *LOST_TOMBSTONE],
+    ),
+    "a tombstone that came and went before the first reading": (
+        FIRST,
+        [("write", PLAIN, 0, 57), SYNC, *LOST_TOMBSTONE],
+    ),
+    "a transaction that was ended wrongly before the first reading": (
+        FIRST,
+        [("write", 1, 2, TOMBSTONE), SYNC, *TURNED],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_what_came_and_went_unseen_is_unknown(name: str) -> None:
+    reason, ops = HISTORIES[name]
+    world = World(STANDARD)
+    for op in ops:
+        world.apply(op)
+    for broker in world.cluster.replicas:
+        world.apply(("start", broker, 0, 0))
+    world.apply(SYNC)
+    world.apply(ROUND)
+    world.apply(("tick", 1, 0, 0))
+    world.apply(ROUND)
+    unknown = world.monitor.coverage.unknown_for(reason)
+    assert min(unknown) > 0, world.monitor.coverage
+    assert all(up_to > 0 for up_to in world.monitor.coverage.compared_up_to)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_what_was_watched_from_the_beginning_and_in_time_is_not(name: str) -> None:
+    _, ops = HISTORIES[name]
+    world = World(STANDARD)
+    world.apply(ROUND)
+    for op in ops:
+        for part in [("tick", RETENTION // 3, 0, 0)] * 3 if op[:2] == ("tick", RETENTION + 1) else [op]:
+            world.apply(part)
+            world.apply(ROUND)
+    for broker in world.cluster.replicas:
+        world.apply(("start", broker, 0, 0))
+    world.apply(SYNC)
+    world.apply(ROUND)
+    coverage = world.monitor.coverage
+    assert (coverage.unknown_for(FIRST), coverage.unknown_for(GAP)) == ((0, 0), (0, 0))
+
+
+def behead(world: World, broker: int, start: int) -> None:
+    """The first segments of a log are gone from the disk of a broker that is down."""
+    replica = world.cluster.replicas[broker]
+    replica.batches = [batch for batch in replica.batches if batch.base >= start]
+    replica.log_start = start
+
+
+def with_a_head_lost(*ops: Op) -> World:
+    world = World(STANDARD)
+    writes: list[Op] = [("write", PLAIN, key, key) for key in range(4)]
+    for op in [*writes, SYNC, *ops, ("stop", 2, 0, 0)]:
+        world.do(op)
+    behead(world, 2, 2)
+    for op in [("start", 2, 0, 0), SYNC, *([("tick", GRACE, 0, 0), ROUND] * 4)]:
+        world.do(op)
+    return world
+
+
+@pytest.mark.parametrize("watched", [[ROUND], []], ids=["watched", "cold"])
+def test_the_head_of_a_log_lost_is_confirmed_and_unknown(watched: list[Op]) -> None:
+    world = with_a_head_lost(*watched)
+    assert [(f.kind, f.broker) for f in world.monitor.confirmed] == [("log_head_missing", 2)]
+    assert world.monitor.coverage.unknown_for(UnknownReason.LOG_START_DIFFERS) == (2, 2)
+    assert min(world.monitor.coverage.compared_up_to) >= 4
+
+
+def test_when_all_have_taken_it_over_from_their_leader_it_stays_unknown() -> None:
+    world = with_a_head_lost(ROUND)
+    for broker in (1, 3):
+        behead(world, broker, 2)
+    for op in [("tick", GRACE, 0, 0), ROUND] * 2:
+        world.do(op)
+    assert world.monitor.coverage.unknown_for(UnknownReason.LOG_START_DIFFERS) == (2, 2)

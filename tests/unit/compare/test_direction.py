@@ -1,0 +1,163 @@
+"""Who is accused, and above all who is not: majorities, leadership and the order of reading prove nothing."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from parallax.findings.claim import claim_from_row, explains
+from parallax.model import NOBODY, Outcome
+from tests.unit.compare.history import (
+    BROKERS,
+    RC,
+    RU,
+    Comparison,
+    abort,
+    both,
+    commit,
+    everywhere,
+    filler,
+    record,
+    settle,
+    shown,
+    tick,
+)
+
+COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
+
+
+def sides(comparison: Comparison) -> list[dict[str, list[int]]]:
+    return [s.accusation.observations["sides"] for s in comparison.suspects]
+
+
+class TestTwoOfThreeDivergedAlike:
+    def test_who_cleaned_a_tombstone_that_two_missed_is_not_accused_in_a_cold_start(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(0, "K", "V"), filler(4)]
+        comparison.feed(tick(0, everywhere(5)), both(1, rows[1:], 5), both(2, rows, 5), both(3, rows, 5))
+        settle(comparison, 5)
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
+        assert sides(comparison) == [{"no value at offset 0": [1], "value at offset 0": [2, 3]}]
+
+    def test_who_cleaned_an_aborted_record_that_two_committed_is_not_accused_in_a_cold_start(
+        self, comparison: Comparison
+    ) -> None:
+        poison = record(0, "K", "V", pid=9, outcome=COMMITTED)
+        later = [record(5, "L", "W", pid=9, outcome=COMMITTED), commit(6, 9)]
+        comparison.feed(tick(0, everywhere(7)), both(1, later, 7), *(both(b, [poison, *later], 7) for b in (2, 3)))
+        settle(comparison, 7)
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
+
+    def test_live_the_two_that_missed_the_abort_are_accused_and_nobody_else(self, comparison: Comparison) -> None:
+        poison = record(0, "K", "V", pid=9, outcome=COMMITTED)
+        comparison.feed(tick(0, everywhere(0), everywhere(1)), *(shown(RU, b, [poison], 1) for b in BROKERS))
+        comparison.feed(shown(RU, 1, [abort(1, 9)], 2), shown(RC, 1, [{**poison, "outcome": ABORTED}], 2))
+        later = [record(5, "L", "W", pid=9, outcome=COMMITTED), commit(6, 9)]
+        comparison.feed(both(1, later, 7, 20))
+        for b in (2, 3):
+            comparison.feed(shown(RU, b, later, 7, 30), shown(RC, b, [poison, later[0]], 7, 30))
+        settle(comparison, 7)
+        assert set(comparison.kinds) == {("aborted_record_committed", 2), ("aborted_record_committed", 3)}
+
+    def test_a_value_that_was_told_first_is_explained_by_the_outcome_that_comes_later(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(6, 9)]
+        comparison.feed(tick(0, everywhere(7)), both(1, [commit(6, 9)], 7), *(both(b, rows, 7) for b in (2, 3)))
+        settle(comparison, 7)
+        (value,) = (claim_from_row(s.as_row()) for s in comparison.suspects)
+        told = {"suspect_id": "x", "rule": "I2", "kind": "aborted_record_committed", "topic": "t", "partition": 0}
+        told |= {"producer_id": 9, "offset": 0, "transaction_start_offset": 0, "marker_offset": 1}
+        for broker in (2, 3):
+            assert explains(claim_from_row(told | {"broker": broker}), value)
+        assert not explains(claim_from_row(told | {"broker": 2, "producer_id": 8}), value)
+
+
+class TestOneCauseOneFinding:
+    def test_a_cold_start_over_an_aborted_tombstone_raises_one_suspect_and_none_of_the_leader(
+        self, comparison: Comparison
+    ) -> None:
+        value, tombstone = record(0, "K", "V"), record(1, "K", None, pid=7, outcome=COMMITTED)
+        end = [filler(5), commit(6, 7)]
+        comparison.feed(tick(0, everywhere(7)), both(2, [value, tombstone, *end], 7))
+        comparison.feed(*(both(b, [value, *end], 7) for b in (1, 3)))
+        settle(comparison, 7)
+        assert comparison.kinds == [("visibility_mismatch", NOBODY)]
+        assert sides(comparison) == [{"no tombstone at offset 1": [1, 3], "tombstone at offset 1": [2]}]
+        assert comparison.suspects[0].accusation.observations["pivot"] == 1
+
+    def test_a_tombstone_whose_commit_lies_directly_behind_it_accuses_each_that_lacks_it(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(0, "K", "V"), record(1, "K", None, pid=7, outcome=COMMITTED), commit(2, 7), filler(3)]
+        comparison.feed(tick(0, everywhere(4)), both(1, rows, 4))
+        comparison.feed(*(both(b, [rows[0], rows[3]], 4) for b in (2, 3)))
+        settle(comparison, 4)
+        assert comparison.kinds == [("deleted_record_resurrected", 2), ("deleted_record_resurrected", 3)]
+        assert {s.accusation.marker_offset for s in comparison.suspects} == {2}
+
+
+class TestALostIndexOfAbortedTransactions:
+    """All hold ABORT 1; whose index has lost it shows the record as committed."""
+
+    def run(self, comparison: Comparison, *lost: int, split: bool = False) -> None:
+        row = record(0, "K", "V", pid=9)
+        comparison.feed(tick(0, everywhere(4)), *(shown(RU, b, [row, abort(1, 9), filler(3)], 4) for b in BROKERS))
+        for b in BROKERS:
+            rows = [{**row, "outcome": COMMITTED if b in lost else ABORTED}, abort(1, 9), filler(3)]
+            if split:
+                comparison.feed(shown(RC, b, rows[:1], 1, 10))
+                rows = rows[1:]
+            comparison.feed(shown(RC, b, rows, 4, 20))
+        settle(comparison, 4)
+
+    @pytest.mark.parametrize("split", [False, True])
+    @pytest.mark.parametrize("lost", [(2,), (1, 2), (1, 2, 3)])
+    def test_each_that_contradicts_its_own_marker_is_accused_and_no_other(
+        self, comparison: Comparison, lost: tuple[int, ...], split: bool
+    ) -> None:
+        self.run(comparison, *lost, split=split)
+        accused = [s for s in comparison.suspects if s.broker != NOBODY]
+        assert {(str(s.kind), s.broker) for s in accused} == {("outcome_contradicts_marker", b) for b in lost}
+        assert {(s.accusation.offset, s.accusation.marker_offset) for s in accused} == {(0, 1)}
+
+    def test_the_difference_between_the_outcomes_is_part_of_it(self, comparison: Comparison) -> None:
+        self.run(comparison, 2)
+        claims = [claim_from_row(s.as_row()) for s in comparison.suspects]
+        (index,) = (c for c in claims if c.broker == 2)
+        (difference,) = (c for c in claims if c.broker == NOBODY)
+        assert difference.recorded.sides == {"aborted": (1,), "committed": (2,)}  # 3 was read later
+        assert explains(index, difference)
+
+    def test_healthy_transactions_contradict_nothing(self, comparison: Comparison) -> None:
+        self.run(comparison)
+        assert comparison.suspects == []
+
+
+class TestUnlikeRecords:
+    def test_a_tie_that_a_third_joins_later_accuses_nobody(self, comparison: Comparison) -> None:
+        left, right = record(0, "K", "V"), record(0, "K", "W")
+        comparison.feed(tick(0, everywhere(1), down=(3,)), both(1, [left], 1), both(2, [right], 1), both(3, [], 0))
+        comparison.feed(tick(10, everywhere(1)), both(3, [right], 1, 10))
+        settle(comparison, 1)
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
+
+    @pytest.mark.parametrize("order", list(permutations(BROKERS)))
+    def test_unlike_markers_at_one_offset_are_the_same_difference_in_whichever_order_they_are_read(
+        self, comparison: Comparison, order: tuple[int, ...]
+    ) -> None:
+        row = record(0, "K", "V", pid=9, outcome=ABORTED)
+        ends = {1: abort(1, 9), 2: commit(1, 9), 3: commit(1, 8)}
+        comparison.feed(tick(0, everywhere(3)), *(shown(RU, b, [row], 1) for b in BROKERS))
+        for b in order:
+            comparison.feed(shown(RU, b, [ends[b], filler(2)], 3))
+        unlike = [s for s in comparison.suspects if s.kind == "content_mismatch"]
+        assert [(s.broker, s.accusation.offset) for s in unlike] == [(NOBODY, 1)]
+        assert sides(comparison)[0] == {
+            "abort of producer 9": [1],
+            "commit of producer 8": [3],
+            "commit of producer 9": [2],
+        }
+        assert {s.broker for s in comparison.suspects} == {NOBODY}

@@ -1,0 +1,96 @@
+"""What a probe's answers prove of the record at one offset."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from parallax.findings.answers import MarkerShown
+from parallax.findings.claim import Recorded
+from parallax.findings.decide import Verdict, decide
+from parallax.model import NOBODY, FindingKind, Rule
+from tests.unit.findings.decide.answered import (
+    PID,
+    answers,
+    claim,
+    outcome_of,
+    record,
+    replica,
+    silent,
+)
+
+
+class TestContent:
+    c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, producer_id=-1, transaction_start_offset=-1)
+
+    def test_two_records_at_one_offset_are_confirmed(self) -> None:
+        one = replica(1, uncommitted={10: record(content_hash="aa")})
+        two = replica(2, uncommitted={10: record(content_hash="bb")})
+        assert outcome_of(self.c, one, two) is Verdict.CONFIRMED
+        assert outcome_of(self.c, one, replace(one, broker=2)) is Verdict.DISMISSED
+
+    def test_another_leader_epoch_or_outcome_is_the_same_record(self) -> None:
+        one = replica(1, uncommitted={10: record(leader_epoch=1)})
+        two = replica(2, uncommitted={10: record(leader_epoch=2, outcome="undecided")})
+        assert outcome_of(self.c, one, two) is Verdict.DISMISSED
+
+    def test_a_record_that_only_the_accused_holds_is_not_proof(self) -> None:
+        two = replica(2, uncommitted={10: record()})
+        assert outcome_of(self.c, replica(1), two) is Verdict.DISMISSED
+        assert outcome_of(self.c, silent(1), two) is Verdict.PENDING
+
+    def test_one_that_does_not_show_the_offset_yet_is_waited_for_and_open_transactions_hold_nothing_back(self) -> None:
+        two = replica(2, uncommitted={10: record()})
+        assert outcome_of(self.c, replica(1, high_watermark=10, last_stable_offset=10), two) is Verdict.PENDING
+        assert outcome_of(self.c, replica(1, high_watermark=11, last_stable_offset=10), two) is Verdict.DISMISSED
+
+    def test_what_is_held_no_more_proves_nothing_for_the_log_may_have_been_replaced_since(self) -> None:
+        c = replace(self.c, recorded=Recorded(records={1: "aa", 2: "bb", 3: "aa"}))
+        assert outcome_of(c, replica(1), replica(2)) is Verdict.DISMISSED
+
+    def test_how_many_hold_a_record_does_not_say_that_it_is_right(self) -> None:
+        aa, bb = ({10: record(content_hash=text)} for text in ("aa", "bb"))
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(pivot=2))
+        given = replica(1, uncommitted=aa), replica(2, uncommitted=bb), replica(3, uncommitted=aa)
+        got = decide(c, answers(*given))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+        assert sorted(got.sides.values()) == [(1, 3), (2,)]
+
+    def test_a_replica_that_holds_what_a_newer_epoch_has_written_anew_is_stale(self) -> None:
+        old, new = record(content_hash="aa", leader_epoch=1), record(content_hash="bb", leader_epoch=2)
+        for pivot in (1, 2, 3):
+            c = replace(self.c, broker=NOBODY, recorded=Recorded(pivot=pivot))
+            got = decide(c, answers(*(replica(b, uncommitted={10: new if b != 2 else old}) for b in (1, 2, 3))))
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, 2)
+            # The leader alone holds what is right; that two are stale is no finding on one of them.
+            got = decide(c, answers(*(replica(b, uncommitted={10: new if b == 2 else old}) for b in (1, 2, 3))))
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+
+    def test_a_newer_epoch_that_the_leaders_log_does_not_hold_accuses_nobody(self) -> None:
+        # An unclean election may have elected a log that never held what the newer epoch wrote.
+        old, new = record(content_hash="aa", leader_epoch=3), record(content_hash="bb", leader_epoch=5)
+        given = replica(1, uncommitted={10: old}), replica(3, uncommitted={10: new})
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(pivot=1))
+        for second, leader in ((silent(2), 1), (silent(2), 2), (replica(2), 2), (silent(2), NOBODY)):
+            got = decide(c, answers(*given, second, leader=leader))
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+        assert decide(c, answers(*given, silent(2), leader=3)).accused == 1
+
+    def test_epochs_that_are_the_same_or_not_known_give_no_direction(self) -> None:
+        for epochs in ((2, 2), (-1, 2), (2, -1)):
+            one, two = (record(content_hash=str(e) + t, leader_epoch=e) for e, t in zip(epochs, "ab", strict=True))
+            got = decide(self.c, answers(replica(1, uncommitted={10: one}), replica(2, uncommitted={10: two})))
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+
+    def test_unlike_end_markers_at_one_offset_are_a_difference_of_content_whoever_is_asked_last(self) -> None:
+        given = (
+            replica(1, markers=(MarkerShown(10, PID, "commit"),)),
+            replica(2, markers=(MarkerShown(10, PID, "abort"),)),
+            replica(3, markers=(MarkerShown(10, PID, "commit"), MarkerShown(12, PID, "abort"))),
+        )
+        for pivot in (1, 2, 3):
+            got = decide(replace(self.c, broker=NOBODY, recorded=Recorded(pivot=pivot)), answers(*given))
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+            assert got.sides == {
+                f"abort marker of producer {PID}": (2,),
+                f"commit marker of producer {PID}": (1, 3),
+            }

@@ -1,0 +1,117 @@
+"""What a probe's answers prove of any kind, and why findings end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parallax.findings.answers import (
+    Answers,
+    ReplicaAnswer,
+)
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Resolution, Verdict, decide
+from parallax.model import FindingKind, Rule
+from tests.unit.findings.decide.answered import (
+    OPEN,
+    answers,
+    claim,
+    holding,
+    outcome_of,
+    record,
+    replica,
+    shows,
+    silent,
+)
+
+
+class TestAnyKind:
+    @pytest.mark.parametrize("kind", list(FindingKind))
+    def test_stays_pending_while_the_accused_cannot_be_asked(self, kind: FindingKind) -> None:
+        assert outcome_of(claim(kind, key_hash_lo=1), replica(1), silent(2), replica(3)) is Verdict.PENDING
+
+    @pytest.mark.parametrize("kind", list(FindingKind))
+    def test_is_dismissed_when_its_object_is_gone(self, kind: FindingKind) -> None:
+        assert decide(claim(kind), Answers({}, gone="the topic is deleted")).verdict is Verdict.DISMISSED
+
+    @pytest.mark.parametrize("kind", list(FindingKind))
+    def test_is_never_confirmed_by_the_accused_alone(self, kind: FindingKind) -> None:
+        accused = shows(
+            2,
+            record(3),
+            open_transactions=OPEN,
+            last_stable_offset=10,
+            uncommitted={10: record()},
+            committed={10: record(outcome="committed")},
+        )
+        for key in (0, 1):
+            for lso in (10, 100):
+                got = outcome_of(
+                    claim(kind, key_hash_lo=key), silent(1), replace(accused, last_stable_offset=lso), silent(3)
+                )
+                assert got is not Verdict.CONFIRMED
+
+
+class TestResolution:
+    """A finding that does not stand any more: healed, or only without a trace."""
+
+    c2a = claim(
+        FindingKind.COMMITTED_RECORD_ABORTED,
+        recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}),
+    )
+
+    def resolution(self, c: Claim, *replicas: ReplicaAnswer) -> Resolution:
+        got = decide(c, answers(*replicas), live_only=True)
+        assert got.verdict is Verdict.DISMISSED
+        return got.resolution
+
+    def test_replicas_that_agree_live_are_healed(self) -> None:
+        agree = [holding(b, "committed") for b in (1, 2, 3)]
+        assert self.resolution(self.c2a, *agree) is Resolution.HEALED
+
+    def test_a_record_that_compaction_took_from_the_accused_is_not_healed(self) -> None:
+        assert self.resolution(self.c2a, replica(1), replica(2), replica(3)) is Resolution.COMPACTED
+
+    def test_a_put_whose_values_agree_is_not_healed_by_that(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        newer = [shows(b, record(30)) for b in (1, 2, 3)]
+        assert self.resolution(c, *newer) is Resolution.COMPACTED
+
+    def test_a_record_below_the_log_start_was_deleted(self) -> None:
+        trimmed = replica(2, log_start_offset=11)
+        assert self.resolution(self.c2a, replica(1), trimmed, replica(3)) is Resolution.DELETED
+        assert self.resolution(self.c2a, replica(1), replica(2, log_start_offset=10)) is Resolution.COMPACTED
+
+    def test_a_missing_record_that_retention_deleted_was_deleted(self) -> None:
+        for key in (0, 7):
+            c = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE, key_hash_lo=key)
+            trimmed = shows(2, None, log_start_offset=11)
+            assert self.resolution(c, shows(1, record(10)), trimmed, shows(3, None)) is Resolution.DELETED
+
+    def test_another_record_that_compaction_took_is_not_healed(self) -> None:
+        c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT)
+        assert self.resolution(c, replica(1), replica(2)) is Resolution.COMPACTED
+
+    def test_a_wrong_outcome_that_all_replicas_were_copied_from_is_not_healed(self) -> None:
+        agree = [holding(b, "aborted") for b in (1, 2, 3)]
+        assert self.resolution(self.c2a, *agree) is Resolution.SPREAD
+        c = replace(self.c2a, kind=FindingKind.MARKER_MISSING)
+        assert self.resolution(c, *agree) is Resolution.HEALED
+
+    def test_a_deleted_record_that_all_replicas_were_copied_from_is_not_healed(self) -> None:
+        c = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, offset=50, key_hash_lo=7)
+        agree = [shows(b, record(10)) for b in (1, 2, 3)]
+        assert self.resolution(c, *agree) is Resolution.SPREAD
+        rewritten = [shows(b, record(60)) for b in (1, 2, 3)]
+        assert self.resolution(c, *rewritten) is Resolution.HEALED
+
+    def test_a_record_without_a_key_that_no_replica_holds_any_more_is_not_healed(self) -> None:
+        c = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE)
+        assert self.resolution(c, *(replica(b) for b in (1, 2, 3))) is Resolution.SPREAD
+        assert self.resolution(c, replica(1, log_start_offset=11), replica(2), replica(3)) is Resolution.DELETED
+        assert self.resolution(c, replica(1), holding(2, "committed"), replica(3)) is Resolution.HEALED
+
+    def test_a_topic_that_is_gone_takes_the_finding_with_it(self) -> None:
+        got = decide(self.c2a, Answers({}, gone="the topic is deleted"), live_only=True)
+        assert got.resolution is Resolution.GONE

@@ -1,0 +1,60 @@
+"""A replica that was repaired is healed; one that only lost the trace of what it showed is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parallax.findings.answers import MarkerShown, ReplicaAnswer
+from parallax.findings.decide import Decision, Resolution, decide
+from parallax.model import FindingKind
+from tests.unit.findings.decide.answered import PID, answers, claim, record, shows, silent
+
+SHOWN = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1)
+HIDDEN = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1)
+NONE = [shows(b, None) for b in (1, 2, 3)]
+NEWER = [shows(b, record(40)) for b in (1, 2, 3)]
+
+
+def ended(c: object, *replicas: ReplicaAnswer, recreated: bool = False) -> Decision:
+    said = replace(answers(*replicas), recreated=recreated)
+    return decide(c, said, live_only=True)  # type: ignore[arg-type]
+
+
+def test_a_visible_record_that_is_gone_without_a_newer_one_was_in_a_log_that_was_replaced() -> None:
+    assert ended(SHOWN, *NONE).resolution is Resolution.HEALED
+
+
+def test_a_record_that_a_newer_one_has_replaced_was_compacted() -> None:
+    assert ended(SHOWN, *NEWER).resolution is Resolution.COMPACTED
+
+
+def test_a_hidden_record_may_be_cleaned_without_a_newer_one() -> None:
+    assert ended(HIDDEN, *NONE).resolution is Resolution.COMPACTED
+
+
+@pytest.mark.parametrize("replicas", [NONE, NEWER], ids=["none", "newer"])
+@pytest.mark.parametrize("c", [SHOWN, HIDDEN], ids=["shown", "hidden"])
+def test_a_log_that_was_seen_to_be_replaced_and_shows_what_the_others_show_is_healed(
+    c: object, replicas: list[ReplicaAnswer]
+) -> None:
+    assert ended(c, *replicas, recreated=True).resolution is Resolution.HEALED
+
+
+def test_the_end_marker_that_it_lacked_is_proof() -> None:
+    marker = (MarkerShown(20, PID, "abort"),)
+    assert ended(HIDDEN, NONE[0], replace(NONE[1], markers=marker), NONE[2]).resolution is Resolution.HEALED
+    another = (MarkerShown(20, 7, "abort"),)
+    assert ended(HIDDEN, NONE[0], replace(NONE[1], markers=another), NONE[2]).resolution is Resolution.COMPACTED
+
+
+def test_a_log_that_begins_above_the_record_lost_it_to_retention() -> None:
+    above = [replace(a, log_start_offset=11) for a in NONE]
+    assert ended(SHOWN, *above).resolution is Resolution.DELETED
+
+
+def test_nothing_is_healed_while_a_replica_is_away_or_its_key_was_not_read_whole() -> None:
+    assert ended(SHOWN, NONE[0], NONE[1], silent(3)).resolution is Resolution.COMPACTED
+    partly = shows(3, None, complete=False)
+    assert ended(SHOWN, NONE[0], NONE[1], partly, recreated=True).resolution is Resolution.COMPACTED

@@ -1,0 +1,143 @@
+"""All replicas show what was found to be wrong on one: that heals nothing, and ends by what is written since."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.model import FindingKind, Rule
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
+
+FROZEN = claim(FindingKind.READ_COMMITTED_FROZEN)
+C2A = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=1)
+A2C = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1)
+MISSING = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE, producer_id=-1, key_hash_lo=1)
+BACK = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, producer_id=-1, key_hash_lo=1)
+
+
+def stuck(broker: int) -> ReplicaAnswer:
+    return replica(broker, open_transactions=OPEN, last_stable_offset=10)
+
+
+def found(c: Claim, *replicas: ReplicaAnswer, **fields: object) -> Decision:
+    """What a finding that is checked again has become."""
+    return decide(c, answers(*replicas, **fields), live_only=True)
+
+
+def ended(decision: Decision) -> tuple[Verdict, Resolution]:
+    return decision.verdict, decision.resolution
+
+
+SPREAD = (Verdict.DISMISSED, Resolution.SPREAD)
+OVER = (Verdict.DISMISSED, Resolution.SUPERSEDED)
+
+
+class TestAMarkerThatIsMissingOnAll:
+    def test_has_spread_where_a_finding_had_proven_it_and_all_hold_the_transaction_open(self) -> None:
+        got = found(FROZEN, stuck(1), stuck(2), stuck(3))
+        assert ended(got) == SPREAD
+        assert "open on every replica" in got.reason
+
+    def test_is_told_of_every_replica_and_not_of_the_accused_alone(self) -> None:
+        # Seen on real brokers after a reassignment: the coordinator has long ended it, and all stand at offset 10.
+        coordinator = CoordinatorAnswer(PID, "t", "CompleteAbort")
+        got = found(FROZEN, stuck(1), stuck(2), stuck(3), coordinator=coordinator, leader=1)
+        assert ended(got) == SPREAD
+        assert "broker 2 only" not in got.reason
+
+    def test_is_frozen_from_then_on_whatever_it_was_before(self) -> None:
+        got = found(claim(FindingKind.MARKER_MISSING), stuck(1), stuck(2), stuck(3))
+        assert (ended(got), got.kind) == (SPREAD, FindingKind.READ_COMMITTED_FROZEN)
+
+    def test_is_proven_for_a_suspect_by_a_marker_that_was_recorded(self) -> None:
+        recorded = replace(FROZEN, recorded=Recorded(markers={1: "abort"}))
+        assert ended(decide(recorded, answers(stuck(1), stuck(2), stuck(3)))) == SPREAD
+
+    def test_a_transaction_that_nothing_says_has_ended_is_merely_long(self) -> None:
+        got = decide(claim(FindingKind.MARKER_MISSING), answers(stuck(1), stuck(2), stuck(3)))
+        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    def test_another_transaction_that_is_open_on_all_by_now_is_merely_long(self) -> None:
+        another = (OpenTransaction(producer_id=7, start_offset=40),)
+        later = [replica(b, open_transactions=another, last_stable_offset=40) for b in (1, 2, 3)]
+        assert not found(FROZEN, *later).has_spread
+
+    def test_one_that_is_away_may_be_right_still(self) -> None:
+        got = found(FROZEN, stuck(1), stuck(2), silent(3))
+        assert got.verdict is Verdict.CONFIRMED
+        assert "on every replica that answered" in got.reason
+
+    def test_one_that_has_ended_it_is_another_side(self) -> None:
+        assert found(FROZEN, replica(1), stuck(2), stuck(3)).verdict is Verdict.CONFIRMED
+
+    def test_stays_spread_until_none_holds_it_open(self) -> None:
+        spread = replace(FROZEN, spread=True)
+        assert ended(found(spread, stuck(1), stuck(2), stuck(3))) == SPREAD
+        past = [replica(b, log_start_offset=15) for b in (1, 2, 3)]
+        assert ended(found(spread, *past)) == OVER
+
+    def test_that_the_next_marker_ended_the_wrong_way_round_on_all_is_spread_as_what_it_became(self) -> None:
+        spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
+        got = found(spread, *(holding(b, "committed") for b in (1, 2, 3)))
+        assert (ended(got), got.kind) == (SPREAD, FindingKind.ABORTED_RECORD_COMMITTED)
+
+    def test_that_the_next_marker_ended_rightly_on_all_is_healed(self) -> None:
+        spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
+        got = found(spread, *(holding(b, "aborted") for b in (1, 2, 3)))
+        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+
+
+class TestAnOutcome:
+    def test_of_a_suspect_that_all_share_is_spread_only_where_what_was_recorded_proves_it(self) -> None:
+        all_committed = [holding(b, "committed") for b in (1, 2, 3)]
+        proven = replace(A2C, recorded=Recorded(outcomes={2: "committed"}, markers={1: "abort"}))
+        assert ended(decide(proven, answers(*all_committed))) == SPREAD
+        assert ended(decide(A2C, answers(*all_committed)))[1] is Resolution.HEALED
+
+    def test_waits_for_those_that_are_away(self) -> None:
+        assert found(A2C, holding(1, "committed"), holding(2, "committed"), silent(3)).verdict is Verdict.PENDING
+
+    def test_stays_spread_while_one_replica_shows_the_rolled_back_record_as_the_latest(self) -> None:
+        spread = replace(A2C, spread=True)
+        poison, newer = record(10, "committed"), record(30)
+        held = {"committed": {10: poison}, "asked": frozenset({10})}
+        got = found(spread, shows(1, newer, **held), shows(2, poison, **held), shows(3, newer, **held))
+        assert ended(got) == SPREAD
+        assert ended(found(spread, *(shows(b, newer, **held) for b in (1, 2, 3)))) == OVER
+
+    @pytest.mark.parametrize(("offset", "wanted"), [(9, SPREAD), (11, OVER)])
+    def test_of_a_hidden_record_is_over_only_by_a_newer_record(self, offset: int, wanted: object) -> None:
+        spread = replace(C2A, spread=True)
+        assert ended(found(spread, *(shows(b, record(offset)) for b in (1, 2, 3)))) == wanted
+
+    def test_that_a_replica_does_not_tell_of_the_key_is_no_end(self) -> None:
+        got = found(replace(A2C, spread=True), shows(1, record(30)), shows(2, record(30), complete=False))
+        assert got.verdict is Verdict.PENDING
+
+    def test_a_replica_that_is_right_again_makes_it_a_divergence_again(self) -> None:
+        got = found(replace(A2C, spread=True), holding(1, "aborted"), holding(2, "committed"), holding(3, "committed"))
+        assert got.verdict is Verdict.CONFIRMED
+
+
+class TestAValue:
+    def test_that_was_deleted_and_is_shown_by_all_is_over_when_a_newer_record_or_none_is_shown(self) -> None:
+        spread = replace(BACK, spread=True)
+        assert ended(found(spread, *(shows(b, record(5)) for b in (1, 2, 3)))) == SPREAD
+        assert ended(found(spread, *(shows(b, record(12)) for b in (1, 2, 3)))) == OVER
+        assert ended(found(spread, *(shows(b, None) for b in (1, 2, 3)))) == OVER
+
+    def test_that_is_missing_on_all_by_now_is_lost_and_not_healed(self) -> None:
+        assert ended(found(MISSING, *(shows(b, None) for b in (1, 2, 3)))) == SPREAD
+
+    def test_that_was_missing_and_is_deleted_since_is_healed(self) -> None:
+        tombstone = record(30, value_size=-1)
+        got = found(MISSING, *(shows(b, tombstone) for b in (1, 2, 3)))
+        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    def test_that_was_missing_is_over_when_the_log_starts_above_it(self) -> None:
+        above = [replica(b, log_start_offset=11, key=KeyShown(None, True)) for b in (1, 2, 3)]
+        assert ended(found(replace(MISSING, spread=True), *above)) == OVER

@@ -1,0 +1,437 @@
+"""What a probe's answers prove of transactions, and above all what they do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import (
+    CoordinatorAnswer,
+    MarkerShown,
+    OpenTransaction,
+    ReplicaAnswer,
+)
+from parallax.findings.claim import Recorded
+from parallax.findings.decide import Resolution, Verdict, decide, named
+from parallax.model import FindingKind, Rule
+from tests.unit.findings.decide.answered import (
+    OPEN,
+    PID,
+    answers,
+    claim,
+    holding,
+    outcome_of,
+    record,
+    replica,
+    shows,
+    silent,
+    verdict,
+)
+
+
+class TestOpenTransaction:
+    marker_missing = claim(FindingKind.MARKER_MISSING)
+    frozen = claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1)
+
+    def test_open_on_the_accused_only_past_the_marker_is_confirmed(self) -> None:
+        got = decide(self.marker_missing, answers(replica(1), replica(2, open_transactions=OPEN), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
+
+    def test_a_recorded_marker_is_proof_where_the_others_begin_above_the_transaction(self) -> None:
+        accused = replica(2, open_transactions=OPEN)
+        trimmed = [replica(b, log_start_offset=40) for b in (1, 3)]
+        recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
+        assert outcome_of(self.marker_missing, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
+        assert outcome_of(recorded, trimmed[0], accused, trimmed[1]) is Verdict.CONFIRMED
+        behind = replace(accused, high_watermark=recorded.marker_offset)
+        assert outcome_of(recorded, trimmed[0], behind, trimmed[1]) is Verdict.PENDING
+        by_itself = replace(recorded, recorded=Recorded(markers={2: "commit"}))
+        assert outcome_of(by_itself, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
+
+    def test_those_whose_log_holds_something_else_there_have_not_seen_it_end(self) -> None:
+        # After an unclean election: the accused leads, the others have not cut off their logs yet.
+        accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        of_another = {"uncommitted": {10: record(producer_id=PID + 1)}}
+        for asked in (self.frozen, self.marker_missing):
+            assert outcome_of(asked, replica(1, **of_another), accused, replica(3, **of_another)) is Verdict.PENDING
+            assert outcome_of(asked, replica(1), accused, replica(3, **of_another)) is Verdict.CONFIRMED
+        recorded = replace(self.marker_missing, recorded=Recorded(markers={1: "commit"}))
+        ended = {"markers": (MarkerShown(10, PID, "commit"),)}
+        assert outcome_of(recorded, replica(1, **ended), accused, replica(3, **of_another)) is Verdict.PENDING
+        trimmed = replica(1, log_start_offset=40)
+        assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is Verdict.CONFIRMED
+
+    def test_open_on_every_replica_is_a_long_transaction(self) -> None:
+        everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
+        assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
+        assert outcome_of(self.frozen, *everywhere) is Verdict.DISMISSED
+
+    def test_open_on_a_second_victim_as_well_is_confirmed(self) -> None:
+        got = outcome_of(
+            self.marker_missing, replica(1), replica(2, open_transactions=OPEN), replica(3, open_transactions=OPEN)
+        )
+        assert got is Verdict.CONFIRMED
+
+    def test_an_accused_that_has_not_reached_the_marker_is_pending(self) -> None:
+        behind = replica(2, open_transactions=OPEN, high_watermark=20, last_stable_offset=10)
+        assert outcome_of(self.marker_missing, replica(1), behind, replica(3)) is Verdict.PENDING
+
+    @pytest.mark.parametrize("marker", [0, 20])
+    def test_an_accused_is_past_the_marker_from_the_next_offset_on(self, marker: int) -> None:
+        opened = (OpenTransaction(producer_id=PID, start_offset=0),)
+        c = replace(self.marker_missing, offset=0, transaction_start_offset=0, marker_offset=marker)
+        at, past = (
+            replica(2, open_transactions=opened, high_watermark=hw, last_stable_offset=0) for hw in (marker, marker + 1)
+        )
+        assert outcome_of(c, replica(1), at, replica(3)) is Verdict.PENDING
+        assert outcome_of(c, replica(1), past, replica(3)) is Verdict.CONFIRMED
+
+    def test_a_known_marker_decides_although_the_accused_trails_those_that_closed(self) -> None:
+        trailing = replica(2, open_transactions=OPEN, high_watermark=21, last_stable_offset=10)
+        assert outcome_of(self.marker_missing, replica(1), trailing, replica(3)) is Verdict.CONFIRMED
+
+    def test_a_known_marker_that_is_not_reached_is_no_proof_although_the_accused_leads_those_that_closed(self) -> None:
+        closed = replica(1, high_watermark=15)
+        ahead = replica(2, open_transactions=OPEN, high_watermark=18, last_stable_offset=10)
+        assert outcome_of(self.marker_missing, closed, ahead, closed) is Verdict.PENDING
+
+    def test_without_a_known_marker_one_that_closed_and_is_not_ahead_is_enough(self) -> None:
+        level, ahead = (replica(b, high_watermark=at, log_end_offset=at) for b, at in ((1, 50), (3, 200)))
+        accused = replica(2, open_transactions=OPEN, high_watermark=50, last_stable_offset=10)
+        assert outcome_of(self.frozen, level, accused, ahead) is Verdict.CONFIRMED
+        assert outcome_of(self.frozen, ahead, accused, ahead) is Verdict.PENDING
+
+    def test_without_a_known_marker_the_accused_must_have_caught_up(self) -> None:
+        behind = replica(2, open_transactions=OPEN, high_watermark=99, last_stable_offset=10)
+        caught_up = replace(behind, high_watermark=100)
+        assert outcome_of(self.frozen, replica(1), behind, replica(3)) is Verdict.PENDING
+        assert outcome_of(self.frozen, replica(1), caught_up, replica(3)) is Verdict.CONFIRMED
+
+    @pytest.mark.parametrize("ends", [{"log_end_offset": 102}, {"log_end_after": 102}])
+    def test_without_a_known_marker_it_may_lie_at_the_end_of_the_log_of_one_that_closed(
+        self, ends: dict[str, int]
+    ) -> None:
+        closed = replica(1, **ends)
+        accused = replica(2, open_transactions=OPEN, high_watermark=101, last_stable_offset=10)
+        assert outcome_of(self.frozen, closed, accused, closed) is Verdict.PENDING
+        assert outcome_of(self.frozen, closed, replace(accused, high_watermark=102), closed) is Verdict.CONFIRMED
+
+    def test_others_that_have_not_reached_the_transaction_say_nothing(self) -> None:
+        early = replica(1, high_watermark=10)
+        accused = replica(2, open_transactions=OPEN, high_watermark=100)
+        assert outcome_of(self.marker_missing, early, accused) is Verdict.PENDING
+
+    def test_others_that_do_not_list_producers_say_nothing(self) -> None:
+        mute = replica(1, open_transactions=None, open_error="not authorized")
+        assert outcome_of(self.marker_missing, mute, replica(2, open_transactions=OPEN)) is Verdict.PENDING
+
+    def test_open_on_all_that_answered_waits_for_those_that_did_not(self) -> None:
+        got = outcome_of(
+            self.marker_missing, replica(1, open_transactions=OPEN), replica(2, open_transactions=OPEN), silent(3)
+        )
+        assert got is Verdict.PENDING
+
+    def test_an_accused_that_does_not_list_producers_is_pending(self) -> None:
+        mute = replica(2, open_transactions=None, open_error="not authorized")
+        assert outcome_of(self.marker_missing, replica(1), mute, replica(3)) is Verdict.PENDING
+
+    def test_another_transaction_of_the_producer_is_not_this_one(self) -> None:
+        later = (OpenTransaction(producer_id=PID, start_offset=50),)
+        got = outcome_of(self.marker_missing, replica(1), replica(2, open_transactions=later), replica(3))
+        assert got is Verdict.DISMISSED
+
+    def test_a_replica_whose_log_starts_above_the_transaction_never_closed_it(self) -> None:
+        forgetful = replica(1, log_start_offset=11)
+        accused = replica(2, open_transactions=OPEN)
+        assert outcome_of(self.marker_missing, forgetful, accused, silent(3)) is Verdict.PENDING
+        everyone = answers(forgetful, accused, coordinator=CoordinatorAnswer(PID, "tx", "Ongoing"))
+        assert decide(self.marker_missing, everyone).verdict is Verdict.PENDING
+
+    def test_where_no_replica_can_tell_the_coordinator_does(self) -> None:
+        forgetful = replica(1, log_start_offset=11)
+        ended = CoordinatorAnswer(PID, "tx", "CompleteCommit")
+        accused = replica(2, open_transactions=OPEN)
+        assert decide(self.marker_missing, answers(forgetful, accused, coordinator=ended)).verdict is Verdict.CONFIRMED
+        behind = replica(2, open_transactions=OPEN, high_watermark=99)
+        assert decide(self.marker_missing, answers(forgetful, behind, coordinator=ended)).verdict is Verdict.PENDING
+
+    def test_a_replica_may_list_the_transaction_from_its_first_batch_on(self) -> None:
+        earlier = (OpenTransaction(producer_id=PID, start_offset=8),)
+        later = (OpenTransaction(producer_id=PID, start_offset=12),)
+        for listed in (earlier, later):
+            accused = replica(2, open_transactions=listed, last_stable_offset=listed[0].start_offset)
+            assert outcome_of(self.marker_missing, replica(1), accused) is Verdict.CONFIRMED
+            everywhere = [replica(b, open_transactions=listed) for b in (1, 2)]
+            assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
+
+    def test_a_frozen_claim_about_an_older_transaction_is_set_right(self) -> None:
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        assert outcome_of(c, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
+        right = named(c, answers(replica(1), pinned))
+        assert (right.transaction_start_offset, right.marker_offset) == (10, -1)
+
+    def test_a_pinned_last_stable_offset_is_frozen(self) -> None:
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+
+    def test_frozen_behind_a_record_that_was_cleaned_away_is_frozen_all_the_same(self) -> None:
+        """Broker 2 lists the transaction from 10 on and stands at 11, the first offset that is left."""
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=11)
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+        older = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=-1)
+        assert named(older, answers(replica(1), pinned)).transaction_start_offset == 10
+
+    def test_a_transaction_that_is_not_the_first_open_one_does_not_freeze(self) -> None:
+        earlier = replace(OPEN[0], producer_id=PID + 1, start_offset=5)
+        pinned = replica(2, open_transactions=(earlier, *OPEN), last_stable_offset=12)
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
+
+    def test_the_coordinator_of_another_producer_ends_no_transaction(self) -> None:
+        # What was claimed is over; a later one of another producer is open on all.
+        later = (OpenTransaction(producer_id=PID + 1, start_offset=30),)
+        held = [replica(b, open_transactions=later, last_stable_offset=30) for b in (1, 2, 3)]
+        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        assert decide(self.frozen, answers(*held, coordinator=ended)).verdict is Verdict.DISMISSED
+
+    def test_the_coordinator_still_writing_markers_is_waited_for(self) -> None:
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        ending = CoordinatorAnswer(PID, "tx", "PrepareCommit")
+        got = decide(self.frozen, answers(replica(1), pinned, replica(3), coordinator=ending))
+        assert got.verdict is Verdict.PENDING
+
+    def test_a_frozen_claim_without_a_producer_takes_it_from_the_accused(self) -> None:
+        nameless = claim(
+            FindingKind.READ_COMMITTED_FROZEN, producer_id=-1, transaction_start_offset=-1, marker_offset=-1, offset=-1
+        )
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        assert outcome_of(nameless, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
+        unpinned = replica(2, open_transactions=())
+        assert outcome_of(nameless, replica(1), unpinned, replica(3)) is Verdict.DISMISSED
+        unexplained = replica(2, open_transactions=(), last_stable_offset=10)
+        assert outcome_of(nameless, replica(1), unexplained, replica(3)) is Verdict.PENDING
+
+
+class TestMarkerMissingThatEnded:
+    """The transaction is no longer open on the accused: a later marker of the producer ended it there."""
+
+    c = claim(FindingKind.MARKER_MISSING, recorded=Recorded(markers={1: "abort", 3: "abort"}))
+
+    def test_ended_the_wrong_way_round_is_confirmed_as_what_it_became(self) -> None:
+        got = decide(self.c, answers(replica(1), holding(2, "committed"), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+
+    def test_ended_the_right_way_is_dismissed(self) -> None:
+        assert outcome_of(self.c, replica(1), holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+
+    def test_a_healthy_replica_that_cleaned_before_it_was_read_is_dismissed(self) -> None:
+        assert outcome_of(self.c, replica(1), replica(2, asked=frozenset({10})), replica(3)) is Verdict.DISMISSED
+
+    def test_not_decided_yet_is_pending(self) -> None:
+        undecided = replica(2, last_stable_offset=10)
+        assert outcome_of(self.c, replica(1), undecided, replica(3)) is Verdict.PENDING
+
+
+class TestOutcome:
+    a2c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
+    c2a = claim(FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_live_answers_that_differ_are_confirmed(self) -> None:
+        got = decide(self.a2c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+
+    def test_live_answers_that_agree_are_dismissed(self) -> None:
+        assert outcome_of(self.a2c, *(holding(b, "aborted") for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_the_kind_follows_what_the_accused_shows_now(self) -> None:
+        got = decide(self.a2c, answers(holding(1, "committed"), holding(2, "aborted"), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_the_record_of_another_producer_at_the_offset_has_no_part_in_it(self) -> None:
+        marked = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
+        other = replica(2, committed={10: record(outcome="committed", producer_id=PID + 1)}, asked=frozenset({10}))
+        assert outcome_of(marked, replica(1), other, replica(3)) is Verdict.DISMISSED
+        assert outcome_of(marked, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+
+    def test_the_recorded_outcome_stands_in_where_the_others_cleaned_the_record(self) -> None:
+        recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}))
+        assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+
+    def test_recorded_markers_stand_in_where_nobody_recorded_an_outcome(self) -> None:
+        recorded = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
+        assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+
+    def test_a_live_marker_of_another_replica_is_evidence(self) -> None:
+        marked = replica(1, markers=(MarkerShown(20, PID, "abort"),))
+        assert outcome_of(self.a2c, marked, holding(2, "committed")) is Verdict.CONFIRMED
+        foreign = replica(1, markers=(MarkerShown(20, PID + 1, "abort"),))
+        assert outcome_of(self.a2c, foreign, holding(2, "committed")) is Verdict.DISMISSED
+
+    def test_a_live_answer_outweighs_what_was_recorded_of_the_same_replica(self) -> None:
+        recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}))
+        agree = [holding(b, "committed") for b in (1, 2, 3)]
+        assert outcome_of(recorded, *agree) is Verdict.DISMISSED
+
+    def test_no_evidence_of_the_others_waits_for_those_that_did_not_answer(self) -> None:
+        assert outcome_of(self.a2c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
+        assert outcome_of(self.a2c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+
+    @pytest.mark.parametrize("kind", [FindingKind.COMMITTED_RECORD_ABORTED, FindingKind.VISIBILITY_MISMATCH])
+    def test_one_that_does_not_show_the_record_yet_is_waited_for(self, kind: FindingKind) -> None:
+        # Started again, it goes on from the high watermark of its last checkpoint.
+        restarted = replica(1, high_watermark=5, last_stable_offset=5)
+        asked = claim(kind)
+        assert outcome_of(asked, restarted, holding(2, "aborted"), replica(3)) is Verdict.PENDING
+        just_there = replace(restarted, high_watermark=11, last_stable_offset=11)
+        assert outcome_of(asked, just_there, holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+        at_its_end = replace(restarted, log_end_offset=10)
+        assert outcome_of(asked, at_its_end, holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
+
+    def test_an_undecided_record_on_the_accused_is_pending(self) -> None:
+        behind = replica(2, last_stable_offset=5)
+        assert outcome_of(self.a2c, holding(1, "aborted"), behind) is Verdict.PENDING
+
+    def test_the_aborted_list_tells_of_a_hidden_record_that_was_cleaned(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
+        listed = replica(2, aborted=((PID, 10),))
+        got = decide(recorded, answers(replica(1, aborted=((PID, 63),)), listed, replica(3)), live_only=True)
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_the_aborted_list_of_a_later_transaction_tells_nothing(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed"}))
+        assert outcome_of(recorded, replica(1), replica(2, aborted=((PID, 63),)), live_only=True) is Verdict.DISMISSED
+
+    @pytest.mark.parametrize(
+        "instead",
+        [{"markers": (MarkerShown(10, PID, "abort"),)}, {"uncommitted": {10: record(producer_id=PID + 1)}}],
+        ids=["an end marker", "another producer's record"],
+    )
+    def test_the_aborted_list_of_a_log_that_holds_something_else_there_tells_nothing(
+        self, instead: dict[str, Any]
+    ) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
+        replaced = replica(2, aborted=((PID, 5),), **instead)
+        assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
+
+    def test_both_outcomes_recorded_are_proof_when_nobody_holds_the_record_any_more(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
+        assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.CONFIRMED
+
+    def test_what_was_recorded_of_the_accused_keeps_no_finding_open(self) -> None:
+        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
+        assert outcome_of(recorded, replica(1), replica(2), replica(3), live_only=True) is Verdict.DISMISSED
+
+    def test_recorded_markers_alone_do_not_convict_an_accused_that_holds_nothing(self) -> None:
+        # Read late, a healthy replica can look as if the producer's next marker had ended the transaction.
+        recorded = replace(self.a2c, recorded=Recorded(markers={1: "abort", 2: "commit", 3: "abort"}))
+        assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.DISMISSED
+
+    def test_a_hidden_tombstone_that_was_cleaned_still_shows_by_the_value_it_should_have_deleted(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+        got = decide(c, answers(shows(1, None), shows(2, record(3)), shows(3, None)), live_only=True)
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_a_value_written_after_the_others_were_asked_proves_nothing(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        fresh = shows(2, record(100), high_watermark=101, last_stable_offset=101)
+        assert outcome_of(c, shows(1, None), fresh, shows(3, None), live_only=True) is Verdict.DISMISSED
+
+
+class TestUnlikeOutcomes:
+    """The comparison saw two outcomes of one record and no end marker that says which is right."""
+
+    c = claim(
+        FindingKind.VISIBILITY_MISMATCH,
+        marker_offset=-1,
+        key_hash_lo=7,
+        recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}),
+    )
+    UNDIRECTED = (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+
+    def test_live_answers_that_differ_confirm_the_difference_and_no_direction(self) -> None:
+        got = decide(self.c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
+        assert verdict(got) == self.UNDIRECTED
+        assert "no end marker" in got.reason
+
+    def test_recorded_outcomes_confirm_the_difference_where_the_record_is_gone(self) -> None:
+        assert verdict(decide(self.c, answers(replica(1), replica(2), replica(3)))) == self.UNDIRECTED
+
+    def test_what_was_recorded_does_not_keep_it_open(self) -> None:
+        got = decide(self.c, answers(replica(1), replica(2), replica(3)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+
+    def test_live_answers_that_agree_dismiss_it(self) -> None:
+        got = decide(self.c, answers(*(holding(b, "aborted") for b in (1, 2, 3))))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    def test_what_the_accused_has_not_decided_is_pending(self) -> None:
+        behind = replica(2, last_stable_offset=10)
+        assert outcome_of(self.c, replica(1), behind, replica(3)) is Verdict.PENDING
+        decided = holding(2, "committed", last_stable_offset=11)
+        assert outcome_of(self.c, holding(1, "aborted"), decided, replica(3)) is Verdict.CONFIRMED
+
+    def test_an_outcome_that_no_other_shows_waits_for_those_that_did_not_answer(self) -> None:
+        c = replace(self.c, recorded=Recorded())
+        assert outcome_of(c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
+        assert outcome_of(c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+
+    def test_a_value_that_differs_is_judged_by_the_key_where_the_claim_is_about_a_value(self) -> None:
+        c = replace(self.c, rule=Rule.LATEST_VALUE)
+        got = decide(c, answers(*(shows(b, record(12)) for b in (1, 2, 3))))
+        assert got.verdict is Verdict.DISMISSED
+        assert "a value as new" in got.reason
+
+
+class TestContradiction:
+    """A replica shows a record otherwise than the end marker behind it, in its own log."""
+
+    c = claim(FindingKind.OUTCOME_CONTRADICTS_MARKER)
+
+    def shows(self, broker: int, outcome: str, marker: str, **fields: Any) -> ReplicaAnswer:
+        return holding(broker, outcome, markers=(MarkerShown(20, PID, marker),), **fields)
+
+    def test_needs_no_other_replica(self) -> None:
+        for outcome, marker in (("committed", "abort"), ("aborted", "commit")):
+            got = decide(self.c, answers(silent(1), self.shows(2, outcome, marker), silent(3)))
+            assert (got.verdict, got.kind, got.accused) == (
+                Verdict.CONFIRMED,
+                FindingKind.OUTCOME_CONTRADICTS_MARKER,
+                2,
+            )
+
+    def test_holds_though_all_have_lost_their_index(self) -> None:
+        got = decide(self.c, answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3))))
+        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
+
+    def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
+        for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
+            assert outcome_of(self.c, self.shows(2, outcome, marker)) is Verdict.DISMISSED
+
+    def test_is_not_proven_by_a_record_that_is_cleaned_for_its_own_marker_may_be_with_it(self) -> None:
+        cleaned = replica(2, markers=(MarkerShown(20, PID, "abort"),))
+        assert outcome_of(self.c, cleaned) is Verdict.DISMISSED
+        assert outcome_of(self.c, holding(2, "committed")) is Verdict.DISMISSED
+        other = holding(2, "committed", markers=(MarkerShown(20, PID + 1, "abort"),))
+        assert outcome_of(self.c, other) is Verdict.DISMISSED
+
+
+class TestWhoIsNamed:
+    """Sides and reasons name each replica with what it shows itself."""
+
+    def test_one_that_is_frozen_as_well_is_named_so(self) -> None:
+        frozen = claim(FindingKind.READ_COMMITTED_FROZEN)
+        stuck = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3)]
+        got = decide(frozen, answers(replica(1), *stuck))
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"ended": (1,), "open": (2, 3)})
+        assert "open at offset 10 on brokers 2 and 3, ended on broker 1" in got.reason
+
+    def test_one_that_committed_it_as_well_is_no_witness(self) -> None:
+        c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
+        given = [holding(b, "committed" if b in (2, 5) else "aborted") for b in (1, 2, 5)]
+        got = decide(c, answers(*given))
+        assert (got.sides, got.witnesses) == ({"aborted": (1,), "committed": (2, 5)}, (1,))

@@ -1,0 +1,328 @@
+"""What a probe's answers prove of a key's latest value, and above all what they do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import (
+    KeyShown,
+    MarkerShown,
+    RecordShown,
+    ReplicaAnswer,
+)
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Resolution, Verdict, decide
+from parallax.model import NOBODY, FindingKind, Rule
+from tests.unit.findings.decide.answered import (
+    PID,
+    answers,
+    claim,
+    outcome_of,
+    record,
+    replica,
+    shows,
+    silent,
+    verdict,
+)
+
+
+def undirected(what: str, showing: set[int], lacking: set[int], *, pivot: int, **fields: Any) -> Claim:
+    """A claim that accuses nobody: who shows something at an offset, and who lacks it."""
+    sides = {what: tuple(sorted(showing)), f"no {what}": tuple(sorted(lacking))}
+    base = {"rule": Rule.LATEST_VALUE, "broker": NOBODY, "offset": 50, "producer_id": -1, "key_hash_lo": 7}
+    base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=sides, pivot=pivot)}
+    return claim(FindingKind.VISIBILITY_MISMATCH, **(base | fields))
+
+
+class TestResurrected:
+    """The tombstone of the key was at offset 50; the accused shows a value from before it."""
+
+    c = claim(
+        FindingKind.DELETED_RECORD_RESURRECTED,
+        rule=Rule.LATEST_VALUE,
+        offset=50,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+    )
+    old = record(30, producer_id=-1)
+    tombstone = record(50, producer_id=-1, value_size=-1)
+
+    def test_an_old_value_that_is_gone_elsewhere_is_confirmed(self) -> None:
+        got = decide(self.c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
+
+    def test_an_old_value_whose_tombstone_another_still_shows_is_confirmed(self) -> None:
+        assert outcome_of(self.c, shows(1, self.tombstone), shows(2, self.old), silent(3)) is Verdict.CONFIRMED
+
+    def test_one_that_shows_it_deleted_decides_whatever_a_second_victim_shows(self) -> None:
+        got = decide(self.c, answers(shows(1, record(40, producer_id=-1)), shows(2, self.old), shows(3, None)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
+
+    def test_a_tombstone_that_may_have_to_be_aborted_accuses_nobody_however_many_have_deleted_the_key(self) -> None:
+        unsure = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=2, producer_id=PID)
+        for holder in (shows(3, record(50, "committed", value_size=-1)), shows(3, None)):
+            for second in (shows(1, None), shows(1, self.old), silent(1), shows(1, None, last_stable_offset=50)):
+                got = decide(unsure, answers(second, shows(2, self.old), holder))
+                assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+                assert got.accused == NOBODY
+                assert got.sides["value at offset 30"] == ((1, 2) if second.key and second.key.live else (2,))
+                assert 3 in got.sides["no value"]
+
+    def test_a_tombstone_whose_commit_lies_directly_behind_it_was_surely_committed(self) -> None:
+        sure = replace(self.c, producer_id=PID, marker_offset=51)
+        got = decide(sure, answers(shows(1, None), shows(2, self.old), shows(3, None)))
+        assert (got.kind, got.accused) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
+        further_up = replace(sure, marker_offset=52)
+        got = decide(further_up, answers(shows(1, None), shows(2, self.old), shows(3, None)))
+        assert (got.kind, got.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+
+    def test_two_that_missed_it_do_not_make_the_one_that_deleted_it_wrong(self) -> None:
+        # 2 and 3 missed a tombstone that 1 wrote and cleaned: nothing that is left says so.
+        c = undirected("value at offset 30", {2, 3}, {1}, pivot=2, offset=30)
+        got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, self.old)))
+        assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        assert got.sides == {"no value": (1,), "value at offset 30": (2, 3)}
+
+    def test_the_recorded_tombstone_proves_it_while_the_one_that_showed_it_is_away(self) -> None:
+        assert outcome_of(self.c, silent(1), shows(2, self.old), shows(3, self.old)) is Verdict.CONFIRMED
+        unsure = replace(self.c, producer_id=PID)
+        assert outcome_of(unsure, silent(1), shows(2, self.old), shows(3, self.old)) is Verdict.PENDING
+
+    def test_a_tombstone_that_one_shows_is_judged_though_another_is_away(self) -> None:
+        c = undirected("tombstone at offset 50", {1}, {2}, pivot=2)
+        got = decide(c, answers(shows(1, self.tombstone), shows(2, self.old), silent(3)))
+        assert (got.kind, got.accused) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
+
+    def test_one_that_still_shows_what_the_claim_deletes_is_told_though_another_was_asked_last(self) -> None:
+        c = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=1, producer_id=PID)
+        got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
+        assert (got.verdict, got.accused, got.sides["value at offset 30"]) == (Verdict.CONFIRMED, NOBODY, (2,))
+
+    def test_a_healthy_replica_that_has_not_cleaned_yet_shows_the_tombstone(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, self.tombstone), shows(3, None)) is Verdict.DISMISSED
+
+    def test_an_accused_without_a_value_is_dismissed(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    def test_an_accused_with_a_newer_value_is_dismissed(self) -> None:
+        newer = record(70, producer_id=-1)
+        assert outcome_of(self.c, shows(1, newer), shows(2, newer), shows(3, newer)) is Verdict.DISMISSED
+
+    def test_an_accused_that_does_not_show_the_offset_yet_is_pending(self) -> None:
+        behind = shows(2, self.old, last_stable_offset=50)
+        assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
+
+    def test_everyone_showing_the_old_value_is_dismissed(self) -> None:
+        assert outcome_of(self.c, *(shows(b, self.old) for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_a_log_start_above_the_old_value_is_retention_not_a_deletion(self) -> None:
+        retained = shows(1, None, log_start_offset=40)
+        assert outcome_of(self.c, retained, shows(2, self.old)) is Verdict.DISMISSED
+
+    def test_a_log_too_long_to_read_is_no_proof_of_absence(self) -> None:
+        partly = shows(1, None, complete=False)
+        partly = replace(partly, key=KeyShown(None, False, complete_from=60))
+        assert outcome_of(self.c, partly, shows(2, self.old)) is Verdict.PENDING
+
+    def test_in_a_log_too_long_to_read_the_missing_offset_itself_is_proof(self) -> None:
+        partly = replica(1, key=KeyShown(None, False, complete_from=50), asked=frozenset({30}))
+        assert outcome_of(self.c, partly, shows(2, self.old, complete=False)) is Verdict.CONFIRMED
+
+    def test_an_accused_whose_log_is_too_long_to_find_the_value_is_pending(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None, complete=False)) is Verdict.PENDING
+
+    @pytest.mark.parametrize("broker", [1, 2, 3])
+    def test_where_the_tombstone_was_lost_with_its_log_nobody_knows_who_is_right(self, broker: int) -> None:
+        same = {50: record(50, key_hash=f"{0:016x}{7:016x}")}
+        for fields, kind in (
+            ({"markers": (MarkerShown(50, PID, "commit"),)}, FindingKind.VISIBILITY_MISMATCH),
+            ({"uncommitted": {50: record(50, key_hash="f" * 32)}}, FindingKind.VISIBILITY_MISMATCH),
+            (
+                {"uncommitted": same, "markers": (MarkerShown(51, PID, "commit"),)},
+                FindingKind.DELETED_RECORD_RESURRECTED,
+            ),
+        ):
+            given = [shows(b, self.old if b == 2 else None, **(fields if b == broker else {})) for b in (1, 2, 3)]
+            assert verdict(decide(self.c, answers(*given))) == (Verdict.CONFIRMED, kind)
+        still = shows(1, self.tombstone), shows(2, self.old, markers=(MarkerShown(50, PID, "commit"),)), shows(3, None)
+        assert decide(self.c, answers(*still)).accused == NOBODY
+
+    def test_a_tombstone_that_the_accused_hides_as_aborted_belongs_to_the_outcome(self) -> None:
+        hidden = shows(2, self.old, committed={50: record(50, "aborted", value_size=-1)})
+        assert outcome_of(self.c, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
+
+    def test_a_hidden_tombstone_that_was_cleaned_is_known_by_the_aborted_list(self) -> None:
+        transactional = replace(self.c, producer_id=PID)
+        hidden = shows(2, self.old, aborted=((PID, 45),))
+        assert outcome_of(transactional, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
+
+    def test_the_aborted_list_of_a_log_with_an_end_marker_in_its_place_tells_of_no_tombstone(self) -> None:
+        transactional = replace(self.c, producer_id=PID)
+        replaced = shows(2, self.old, aborted=((PID, 45),), markers=(MarkerShown(50, PID, "abort"),))
+        assert outcome_of(transactional, shows(1, None), replaced, shows(3, None)) is Verdict.CONFIRMED
+
+    def test_a_record_of_the_key_that_another_shows_beyond_the_accused_is_waited_for(self) -> None:
+        ahead = shows(1, record(120, producer_id=-1, value_size=-1), last_stable_offset=130)
+        assert outcome_of(self.c, ahead, shows(2, self.old)) is Verdict.PENDING
+
+    def test_is_resolved_once_the_accused_shows_the_value_no_more(self) -> None:
+        got = outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None), live_only=True)
+        assert got is Verdict.DISMISSED
+
+
+class TestVisibilityMismatch:
+    """Accused of showing a value that others lack; no tombstone is known."""
+
+    c = claim(
+        FindingKind.VISIBILITY_MISMATCH,
+        rule=Rule.LATEST_VALUE,
+        offset=30,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+    )
+    value = record(30, producer_id=-1)
+
+    def test_a_value_that_another_past_it_does_not_show_is_confirmed(self) -> None:
+        for third in (shows(3, None), silent(3), shows(3, self.value)):
+            got = decide(self.c, answers(shows(1, None), shows(2, self.value), third))
+            assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+            assert not got.lone_witness
+
+    def test_a_transactional_value_may_be_a_matter_of_its_outcome(self) -> None:
+        committed = record(30, "committed")
+        assert decide(self.c, answers(shows(1, None), shows(2, committed), shows(3, None))).lone_witness
+
+    def test_an_accused_that_is_behind_those_who_lack_it_may_yet_see_it_deleted(self) -> None:
+        behind = shows(2, self.value, last_stable_offset=90)
+        assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
+
+    def test_a_value_that_all_show_is_dismissed(self) -> None:
+        assert outcome_of(self.c, *(shows(b, self.value) for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_a_newer_value_on_the_others_that_the_accused_shows_by_now_is_dismissed(self) -> None:
+        newer = record(60, producer_id=-1)
+        assert outcome_of(self.c, *(shows(b, newer) for b in (1, 2, 3))) is Verdict.DISMISSED
+
+    def test_a_value_that_is_gone_from_the_accused_is_dismissed(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    def test_others_whose_log_begins_above_it_prove_nothing(self) -> None:
+        got = outcome_of(self.c, shows(1, None, log_start_offset=31), shows(2, self.value), shows(3, self.value))
+        assert got is not Verdict.CONFIRMED
+
+
+class TestRecordMissing:
+    c = claim(
+        FindingKind.RECORD_MISSING,
+        rule=Rule.LATEST_VALUE,
+        offset=50,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+    )
+    value = record(50, producer_id=-1)
+
+    def test_a_value_that_only_the_accused_lacks_accuses_nobody_for_the_others_may_lack_its_tombstone(self) -> None:
+        for third in (shows(3, self.value), shows(3, None), silent(3)):
+            got = decide(self.c, answers(shows(1, self.value), shows(2, None), third))
+            assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+            assert got.accused == NOBODY
+            assert got.sides["no value"] == ((2, 3) if third.error is None and not third.key.live else (2,))
+
+    def test_an_older_value_in_its_place_is_wrong_whatever_became_of_the_newer(self) -> None:
+        for third in (shows(3, self.value), shows(3, record(30, producer_id=-1)), silent(3)):
+            got = decide(self.c, answers(shows(1, self.value), shows(2, record(30, producer_id=-1)), third))
+            assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.RECORD_MISSING, 2)
+
+    def test_an_older_value_is_not_wrong_for_a_newer_one_that_may_have_to_be_aborted(self) -> None:
+        committed = record(50, "committed")
+        got = decide(self.c, answers(shows(1, committed), shows(2, record(30)), shows(3, committed)))
+        assert (got.kind, got.accused) == (FindingKind.RECORD_MISSING, 2)  # the claim's own is a plain record
+        unsure = replace(self.c, producer_id=PID)
+        got = decide(unsure, answers(shows(1, committed), shows(2, record(30)), shows(3, committed)))
+        assert (got.kind, got.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        assert got.lone_witness
+
+    def test_one_that_is_behind_may_yet_see_what_replaced_a_newer_value(self) -> None:
+        newer, older = record(70, producer_id=-1), record(30, producer_id=-1)
+        assert outcome_of(self.c, shows(1, newer), shows(2, older, last_stable_offset=99)) is Verdict.PENDING
+        assert outcome_of(self.c, shows(1, newer), shows(2, older)) is Verdict.CONFIRMED
+
+    def test_another_than_the_one_asked_last_may_be_proven_wrong(self) -> None:
+        c = undirected("value at offset 50", {1, 3}, {2}, pivot=1)
+        older = record(30, producer_id=-1)
+        got = decide(c, answers(shows(1, self.value), shows(2, older), shows(3, self.value)))
+        assert (got.kind, got.accused) == (FindingKind.RECORD_MISSING, 2)
+        assert got.sides == {"value at offset 30": (2,), "value at offset 50": (1, 3)}
+        replaced = shows(2, older, uncommitted={50: record(50, key_hash="f" * 32)})
+        other_log = decide(c, answers(shows(1, self.value), replaced, shows(3, self.value)))
+        assert (other_log.kind, other_log.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        two = decide(c, answers(shows(1, self.value), shows(2, older), shows(3, older)))
+        assert (two.kind, two.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+
+    def test_a_difference_that_hangs_on_a_transactional_record_may_be_a_matter_of_its_outcome(self) -> None:
+        committed = record(50, "committed")
+        for third in (silent(3), shows(3, None), shows(3, committed)):
+            assert decide(self.c, answers(shows(1, committed), shows(2, None), third)).lone_witness
+        deletion, old = record(50, "committed", value_size=-1), record(30, producer_id=-1)
+        unsure = replace(self.c, producer_id=PID)
+        assert decide(unsure, answers(shows(1, deletion), shows(2, old), shows(3, old))).lone_witness
+        assert not decide(self.c, answers(shows(1, self.value), shows(2, None), silent(3))).lone_witness
+
+    @pytest.mark.parametrize("own", [None, record(30, producer_id=-1)], ids=["nothing", "an older value"])
+    def test_one_whose_log_was_replaced_lacks_the_record_too_however_far_it_shows_its_log(
+        self, own: RecordShown | None
+    ) -> None:
+        def pinned(broker: int, key_hash: str) -> ReplicaAnswer:
+            there = {50: record(50, key_hash=key_hash)}
+            return shows(broker, None, last_stable_offset=20, uncommitted=there)
+
+        other, same = "f" * 32, f"{0:016x}{7:016x}"
+        assert outcome_of(self.c, pinned(1, other), shows(2, own), pinned(3, other)) is Verdict.DISMISSED
+        assert outcome_of(self.c, pinned(1, same), shows(2, own), pinned(3, other)) is Verdict.PENDING
+        assert outcome_of(self.c, shows(1, self.value), shows(2, own), pinned(3, other)) is Verdict.CONFIRMED
+        assert outcome_of(self.c, silent(1), shows(2, own), pinned(3, other)) is Verdict.PENDING
+
+    def test_a_newer_record_of_the_key_explains_the_absence(self) -> None:
+        for newer in (record(60, producer_id=-1), record(60, producer_id=-1, value_size=-1)):
+            assert outcome_of(self.c, shows(1, self.value), shows(2, newer)) is Verdict.DISMISSED
+
+    def test_an_accused_that_is_not_past_the_offset_is_pending(self) -> None:
+        assert outcome_of(self.c, shows(1, self.value), shows(2, None, last_stable_offset=50)) is Verdict.PENDING
+
+    def test_retention_explains_the_absence(self) -> None:
+        assert outcome_of(self.c, shows(1, self.value), shows(2, None, log_start_offset=51)) is Verdict.DISMISSED
+
+    def test_a_record_that_nobody_shows_any_more_is_dismissed(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    def test_a_record_that_nobody_reachable_shows_waits_for_the_rest(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, None), silent(3)) is Verdict.PENDING
+
+    def test_a_record_recorded_as_aborted_on_the_accused_belongs_to_the_outcome(self) -> None:
+        c = replace(self.c, recorded=Recorded(outcomes={2: "aborted", 1: "committed"}))
+        assert outcome_of(c, shows(1, self.value), shows(2, None)) is Verdict.DISMISSED
+
+    def test_a_record_without_a_key_is_judged_by_its_offset(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        holder = replica(1, committed={50: self.value}, asked=frozenset({50}))
+        assert outcome_of(c, holder, replica(2)) is Verdict.CONFIRMED
+        assert outcome_of(c, holder, replace(holder, broker=2)) is Verdict.DISMISSED
+        assert outcome_of(c, holder, replica(2, last_stable_offset=50)) is Verdict.PENDING
+        assert outcome_of(c, holder, replica(2, log_start_offset=51)) is Verdict.DISMISSED
+
+    def test_one_that_may_hold_the_offset_and_does_not_show_it_yet_is_waited_for(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        assert outcome_of(c, replica(1, last_stable_offset=50), replica(2)) is Verdict.PENDING
+        assert outcome_of(c, replica(1, last_stable_offset=51), replica(2)) is Verdict.DISMISSED
+        assert outcome_of(c, replica(1, last_stable_offset=50, log_end_offset=50), replica(2)) is Verdict.DISMISSED
+        assert decide(c, answers(replica(1), replica(2))).resolution is Resolution.SPREAD
+        assert decide(c, answers(replica(1, log_start_offset=51), replica(2))).resolution is Resolution.DELETED

@@ -1,0 +1,124 @@
+"""A finding covers every record of its transaction, and ends only when none of them is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import Answers, KeyShown, MarkerShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Resolution, Verdict
+from parallax.findings.effect import COVERED, Judged, about_the_rest, covered, remembered, unknown_rest, whole
+from parallax.findings.requests import TransactionRecords
+from parallax.model import FindingKind
+from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica
+
+K1, K2 = (0, 1), (0, 2)
+POISON = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=1, recorded=Recorded(markers={1: "abort"}))
+"""K1 at 10 and K2 at 11 were aborted at 20; broker 2 shows both as committed."""
+(SECOND,) = covered(POISON, TransactionRecords(((10, K1), (11, K2))))
+
+
+def overwritten(*brokers: int) -> list[ReplicaAnswer]:
+    """The first record is compacted away: a newer one of its key is shown."""
+    return [replica(b, key=KeyShown(record(40), True, 40), asked=frozenset({10})) for b in brokers]
+
+
+def second(broker: int, outcome: str) -> ReplicaAnswer:
+    return replica(broker, committed={11: record(11, outcome=outcome)}, asked=frozenset({11}))
+
+
+def judged(rest: Sequence[ReplicaAnswer] = (), **fields: Any) -> Judged:
+    """A finding that is checked again, after its first record was overwritten and compacted away."""
+    about = ((SECOND, answers(*rest)),) if rest else ()
+    return whole(POISON, replace(answers(*overwritten(1, 2, 3)), rest=about, **fields), live_only=True)
+
+
+def test_a_finding_stands_while_another_record_of_its_transaction_is_wrong() -> None:
+    got = judged([second(1, "aborted"), second(2, "committed"), second(3, "aborted")])
+    assert got.decision.verdict is Verdict.CONFIRMED
+    assert (got.claim.offset, got.claim.key) == (11, K2)
+    assert got.claim.suspect_id == POISON.suspect_id
+
+
+def test_a_finding_ends_when_all_records_of_its_transaction_are_overwritten() -> None:
+    gone = [replica(b, key=KeyShown(record(41), True, 41), asked=frozenset({11})) for b in (1, 2, 3)]
+    got = judged(gone)
+    assert (got.decision.verdict, got.decision.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+    assert got.claim.offset == 10
+
+
+def test_a_record_that_all_replicas_show_wrongly_by_now_has_spread() -> None:
+    assert judged([second(b, "committed") for b in (1, 2, 3)]).decision.has_spread
+
+
+def test_a_record_that_cannot_be_judged_yet_keeps_the_finding_open() -> None:
+    away = ReplicaAnswer(2, error="broker 2: no answer")
+    assert judged([second(1, "aborted"), away, second(3, "aborted")]).decision.verdict is Verdict.PENDING
+
+
+def test_a_record_that_the_accused_shows_rightly_again_says_so_of_all_of_its_transaction() -> None:
+    got = judged([second(b, "aborted") for b in (1, 2, 3)])
+    assert (got.decision.verdict, got.decision.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
+
+def test_records_that_were_not_asked_about_keep_the_finding_open() -> None:
+    got = judged(rest_unknown="7 more records of the transaction were not asked about")
+    assert got.decision.verdict is Verdict.PENDING
+    assert "7 more records" in got.decision.reason
+
+
+def test_the_first_record_is_enough_while_it_is_wrong() -> None:
+    wrong = answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted"))
+    assert whole(POISON, wrong, live_only=True).claim.offset == 10
+
+
+class TestWhatIsAskedAbout:
+    def asked(self, c: Claim, accused: ReplicaAnswer) -> bool:
+        return bool(about_the_rest([c], {c.suspect_id: accused}))
+
+    def test_the_rest_once_the_accused_holds_the_record_no_more(self) -> None:
+        (question,) = about_the_rest([POISON], {POISON.suspect_id: replica(2)}).values()
+        assert (question.producer_id, question.start, question.end) == (POISON.producer_id, 10, 20)
+
+    @pytest.mark.parametrize(
+        "accused",
+        [holding(2, "committed"), replica(2, open_transactions=OPEN), ReplicaAnswer(2, error="away")],
+        ids=["held", "open", "away"],
+    )
+    def test_nothing_where_the_record_itself_or_the_open_transaction_tells(self, accused: ReplicaAnswer) -> None:
+        assert not self.asked(POISON, accused)
+
+    def test_nothing_where_nobody_knows_where_the_transaction_ended(self) -> None:
+        assert not self.asked(replace(POISON, marker_offset=-1), replica(2))
+        assert not self.asked(claim(FindingKind.CONTENT_MISMATCH), replica(2))
+
+    def test_the_rest_of_one_that_has_spread_although_the_record_is_held(self) -> None:
+        assert self.asked(replace(POISON, spread=True), holding(2, "committed"))
+
+    def test_a_bounded_number_of_records_for_one_claim_and_for_many(self) -> None:
+        many = [replace(POISON, suspect_id=f"s{i}") for i in range(64)]
+        asked = about_the_rest(many, {c.suspect_id: replica(2) for c in many})
+        assert {question.limit for question in asked.values()} == {16}
+        assert about_the_rest([POISON], {POISON.suspect_id: replica(2)})[POISON.suspect_id].limit == COVERED
+
+    def test_what_is_not_known_of_the_rest_is_said(self) -> None:
+        assert unknown_rest(TransactionRecords()) is None
+        assert "3 more records" in (unknown_rest(TransactionRecords(left_out=3)) or "")
+        assert "disk" in (unknown_rest(TransactionRecords(error="disk")) or "")
+
+
+def test_an_end_marker_that_another_replica_shows_is_remembered_and_the_accuseds_own_is_not() -> None:
+    marker = (MarkerShown(20, POISON.producer_id, "abort"),)
+    other, another = (MarkerShown(20, 1, "commit"),), (MarkerShown(21, POISON.producer_id, "commit"),)
+    shown = [replica(1, markers=other), replica(2, markers=marker), replica(3, markers=marker)]
+    got = remembered(replace(POISON, recorded=Recorded()), Answers({a.broker: a for a in shown}))
+    assert got.markers == {3: "abort"}
+    assert remembered(replace(POISON, recorded=Recorded()), answers(replica(1, markers=another))).markers == {}
+
+
+def test_the_record_that_the_claim_names_is_not_asked_about_twice() -> None:
+    assert [c.offset for c in covered(POISON, TransactionRecords(((10, K1), (11, K2), (12, K1))))] == [11, 12]

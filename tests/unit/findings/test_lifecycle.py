@@ -1,0 +1,784 @@
+"""The life of suspects and findings: what happened, in; what is to be done, out. No threads, no clock, no table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from parallax.config import FindingSettings
+from parallax.findings import effect, ledger
+from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.finding import Finding, claim_of, current
+from parallax.findings.lifecycle import (
+    Answered,
+    Append,
+    Broken,
+    Committed,
+    Lifecycle,
+    Loaded,
+    Moment,
+    News,
+    NotCommitted,
+    Probe,
+    Suspected,
+    Tick,
+)
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RETRY_S, RECHECK_S = 1.0, 30.0
+OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
+
+MARKER = FindingKind.MARKER_MISSING
+FROZEN = FindingKind.READ_COMMITTED_FROZEN
+COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
+RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
+
+
+def claim(name: str = "s", kind: FindingKind = MARKER, **fields: Any) -> Claim:
+    base: dict[str, Any] = {"offset": 10, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    return Claim(name, Rule.OUTCOME, kind, "t", 0, 2, **(base | fields))
+
+
+def value(name: str = "v", **fields: Any) -> Claim:
+    # Its COMMIT lies directly behind the tombstone at 10: it was surely committed.
+    base: dict[str, Any] = {"transaction_start_offset": -1, "marker_offset": 11, "key_hash_lo": 5}
+    return claim(name, RESURRECTED, **(base | fields))
+
+
+def replica(broker: int, **fields: Any) -> ReplicaAnswer:
+    base = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
+    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
+
+
+def missing(_: Claim, leader: int = 1) -> Answers:
+    accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
+    return Answers({1: replica(1), 2: accused, 3: replica(3)}, leader=leader)
+
+
+def agree(_: Claim) -> Answers:
+    return Answers({b: replica(b) for b in (1, 2, 3)}, leader=1)
+
+
+def away(_: Claim) -> Answers:
+    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
+
+
+def gone(_: Claim) -> Answers:
+    return Answers({}, gone="the topic t does not exist any more")
+
+
+def wrong(_: Claim) -> Answers:
+    def holds(broker: int, outcome: str) -> ReplicaAnswer:
+        return replica(broker, committed={10: RecordShown(10, outcome)}, asked=frozenset({10}))
+
+    return Answers({1: holds(1, "aborted"), 2: holds(2, "committed"), 3: holds(3, "aborted")}, leader=1)
+
+
+def old_value(c: Claim) -> Answers:
+    """Broker 2 shows a value that the others have deleted; of a transaction, a wrong outcome."""
+    if c.kind is not RESURRECTED:
+        return wrong(c)
+    old, none = KeyShown(RecordShown(3, "none", value_size=5), True, 3), KeyShown(None, True)
+    return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
+
+
+Answering = Callable[[Claim], Answers]
+
+
+class NoJitter(Random):
+    def random(self) -> float:
+        return 0.0
+
+
+class Life:
+    """A lifecycle whose probes are answered when the test says, and whose events are kept in a list."""
+
+    def __init__(self, events: Sequence[Finding] = (), now: float = 0.0) -> None:
+        self.now = now
+        self.machine = Lifecycle(
+            FindingSettings(probe_retry_ms=int(RETRY_S * 1000), recheck_interval_s=RECHECK_S), NoJitter()
+        )
+        self.machine.cluster_id = "c"
+        self.table = list(events)
+        self.broken: list[Broken] = []
+        self.probes: list[Probe] = []
+        self.full = False
+        self.do(Loaded(list(events)))
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now, START + timedelta(seconds=self.now))
+
+    def do(self, event: Any) -> None:
+        for action in self.machine.handle(event, self.moment):
+            if isinstance(action, Probe):
+                self.probes.append(action)
+            elif isinstance(action, Broken):
+                self.broken.append(action)
+            elif self.full:
+                self.do(NotCommitted("no space left"))
+            else:
+                self.commit(action)
+
+    def commit(self, append: Append) -> None:
+        numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(append.events)]
+        self.table += numbered
+        self.do(Committed(numbered))
+
+    def suspect(self, *claims: Claim) -> None:
+        self.do(Suspected(claims))
+
+    def answer(self, answering: Answering) -> list[str]:
+        """Answer all probes that were asked for in one batch; returns the suspects asked about."""
+        probes, self.probes = self.probes, []
+        self.do(Answered([(probe, [answering(c) for c in probe.claims]) for probe in probes]))
+        return [c.suspect_id for probe in probes for c in probe.claims]
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.do(Tick())
+
+    def until_asked(self, answering: Answering) -> list[str]:
+        """Wait until the next probe is due, and answer it."""
+        due = self.machine.next_due
+        assert due is not None
+        self.wait(due - self.now)
+        return self.answer(answering)
+
+    def confirmed(self, *claims: Claim, answering: Answering = missing) -> Life:
+        self.suspect(*claims)
+        self.answer(answering)
+        return self
+
+    @property
+    def statuses(self) -> list[str]:
+        return [str(e.status) for e in self.table]
+
+    @property
+    def last(self) -> Finding:
+        return self.table[-1]
+
+    def waits(self, name: str = "s") -> str:
+        return self.machine.waits(name) or ""
+
+
+class TestASuspect:
+    def test_is_probed_at_once_and_confirmed_with_its_evidence(self) -> None:
+        life = Life()
+        life.suspect(claim())
+        assert life.waits() == "it has not been probed yet"
+        assert life.answer(missing) == ["s"]
+        assert (life.last.status, life.last.kind, life.last.broker) == (FindingStatus.CONFIRMED, MARKER, 2)
+        assert life.last.finding_id == claim().finding_id("c")
+        assert '"open_transactions"' in life.last.evidence
+        assert life.machine.waits("s") is None
+        assert life.machine.standing() == [life.last]
+        assert life.machine.status().probes_total == 1
+
+    def test_whose_producer_no_coordinator_lists_is_counted_and_says_so_in_its_evidence(self) -> None:
+        life = Life()
+        life.suspect(claim())
+        life.answer(lambda c: replace(missing(c), coordinator=CoordinatorAnswer.not_listed(7)))
+        assert life.machine.status().unlisted_total == {"t": 1}
+        assert "DESCRIBE on it is not granted" in life.last.evidence
+        life.suspect(claim("other", producer_id=8))
+        life.answer(missing)
+        assert life.machine.status().unlisted_total == {"t": 1}
+
+    def test_that_is_cleared_is_dismissed(self) -> None:
+        life = Life().confirmed(claim(), answering=agree)
+        assert life.statuses == ["dismissed"]
+        assert life.machine.standing() == []
+        assert life.machine.next_due is None
+
+    def test_that_is_known_is_left_alone(self) -> None:
+        life = Life()
+        life.suspect(claim(), claim())
+        life.suspect(claim())
+        assert [len(p.claims) for p in life.probes] == [1]
+        life.answer(missing)
+        life.suspect(claim(), claim(raised_at_ms=10**15))
+        assert life.probes == []
+
+    def test_that_nobody_can_decide_waits_twice_as_long_each_time_up_to_a_minute(self) -> None:
+        life = Life()
+        life.suspect(claim())
+        life.answer(away)
+        waits = []
+        for _ in range(9):
+            before = life.now
+            assert life.until_asked(away) == ["s"]
+            waits.append(life.now - before)
+        assert waits == pytest.approx([1, 2, 4, 8, 16, 32, 60, 60, 60])
+        assert "broker 2 could not be asked: away" in life.waits()
+        assert life.machine.status().pending == {("t", 0): 1}
+        assert life.machine.status().undecided == {"s": life.waits()}
+        assert life.until_asked(missing) == ["s"]
+        assert life.statuses == ["confirmed"]
+
+    def test_whose_probe_failed_is_probed_again(self) -> None:
+        life = Life()
+        life.suspect(claim())
+        life.do(Answered([(life.probes.pop(), None)]))
+        assert "the probe failed" in life.waits()
+        life.until_asked(missing)
+        assert life.statuses == ["confirmed"]
+
+    def test_is_probed_with_those_about_the_same_replica_of_the_same_partition(self) -> None:
+        life = Life()
+        many = [claim(f"s{n}", offset=n, transaction_start_offset=n) for n in range(300)]
+        life.suspect(*many, replace(claim("third"), partition=1), replace(claim("fourth"), broker=3))
+        assert sorted(len(p.claims) for p in life.probes) == [1, 1, 44, 256]
+
+    def test_must_be_gone_twice_in_a_row(self) -> None:
+        life = Life()
+        life.suspect(claim())
+        for answering in (away, gone, away, gone):
+            (life.answer if life.probes else life.until_asked)(answering)
+            assert life.statuses == []
+        assert "asked once more" in life.waits()
+        life.until_asked(gone)
+        assert life.statuses == ["dismissed"]
+
+
+class TestOneThatPagesOnAListOfAMoment:
+    """A frozen replica: what convicts it is what a replica does not list at a moment."""
+
+    def test_is_confirmed_by_the_second_of_two_probes_that_agree(self) -> None:
+        life = Life()
+        life.suspect(claim(kind=FROZEN))
+        life.answer(missing)
+        assert life.statuses == []
+        assert life.waits().endswith("asked once more")
+        life.until_asked(missing)
+        assert life.now == pytest.approx(RETRY_S)
+        assert (life.statuses, life.last.kind) == (["confirmed"], FROZEN)
+
+    def test_is_not_confirmed_by_two_that_disagree(self) -> None:
+        def later(c: Claim) -> Answers:
+            answers = missing(c)
+            held = replica(2, open_transactions=(OpenTransaction(8, 50),), last_stable_offset=50)
+            return replace(answers, replicas={**answers.replicas, 2: held})
+
+        life = Life()
+        life.suspect(claim(kind=FROZEN))
+        for answering in (missing, away, missing, later, missing):
+            (life.answer if life.probes else life.until_asked)(answering)
+        assert life.statuses == []
+
+    def test_nor_comes_a_resolved_one_back_by_a_single_probe(self) -> None:
+        life = Life()
+        life.suspect(claim(kind=FROZEN))
+        life.answer(missing)
+        life.until_asked(missing)
+        life.until_asked(agree)
+        assert life.statuses == ["confirmed", "resolved"]
+        life.until_asked(missing)
+        assert life.statuses == ["confirmed", "resolved"]
+        before = life.now
+        life.until_asked(missing)
+        assert life.now - before == pytest.approx(RETRY_S)
+        assert life.statuses == ["confirmed", "resolved", "confirmed"]
+
+
+class TestAClaimWhoseJudgingRaises:
+    def test_is_put_off_with_its_error_and_holds_up_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        judge = effect.decide
+
+        def breaks(c: Claim, answers: Answers, **options: Any) -> Any:
+            if c.suspect_id == "bad":
+                raise ValueError("a fault of ours")
+            return judge(c, answers, **options)
+
+        monkeypatch.setattr(effect, "decide", breaks)
+        life = Life()
+        life.suspect(claim("bad", offset=50, transaction_start_offset=50), claim("good"))
+        life.answer(missing)
+        assert [(e.suspect_id, str(e.status)) for e in life.table] == [("good", "confirmed")]
+        assert [b.claim.suspect_id for b in life.broken] == ["bad"]
+        assert life.waits("bad") == "it could not be judged: ValueError: a fault of ours"
+        assert life.machine.status().judging_errors_total == 1
+        monkeypatch.setattr(effect, "decide", judge)
+        assert life.until_asked(agree) == ["bad"]
+        assert life.statuses == ["confirmed", "dismissed"]
+
+    def test_keeps_a_finding_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        life = Life().confirmed(claim())
+        monkeypatch.setattr(effect, "decide", lambda *_, **__: 1 / 0)
+        life.until_asked(agree)
+        life.until_asked(agree)
+        assert life.statuses == ["confirmed"]
+        assert life.machine.status().judging_errors_total == 2
+        assert life.now == pytest.approx(2 * RECHECK_S)
+
+
+class TestAFinding:
+    def test_is_checked_after_its_interval_and_resolved_and_opens_again(self) -> None:
+        life = Life().confirmed(claim())
+        life.wait(RECHECK_S - 0.1)
+        assert life.probes == []
+        life.wait(0.1)
+        assert life.answer(missing) == ["s"]
+        assert life.statuses == ["confirmed"], "nothing has changed"
+        life.until_asked(agree)
+        resolved_at = life.now
+        assert life.statuses == ["confirmed", "resolved"]
+        assert life.machine.status().resolved_total == 1
+        life.until_asked(missing)
+        assert life.now - resolved_at == pytest.approx(10 * RECHECK_S)
+        assert life.statuses == ["confirmed", "resolved", "confirmed"]
+        assert len({e.finding_id for e in life.table}) == 1
+
+    def test_stays_open_while_the_accused_does_not_answer(self) -> None:
+        life = Life().confirmed(claim())
+        for _ in range(3):
+            life.until_asked(away)
+        assert life.statuses == ["confirmed"]
+        assert life.now == pytest.approx(3 * RECHECK_S)
+
+    def test_says_when_an_election_exposes_it(self) -> None:
+        life = Life().confirmed(claim())
+        assert not life.last.exposed
+        life.until_asked(lambda c: missing(c, leader=2))
+        assert life.last.exposed
+        assert sum(life.machine.status().confirmed_total.values()) == 1
+
+    def test_that_has_turned_is_refined_and_never_back(self) -> None:
+        life = Life().confirmed(claim())
+        life.until_asked(wrong)
+        assert [e.kind for e in life.table] == [MARKER, COMMITTED_WRONGLY]
+        assert len({e.finding_id for e in life.table}) == 1
+        life.until_asked(missing)
+        life.until_asked(lambda c: missing(c, leader=2))
+        assert [e.kind for e in life.table] == [MARKER, COMMITTED_WRONGLY, COMMITTED_WRONGLY]
+
+    def test_is_refined_by_a_suspect_that_says_more(self) -> None:
+        life = Life().confirmed(claim())
+        life.suspect(claim("more", COMMITTED_WRONGLY))
+        life.answer(wrong)
+        assert [(str(e.status), e.kind) for e in life.table] == [
+            ("confirmed", MARKER),
+            ("confirmed", COMMITTED_WRONGLY),
+        ]
+        assert len({e.finding_id for e in life.table}) == 1
+
+    def test_that_is_resolved_is_looked_at_for_a_day(self) -> None:
+        life = Life().confirmed(claim())
+        life.until_asked(agree)
+        while life.machine.next_due is not None:
+            life.until_asked(agree)
+        assert timedelta(hours=24) <= timedelta(seconds=life.now) < timedelta(hours=24.2)
+        assert life.machine.standing() == []
+
+    def test_is_looked_at_more_rarely_with_many_open(self) -> None:
+        life = Life()
+        many = [
+            claim(f"s{n}", offset=n % 100, transaction_start_offset=n % 100, producer_id=n, marker_offset=-1)
+            for n in range(200)
+        ]
+        life.suspect(*many)
+
+        def each(c: Claim) -> Answers:
+            held = replica(2, open_transactions=(OpenTransaction(c.producer_id, c.offset),), last_stable_offset=0)
+            return Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
+
+        life.answer(each)
+        assert len(life.machine.standing()) == 200
+        life.wait(2 * RECHECK_S)
+        assert sum(len(p.claims) for p in life.probes) == 200
+        life.answer(each)
+        life.wait(RECHECK_S)
+        assert life.probes == []
+
+    def test_answers_to_a_claim_that_was_replaced_meanwhile_count_for_nothing(self) -> None:
+        life = Life().confirmed(claim())
+        life.wait(RECHECK_S)
+        (stale,), life.probes = life.probes, []
+        life.suspect(claim("more", COMMITTED_WRONGLY))
+        life.answer(wrong)
+        life.do(Answered([(stale, [agree(c) for c in stale.claims])]))
+        assert life.statuses == ["confirmed", "confirmed"]
+
+
+class TestASecondSuspectOfOneCause:
+    def test_is_dismissed_under_an_id_of_its_own(self) -> None:
+        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+        life.suspect(claim("again", MARKER))
+        life.answer(wrong)
+        finding, dismissal = life.table
+        assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
+        assert dismissal.finding_id == "again" != finding.finding_id
+        assert f"reported already: finding {finding.finding_id}" in dismissal.summary
+        assert current(life.table)[finding.finding_id] == finding
+        assert sum(life.machine.status().confirmed_total.values()) == 1
+
+    def test_a_cleared_suspect_takes_nothing_back_from_a_finding_that_was_resolved(self) -> None:
+        life = Life().confirmed(claim())
+        life.until_asked(agree)
+        life.suspect(claim("again", COMMITTED_WRONGLY))
+        life.answer(agree)
+        assert life.last.finding_id == "again"
+
+
+class TestADifferenceOfValueThatAnOutcomeExplains:
+    def test_is_dismissed_for_the_finding_in_whatever_order_they_come(self) -> None:
+        life = Life()
+        life.suspect(value(), claim("t", COMMITTED_WRONGLY))
+        life.answer(old_value)
+        assert [(e.suspect_id, str(e.status)) for e in life.table] == [("t", "confirmed"), ("v", "dismissed")]
+        assert json.loads(life.last.evidence)["leans_on"] == life.table[0].finding_id
+
+    def test_waits_for_the_verdict_on_a_suspect(self) -> None:
+        life = Life()
+        life.suspect(value(), claim("t", COMMITTED_WRONGLY))
+        life.answer(lambda c: away(c) if c.suspect_id == "t" else old_value(c))
+        assert life.waits("v").startswith("waits for the verdict on aborted_record_committed at offset 10")
+        life.wait(60)
+        life.answer(lambda c: agree(c) if c.suspect_id == "t" else old_value(c))
+        life.until_asked(old_value)
+        assert {(e.suspect_id, str(e.status)) for e in life.table} == {("t", "dismissed"), ("v", "confirmed")}
+
+    def test_of_another_partition_or_cause_stands_for_itself(self) -> None:
+        for other in (replace(value(), partition=1), value(offset=60, producer_id=9, key_hash_lo=6)):
+            life = Life().confirmed(claim("t", COMMITTED_WRONGLY), answering=wrong)
+            life.suspect(other)
+            life.answer(old_value)
+            assert life.last.status is FindingStatus.CONFIRMED
+
+    def test_that_was_confirmed_first_ends_when_the_outcome_is_and_comes_back_only_without_it(self) -> None:
+        life = Life().confirmed(value(), answering=old_value)
+        assert life.last.kind is RESURRECTED
+        life.suspect(claim("t", COMMITTED_WRONGLY))
+        life.answer(old_value)
+        assert life.statuses == ["confirmed", "confirmed"]
+        life.wait(RECHECK_S)
+        life.answer(old_value)
+        ended = next(e for e in life.table if e.status is FindingStatus.RESOLVED)
+        assert (ended.finding_id, ended.kind) == (life.table[0].finding_id, RESURRECTED)
+        assert json.loads(ended.evidence)["resolution"] == "explained"
+        assert f"the same cause as finding {life.table[1].finding_id}" in ended.summary
+        assert [f.kind for f in life.machine.standing()] == [COMMITTED_WRONGLY]
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_that_was_confirmed_first_is_looked_at_for_as_long_as_the_outcome_stands(self, restarted: bool) -> None:
+        life = Life().confirmed(value(), answering=old_value)
+        life.suspect(claim("t", COMMITTED_WRONGLY))
+        life.answer(old_value)
+        life.wait(RECHECK_S)
+        life.answer(old_value)
+        life.wait(timedelta(hours=25).total_seconds())
+        life.answer(old_value)
+        assert life.statuses.count("resolved") == 1
+        assert [f.kind for f in life.machine.standing()] == [COMMITTED_WRONGLY]
+
+        def without_it(c: Claim) -> Answers:
+            return old_value(c) if c.kind is RESURRECTED else agree(c)
+
+        while life.statuses.count("resolved") < 2:
+            life.until_asked(without_it)
+        if restarted:
+            life = Life(life.table, life.now)
+        while not life.machine.standing():
+            life.until_asked(without_it)
+        assert [f.kind for f in life.machine.standing()] == [RESURRECTED]
+
+    def test_that_was_explained_is_looked_at_no_more_once_the_outcome_is_not(self) -> None:
+        life = Life().confirmed(value(), answering=old_value)
+        life.suspect(claim("t", COMMITTED_WRONGLY))
+        life.answer(old_value)
+        life.until_asked(old_value)
+        nothing = {b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}
+        while life.machine.next_due is not None:
+            life.until_asked(lambda _: Answers(nothing, leader=1))
+        assert timedelta(hours=24) <= timedelta(seconds=life.now) < timedelta(hours=25)
+
+    def test_is_judged_again_once_the_finding_is_resolved(self) -> None:
+        life = Life().confirmed(claim("t", COMMITTED_WRONGLY), value(), answering=old_value)
+        assert life.statuses == ["confirmed", "dismissed"]
+        life.until_asked(agree)
+        assert life.statuses == ["confirmed", "dismissed", "resolved"]
+        assert life.answer(old_value) == ["v"]
+        assert (life.last.status, life.last.kind) == (FindingStatus.CONFIRMED, RESURRECTED)
+
+    def test_is_judged_again_after_a_restart_between_the_two(self) -> None:
+        before = Life().confirmed(claim("t", COMMITTED_WRONGLY), value(), answering=old_value)
+        before.until_asked(agree)
+        assert [c.suspect_id for p in before.probes for c in p.claims] == ["v"]
+        life = Life(before.table, before.now)
+        assert life.answer(old_value) == ["v"]
+        assert life.last.kind is RESURRECTED
+        after = Life(life.table, life.now)
+        assert after.probes == [], "it has had its verdict"
+
+    def test_many_that_lean_on_one_finding_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ledger, "LEANING", 2)
+        values = [value(f"v{n}", key_hash_lo=n + 1) for n in range(3)]
+        life = Life().confirmed(claim("t", COMMITTED_WRONGLY), *values, answering=old_value)
+        life.until_asked(agree)
+        assert sorted(life.answer(old_value)) == ["v1", "v2"]
+
+    def test_that_another_replica_shows_is_not_explained_by_a_frozen_one_whose_end_is_not_known(self) -> None:
+        def two_causes(c: Claim) -> Answers:
+            if c.kind is not RESURRECTED:
+                return missing(c)
+            old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+            none = replica(1, key=KeyShown(None, True))
+            return Answers({1: none, 2: replica(2, last_stable_offset=10), 3: replica(3, key=old)}, leader=1)
+
+        later = replace(value(offset=60, marker_offset=61), broker=3)
+        life = Life().confirmed(later, claim("t", FROZEN, marker_offset=-1), answering=two_causes)
+        for _ in range(6):
+            life.until_asked(two_causes)
+        assert {(f.kind, f.broker) for f in life.machine.standing()} == {(RESURRECTED, 3), (FROZEN, 2)}
+
+
+class TestADifferenceWithoutDirection:
+    """Its suspect accused broker 1 of lacking a value; no answer says which side is right."""
+
+    @staticmethod
+    def suspect() -> Claim:
+        return Claim("s", Rule.LATEST_VALUE, FindingKind.RECORD_MISSING, "t", 0, 1, offset=30, key_hash_lo=5)
+
+    @staticmethod
+    def answering(**shown: int | None) -> Answering:
+        def show(broker: int, offset: int | None) -> ReplicaAnswer:
+            record = None if offset is None else RecordShown(offset, "none", value_size=5)
+            return replica(broker, key=KeyShown(record, True, -1 if offset is None else offset))
+
+        return lambda _: Answers({b: show(b, shown[f"on_{b}"]) for b in (1, 2, 3)}, leader=1)
+
+    def test_is_checked_again_though_its_suspect_accused_somebody(self) -> None:
+        differ = self.answering(on_1=None, on_2=30, on_3=30)
+        life = Life().confirmed(self.suspect(), answering=differ)
+        assert (life.last.kind, life.last.broker) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        again = claim_of(life.last)
+        assert (again.pivot, again.recorded.sides) == (1, {"no value": (1,), "value at offset 30": (2, 3)})
+        life.until_asked(differ)
+        assert life.statuses == ["confirmed"]
+        life.until_asked(self.answering(on_1=50, on_2=50, on_3=50))
+        assert life.statuses == ["confirmed", "resolved"]
+        life.until_asked(differ)
+        assert life.statuses == ["confirmed", "resolved", "confirmed"]
+
+    @pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED])
+    def test_takes_the_place_of_an_accusation_that_an_earlier_version_made_by_majority(
+        self, status: FindingStatus
+    ) -> None:
+        differ = self.answering(on_1=None, on_2=30, on_3=30)
+        accused = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30)).last
+        assert (accused.kind, accused.broker) == (FindingKind.RECORD_MISSING, 1)
+        life = Life([replace(accused, status=status, evidence='{"recorded":{}}')])
+        for _ in range(3):
+            life.until_asked(differ)
+        assert [(e.kind, e.broker) for e in life.table[1:]] == [(FindingKind.VISIBILITY_MISMATCH, NOBODY)]
+        assert life.last.is_open
+        assert life.last.finding_id == accused.finding_id
+        life.until_asked(self.answering(on_1=50, on_2=50, on_3=50))
+        assert life.last.status is FindingStatus.RESOLVED
+
+    def test_does_not_take_the_place_of_an_accusation_that_was_proven(self) -> None:
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
+        for _ in range(2):
+            life.until_asked(self.answering(on_1=None, on_2=30, on_3=30))
+        assert [(f.kind, f.broker) for f in life.machine.standing()] == [(FindingKind.RECORD_MISSING, 1)]
+        assert life.statuses == ["confirmed"]
+
+    def test_that_gains_one_is_counted_under_whom_it_accuses(self) -> None:
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=None, on_2=30, on_3=30))
+        life.table.append(replace(life.last, sequence=2, broker=1))
+        life.do(News([life.last]))
+        life.do(News([replace(life.last, sequence=3, exposed=not life.last.exposed)]))
+        by_broker = {label[-1]: n for label, n in life.machine.status().confirmed_total.items()}
+        assert by_broker == {NOBODY: 1, 1: 1}
+
+
+class TestALoneWitness:
+    COMMITTED = KeyShown(RecordShown(10, "committed", value_size=5), True, 10)
+    NOTHING = KeyShown(None, True)
+
+    def answers(self, _: Claim) -> Answers:
+        third = replica(3, key=self.NOTHING)
+        return Answers({1: replica(1, key=self.NOTHING), 2: replica(2, key=self.COMMITTED), 3: third}, leader=1)
+
+    def test_is_given_four_probes_for_a_suspect_about_its_outcome_to_turn_up(self) -> None:
+        life = Life()
+        life.suspect(replace(value(), kind=FindingKind.RECORD_MISSING, broker=1))
+        life.answer(self.answers)
+        for _ in range(3):
+            assert life.statuses == []
+            life.until_asked(self.answers)
+        life.until_asked(self.answers)
+        assert [e.kind for e in life.table] == [FindingKind.VISIBILITY_MISMATCH]
+
+    def test_is_not_confirmed_by_probes_that_could_not_see_it(self) -> None:
+        life = Life()
+        life.suspect(replace(value(), kind=FindingKind.RECORD_MISSING, broker=1))
+        absent = Answers({1: ReplicaAnswer(1, error="away"), 2: replica(2), 3: replica(3)})
+        life.answer(lambda _: absent)
+        for _ in range(9):
+            life.until_asked(lambda _: absent)
+        life.until_asked(self.answers)
+        assert life.statuses == []
+
+
+class TestADismissedSuspect:
+    def raised(self, life: Life, seconds: float = 0.0) -> Claim:
+        return claim(raised_at_ms=int((START.timestamp() + life.now + seconds) * 1000))
+
+    def test_that_is_raised_again_is_probed_again(self) -> None:
+        life = Life().confirmed(claim(), answering=agree)
+        life.now += 600
+        life.suspect(self.raised(life))
+        assert life.answer(missing) == ["s"]
+        assert life.statuses == ["dismissed", "confirmed"]
+
+    def test_that_was_raised_before_its_verdict_is_not(self) -> None:
+        life = Life()
+        life.now = 100
+        life.suspect(claim())
+        life.answer(agree)
+        life.suspect(self.raised(life, seconds=-1))
+        assert life.machine.next_due is None
+
+    def test_is_probed_after_twice_the_time_for_each_dismissal(self) -> None:
+        life = Life().confirmed(claim(), answering=agree)
+        waits = []
+        for _ in range(9):
+            dismissed_at = life.now
+            life.suspect(self.raised(life, seconds=0.001))
+            assert life.until_asked(agree) == ["s"]
+            waits.append(life.now - dismissed_at)
+        assert waits == pytest.approx([5, 10, 20, 40, 80, 160, 300, 300, 300], abs=0.01)
+
+    def test_of_a_finding_that_was_resolved_is_probed_at_once_when_it_is_raised_again(self) -> None:
+        life = Life().confirmed(claim())
+        life.until_asked(agree)
+        life.suspect(self.raised(life, seconds=1))
+        assert life.answer(missing) == ["s"]
+        assert life.statuses == ["confirmed", "resolved", "confirmed"]
+        assert len({e.finding_id for e in life.table}) == 1
+
+    def test_is_forgotten_after_many_others_and_then_probed_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ledger, "HANDLED", 2)
+        life = Life()
+        life.now = 100
+        for n in range(3):
+            life.suspect(claim(f"s{n}", offset=n, transaction_start_offset=n))
+            life.answer(agree)
+        life.suspect(*(claim(f"s{n}", offset=n, transaction_start_offset=n) for n in range(3)))
+        assert life.answer(agree) == ["s0"]
+
+
+class TestATableThatCannotBeWritten:
+    def test_loses_nothing_and_repeats_nothing(self) -> None:
+        life = Life()
+        life.full = True
+        life.suspect(claim())
+        life.answer(missing)
+        assert life.table == []
+        assert life.machine.status().error == "no space left"
+        assert life.waits() == "the findings table could not be written"
+        life.full = False
+        life.until_asked(missing)
+        assert life.statuses == ["confirmed"]
+        assert life.machine.status().error is None
+
+    def test_has_a_finding_checked_again(self) -> None:
+        life = Life().confirmed(claim())
+        life.full = True
+        life.until_asked(agree)
+        assert len(life.machine.standing()) == 1
+        life.full = False
+        life.until_asked(agree)
+        assert life.statuses == ["confirmed", "resolved"]
+
+
+class TestEventsOfOthers:
+    def test_an_acknowledged_finding_stands_and_asks_for_nobody(self) -> None:
+        life = Life().confirmed(claim())
+        life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
+        status = life.machine.status()
+        assert (len(status.open), len(status.acknowledged), len(life.machine.standing())) == (0, 1, 1)
+        assert sum(status.confirmed_total.values()) == 1
+        asked_at = life.now
+        life.until_asked(lambda c: missing(c, leader=3))
+        assert life.now - asked_at == pytest.approx(10 * RECHECK_S)
+        assert life.statuses == ["confirmed"], "it says what was acknowledged"
+        life.until_asked(wrong)
+        assert life.last.kind is COMMITTED_WRONGLY
+        assert life.last.is_open, "it says more than was acknowledged"
+
+    def test_an_acknowledged_finding_opens_again_once_an_election_exposes_it_and_not_for_another_election(self) -> None:
+        life = Life().confirmed(claim())
+        life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
+        life.until_asked(lambda c: missing(c, leader=2))
+        assert (life.last.is_open, life.last.exposed) == (True, True)
+        life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=4)]))
+        for leader in (3, 2, -1):
+            life.until_asked(lambda c, leader=leader: missing(c, leader=leader))
+        assert life.statuses == ["confirmed", "confirmed"], "it was acknowledged as exposed"
+
+    def test_a_difference_that_an_acknowledged_finding_explains_is_no_second_one(self) -> None:
+        life = Life().confirmed(claim("t", COMMITTED_WRONGLY), answering=wrong)
+        life.do(News([replace(life.last, status=FindingStatus.ACKNOWLEDGED, sequence=2)]))
+        life.suspect(value())
+        life.answer(old_value)
+        assert life.statuses == ["confirmed", "dismissed"]
+
+    def test_an_append_that_another_overtook_is_decided_again_and_is_no_fault(self) -> None:
+        life = Life()
+        life.suspect(claim())
+        (probe,) = life.probes
+        (append,) = life.machine.handle(Answered([(probe, [missing(c) for c in probe.claims])]), life.moment)
+        assert isinstance(append, Append)
+        life.do(News(append.events))
+        life.do(NotCommitted(None))
+        assert life.machine.status().error is None
+        assert life.machine.waits("s") is None, "it was there all the same"
+        assert len(life.machine.standing()) == 1
+
+
+class TestARestart:
+    def test_goes_on_from_the_events_alone(self) -> None:
+        before = Life().confirmed(claim(), answering=missing)
+        before.suspect(claim("d", offset=50, transaction_start_offset=50))
+        before.answer(agree)
+        life = Life(before.table, before.now)
+        assert life.machine.standing() == [before.table[0]]
+        status = life.machine.status()
+        assert (sum(status.confirmed_total.values()), status.dismissed_total) == (1, 1)
+        life.suspect(claim(), claim("d", offset=50, transaction_start_offset=50))
+        assert life.probes == []
+        life.until_asked(agree)
+        assert life.last.status is FindingStatus.RESOLVED
+        assert life.now - before.now == pytest.approx(RECHECK_S)
+
+    def test_looks_no_more_at_what_was_resolved_long_ago(self) -> None:
+        before = Life().confirmed(claim())
+        before.until_asked(agree)
+        later = before.now + timedelta(hours=25).total_seconds()
+        assert Life(before.table, later).machine.next_due is None
+
+
+def test_what_failed_together_is_not_probed_again_together() -> None:
+    settings = FindingSettings(probe_retry_ms=1000)
+    machine = Lifecycle(settings, Random(7))
+    now = Moment(0.0, START)
+    claims = [replace(claim(f"s{n}"), partition=n) for n in range(20)]
+    probes = [a for a in machine.handle(Suspected(claims), now) if isinstance(a, Probe)]
+    machine.handle(Answered([(p, [away(c) for c in p.claims]) for p in probes]), now)
+    due = []
+    for tenth in range(11):
+        asked = machine.handle(Tick(), Moment(tenth / 10, START))
+        due.append(len(asked))
+    assert sum(due) == 20
+    assert sum(n > 0 for n in due) > 2
+    assert sum(due[:7]) == 0, "jitter shortens by a quarter at most"

@@ -1,0 +1,331 @@
+"""What a probe asks of whom and when, and what that proves while the cluster goes on between any two requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Verdict, decide
+from parallax.findings.questions import Reading, driven, questions, reading, wanted
+from parallax.findings.requests import (
+    Aborted,
+    Ask,
+    Coordinators,
+    Ends,
+    EpochEnd,
+    Keys,
+    KeysShown,
+    Marks,
+    Points,
+    PointsShown,
+    Producers,
+    Recreated,
+    Transaction,
+    TransactionRecords,
+    Where,
+    Whereabouts,
+)
+from parallax.model import FindingKind, Rule
+
+KEY = (0, 5)
+FROZEN = Claim("s", Rule.PROGRESS, FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 10, 7, 10)
+
+
+@dataclass
+class Log:
+    """A replica: where its log ends, and its open transactions by producer."""
+
+    end: int
+    open: dict[int, int] = field(default_factory=dict)
+
+    def answer(self, request: Any) -> Any:
+        if isinstance(request, Ends):
+            return Marks(self.end, min([self.end, *self.open.values()]), 0, self.end)
+        if isinstance(request, Producers):
+            return tuple(OpenTransaction(pid, start) for pid, start in self.open.items())
+        return () if isinstance(request, Aborted) else PointsShown()
+
+
+@dataclass
+class Cluster:
+    """Replicas that answer one request after another; ``happens`` is called before each, with what has been asked."""
+
+    logs: dict[int, Log]
+    happens: Callable[[Cluster], None] = lambda _: None
+    asked: list[tuple[int, Any]] = field(default_factory=list)
+
+    def probe(self, claim: Claim) -> Any:
+        (answers,) = driven(questions([claim], 0), self._answer)
+        return decide(claim, answers)
+
+    def _answer(self, question: Any) -> Any:
+        if isinstance(question, Where):
+            return Whereabouts(tuple(self.logs), tuple(self.logs), 1)
+        if isinstance(question, Coordinators):
+            return {}
+        return {b: driven(reading(b, question.wants), lambda r, b=b: self._one(b, r)) for b in question.brokers}
+
+    def _one(self, broker: int, request: Any) -> Any:
+        self.asked.append((broker, request))
+        self.happens(self)
+        return self.logs[broker].answer(request)
+
+    def count(self, broker: int, kind: type) -> int:
+        return sum(b == broker and isinstance(r, kind) for b, r in self.asked)
+
+
+class TestATransactionThatIsOpenOnAHealthyReplica:
+    """Producer 7's transaction is from 10 to 29, its end marker is at 30. Broker 2 catches up with the others."""
+
+    def test_that_ends_on_another_between_two_requests_is_not_told(self) -> None:
+        # The others ended at 30 when they were first asked; the marker came before they listed what is open.
+        def ends(cluster: Cluster) -> None:
+            if cluster.count(3, Producers) == 1 and cluster.logs[3].open:
+                cluster.logs[1], cluster.logs[3] = Log(31), Log(31)
+
+        cluster = Cluster({b: Log(30, {7: 10}) for b in (1, 2, 3)}, ends)
+        assert cluster.probe(FROZEN).verdict is Verdict.PENDING
+
+    def test_that_another_has_not_begun_when_it_lists_what_is_open_is_not_told(self) -> None:
+        # Broker 1 leads, 3 is behind: it lists nothing at 8, and is far beyond the transaction's start after that.
+        def catches_up(cluster: Cluster) -> None:
+            if cluster.count(3, Ends) == 2:
+                cluster.logs[3] = Log(30, {7: 10})
+
+        cluster = Cluster({1: Log(30, {7: 10}), 2: Log(30, {7: 10}), 3: Log(8)}, catches_up)
+        assert cluster.probe(FROZEN).verdict is not Verdict.CONFIRMED
+
+    def test_that_replicates_the_marker_after_it_listed_what_is_open_is_not_told(self) -> None:
+        # Broker 2 is asked last; the marker and more come to it as soon as it has listed what is open.
+        def catches_up(cluster: Cluster) -> None:
+            if cluster.asked[-1][0] == 2 and isinstance(cluster.asked[-1][1], Ends) and cluster.count(2, Producers):
+                cluster.logs[2] = Log(31)
+
+        cluster = Cluster({1: Log(31), 2: Log(20, {7: 10}), 3: Log(31)}, catches_up)
+        for marker in (-1, 30):
+            cluster.asked.clear()
+            cluster.logs[2] = Log(20, {7: 10})
+            assert cluster.probe(replace(FROZEN, marker_offset=marker)).verdict is not Verdict.CONFIRMED
+
+    def test_that_is_followed_by_an_interleaved_one_is_not_told(self) -> None:
+        """A second transaction (8, from 20, marker at 40) is named instead while the follower catches up over both."""
+
+        def goes_on(cluster: Cluster) -> None:
+            step = len(cluster.asked)
+            cluster.logs[1] = Log(31 + step, {8: 20} if step < 4 else {})
+            cluster.logs[3] = Log(31 + step, {8: 20} if step < 4 else {})
+            cluster.logs[2] = Log(31 + max(0, step - 5), {8: 20} if step < 30 else {})
+
+        cluster = Cluster({1: Log(31, {8: 20}), 2: Log(31, {8: 20}), 3: Log(31, {8: 20})}, goes_on)
+        assert cluster.probe(FROZEN).verdict is not Verdict.CONFIRMED
+
+
+def test_a_transaction_that_is_open_past_its_end_is_found_although_the_partition_is_written_to() -> None:
+    # With every request the logs grow; the accused has reached where the others were only when it is asked again.
+    def grows(cluster: Cluster) -> None:
+        lag = 12
+        for broker, log in cluster.logs.items():
+            log.end = 100 + len(cluster.asked) - (lag if broker == 2 else 0)
+
+    cluster = Cluster({1: Log(100), 2: Log(94, {7: 10}), 3: Log(100)}, grows)
+    assert cluster.probe(FROZEN).verdict is Verdict.CONFIRMED
+    assert cluster.count(2, Producers) == 2
+
+
+def test_an_accused_that_stays_behind_is_asked_a_bounded_number_of_times() -> None:
+    cluster = Cluster({1: Log(100), 2: Log(50, {7: 10}), 3: Log(100)})
+    assert cluster.probe(FROZEN).verdict is Verdict.PENDING
+    assert cluster.count(2, Producers) == 4
+    cluster.asked.clear()
+    assert cluster.probe(replace(FROZEN, marker_offset=30)).verdict is Verdict.CONFIRMED
+    assert cluster.count(2, Producers) == 1, "where the end marker is known, that decides"
+
+
+# What is asked, in order.
+
+
+def asked_of(claims: list[Claim], **shows: dict[int, Reading]) -> list[Any]:
+    """The questions that claims lead to, where replicas answer as said: by the number of the ask."""
+    asked: list[Any] = []
+
+    def answer(question: Any) -> Any:
+        asked.append(question)
+        if isinstance(question, Where):
+            return Whereabouts((1, 2, 3), (1, 2, 3), 1, "id")
+        if isinstance(question, Coordinators):
+            return {pid: CoordinatorAnswer(pid, "t", "Ongoing") for pid in question.producer_ids}
+        if isinstance(question, Transaction):
+            return TransactionRecords(((10, KEY), (11, (0, 6))), 3)
+        if isinstance(question, Recreated):
+            return True
+        number = sum(isinstance(a, Ask) for a in asked)
+        return {b: shows.get(f"ask{number}", {}).get(b, Reading(ReplicaAnswer(b))) for b in question.brokers}
+
+    driven(questions(claims, 0), answer)
+    return asked
+
+
+def brokers(asked: list[Any]) -> list[tuple[int, ...]]:
+    return [a.brokers for a in asked if isinstance(a, Ask)]
+
+
+def test_the_coordinator_is_asked_before_the_replicas_and_the_accused_after_the_others() -> None:
+    asked = asked_of([FROZEN])
+    assert asked[:2] == [Where("t", 0), Coordinators((7,))]
+    assert brokers(asked) == [(1, 3), (2,)]
+
+
+VALUE = Claim("v", Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, "t", 0, 2, 10, key_hash_lo=5)
+
+
+def showing(broker: int, offset: int) -> Reading:
+    shown = KeyShown(RecordShown(offset, "none", value_size=3), True, offset)
+    return Reading(ReplicaAnswer(broker), keys={KEY: shown})
+
+
+def test_about_a_key_the_accused_is_asked_first_and_again_where_it_shows_a_value() -> None:
+    assert brokers(asked_of([VALUE])) == [(2,), (1, 3)]
+    asked = asked_of([VALUE], ask1={2: showing(2, 4)})
+    assert brokers(asked) == [(2,), (1, 3), (2,)]
+    assert [a.wants.offsets for a in asked if isinstance(a, Ask)] == [{10}, {4, 10}, {4, 10}]
+    assert all(a.wants.keys == {KEY} for a in asked if isinstance(a, Ask))
+
+
+def test_of_a_key_that_the_accused_shows_its_last_answer_counts_and_of_one_that_it_lacks_its_first() -> None:
+    def answer(question: Any) -> Any:
+        if isinstance(question, Where):
+            return Whereabouts((1, 2), (1, 2), 1)
+        asks.append(question)
+        if question.brokers == (2,):
+            return {2: replace(showing(2, 4), answer=ReplicaAnswer(2, high_watermark=len(asks)))}
+        return {1: Reading(ReplicaAnswer(1))}
+
+    asks: list[Any] = []
+    other = replace(VALUE, suspect_id="w", key_hash_lo=6)
+    first, second = driven(questions([VALUE, other], 0), answer)
+    assert [a.replicas[2].high_watermark for a in (first, second)] == [3, 1]
+
+
+def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
+    claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
+    gone = Reading(ReplicaAnswer(2, open_transactions=()))
+    asked = asked_of([claim], ask2={2: gone}, ask3={2: gone})
+    assert brokers(asked) == [(1, 3), (2,), (2,), (1, 3), (1, 3), (2,)]
+    assert Transaction("t", 0, 7, 10, 20, 256) in asked
+    assert not any(isinstance(question, Recreated) for question in asked)
+    about_the_rest = [a.wants.offsets for a in asked if isinstance(a, Ask)][-1]
+    assert about_the_rest == {10, 11}
+    assert Recreated("t", 0, 2, 5) in asked_of([replace(claim, confirmed_at_ms=5)], ask2={2: gone}, ask3={2: gone})
+    held = replace(gone, answer=replace(gone.answer, committed={10: RecordShown(10, "committed")}))
+    still_open = replace(gone, answer=replace(gone.answer, open_transactions=(OpenTransaction(7, 10),)))
+    for reads in (held, still_open, Reading(ReplicaAnswer(2))):
+        assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
+
+
+def test_what_has_lost_its_object_is_not_asked_about() -> None:
+    for where, reason in (
+        (Whereabouts(gone="the topic t does not exist any more"), "does not exist"),
+        (Whereabouts((1, 3), (1, 3), 1), "broker 2 holds no replica of t-0"),
+        (Whereabouts((1, 2, 3), (1, 2, 3), 1, "another"), "re-created"),
+    ):
+        claim = replace(FROZEN, recorded=Recorded(topics={2: "12345"}))
+        asked: list[Any] = []
+
+        def answer(question: Any, where: Whereabouts = where, asked: list[Any] = asked) -> Any:
+            asked.append(question)
+            return where
+
+        (answers,) = driven(questions([claim], 5), answer)
+        assert reason in (answers.gone or "")
+        assert answers.asked_at_ms == 5
+        assert len(asked) == 1
+
+
+def test_a_cluster_that_does_not_answer_leaves_every_claim_with_the_reason() -> None:
+    both = [FROZEN, replace(FROZEN, suspect_id="other")]
+    for answers in driven(questions(both, 0), lambda _: Whereabouts(error="no broker answers")):
+        assert answers.replicas[2].error == "no broker answers"
+        assert decide(FROZEN, answers).verdict is Verdict.PENDING
+
+
+# One replica.
+
+
+def requests_of(claim: Claim, marks: Marks, *, keys: bool = False) -> tuple[list[Any], Reading]:
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request)
+        shown = KeyShown(None, True)
+        match request:
+            case Ends():
+                return replace(marks, log_end_offset=marks.log_end_offset + len(asked))
+            case Producers():
+                return (OpenTransaction(7, 10),)
+            case Aborted():
+                return ((7, 10), (9, 3))
+            case Keys():
+                return KeysShown({KEY: shown}, {KEY: b"k"})
+            case EpochEnd():
+                return request.epoch + 100
+        return PointsShown({o: RecordShown(o, "none", key_hash="") for o in request.offsets})
+
+    return asked, driven(reading(2, wanted([claim], (1, 2, 3), keys=keys)), answer)
+
+
+def test_of_a_transaction_the_ends_of_the_log_are_asked_before_and_after_what_is_open() -> None:
+    asked, read = requests_of(FROZEN, Marks(50, 40, 0, 60))
+    assert [type(a) for a in asked[:3]] == [Ends, Producers, Ends]
+    assert (read.answer.log_end_offset, read.answer.log_end_after, read.answer.ended_below) == (61, 63, 63)
+    assert read.answer.open_transactions == (OpenTransaction(7, 10),)
+    asked, read = requests_of(VALUE, Marks(50, 40, 0, 60))
+    assert [type(a) for a in asked].count(Ends) == 1
+    assert (read.answer.open_transactions, read.answer.open_error) == (None, "not asked")
+
+
+def test_producers_that_are_not_listed_are_an_answer_with_its_reason() -> None:
+    def answer(request: Any) -> Any:
+        return "not authorized" if isinstance(request, Producers) else Log(0).answer(request)
+
+    read = driven(reading(2, wanted([FROZEN], (2,))), answer)
+    assert (read.answer.open_transactions, read.answer.open_error) == (None, "not authorized")
+
+
+@pytest.mark.parametrize(("lso", "mark", "start", "decided", "held"), [
+    (11, 21, 10, {10}, {10, 20}),
+    (10, 20, 10, set(), {10}),
+    (30, 30, 11, set(), {20}),
+    (21, 21, 0, {10}, {10, 20}),
+])  # fmt: skip
+def test_only_what_a_consumer_could_get_is_asked_for(
+    lso: int, mark: int, start: int, decided: set[int], held: set[int]
+) -> None:
+    asked, read = requests_of(replace(FROZEN, marker_offset=20), Marks(mark, lso, start, 90))
+    points = {a.isolation.option: a.offsets for a in asked if isinstance(a, Points)}
+    assert points.get("read_committed", set()) == decided == read.answer.asked
+    assert points.get("read_uncommitted", set()) == held
+    assert set(read.answer.committed) == decided
+
+
+def test_a_reading_has_the_part_of_each_claim() -> None:
+    _, read = requests_of(VALUE, Marks(50, 40, 0, 60), keys=True)
+    answer = read.for_claim(VALUE)
+    assert answer.key == KeyShown(None, True)
+    assert read.for_claim(replace(VALUE, key_hash_lo=9)).key is None
+    asked, read = requests_of(FROZEN, Marks(50, 40, 0, 60))
+    assert Aborted(10) in asked
+    assert read.for_claim(FROZEN).aborted == ((7, 10),)
+    assert read.for_claim(replace(FROZEN, producer_id=9)).aborted == ((9, 3),)
+    failed = Reading(ReplicaAnswer(2, error="away"))
+    assert failed.for_claim(FROZEN).error == "away"
+
+
+def test_where_a_leader_epoch_ends_is_asked_of_a_log_that_was_truncated() -> None:
+    claim = Claim("c", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, 10, recorded=Recorded(epochs={2: "4"}))
+    _, read = requests_of(claim, Marks(50, 50, 0, 50))
+    assert read.answer.epoch_ends == {4: 104}

@@ -1,0 +1,92 @@
+"""What a finding says to whoever is on call: each broker with what it showed itself, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.summary import resolved, sides_in_words, spread, summary
+from parallax.model import NOBODY, FindingKind, Rule
+from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica, shows, silent
+
+
+def said(c: Claim, *given: ReplicaAnswer, leader: int = 1) -> str:
+    asked: Answers = answers(*given, leader=leader)
+    return summary(c, decide(c, asked), asked)
+
+
+def about_key(kind: FindingKind, **fields: object) -> Claim:
+    base = {"rule": Rule.LATEST_VALUE, "offset": 50, "producer_id": -1, "key_hash_lo": 7}
+    return claim(kind, **(base | {"transaction_start_offset": -1, "marker_offset": -1} | fields))
+
+
+def test_a_replica_that_still_shows_the_deleted_value_is_not_among_those_that_show_none() -> None:
+    old = record(30, producer_id=-1)
+    text = said(
+        about_key(FindingKind.DELETED_RECORD_RESURRECTED), shows(1, None), shows(2, old), shows(3, None), shows(4, old)
+    )
+    assert "no value on brokers 1 and 3, value at offset 30 on brokers 2 and 4" in text
+
+
+def test_one_that_committed_it_as_well_is_not_among_those_that_aborted_it() -> None:
+    given = [holding(b, "committed" if b in (2, 5) else "aborted") for b in (1, 2, 5)]
+    text = said(claim(FindingKind.ABORTED_RECORD_COMMITTED), *given)
+    assert "it was aborted on broker 1." in text
+    assert "5" not in text
+
+
+def test_one_that_is_frozen_as_well_is_not_among_those_where_it_has_ended() -> None:
+    stuck = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 4)]
+    text = said(claim(FindingKind.READ_COMMITTED_FROZEN), replica(1), *stuck)
+    assert "that has ended on broker 1." in text
+
+
+def test_a_replica_that_did_not_answer_is_not_named() -> None:
+    text = said(claim(FindingKind.ABORTED_RECORD_COMMITTED), holding(1, "aborted"), holding(2, "committed"), silent(3))
+    assert "3" not in text
+
+
+def test_a_difference_without_direction_names_its_sides_and_warns_of_wiping_any() -> None:
+    c = about_key(FindingKind.VISIBILITY_MISMATCH, offset=30)
+    value = record(30, producer_id=-1)
+    text = said(c, shows(1, None), shows(2, value), shows(3, value))
+    assert "no value on broker 1, value at offset 30 on brokers 2 and 3." in text
+    assert "wipe no replica on this evidence" in text
+    assert "becomes the leader" not in text
+
+
+def test_content_whose_direction_an_epoch_proves_says_so() -> None:
+    c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, broker=NOBODY, producer_id=-1)
+    old, new = record(content_hash="aa", leader_epoch=1), record(content_hash="bb", leader_epoch=2)
+    c = replace(c, recorded=Recorded(pivot=1))
+    text = said(c, replica(1, uncommitted={10: new}), replica(2, uncommitted={10: old}))
+    assert "What broker 2 holds there was replaced in a newer leader epoch." in text
+    assert "wipe" not in text
+    same = said(c, replica(1, uncommitted={10: new}), replica(2, uncommitted={10: replace(old, leader_epoch=2)}))
+    assert "wipe no replica on this evidence" in same
+
+
+@pytest.mark.parametrize("resolution", list(Resolution))
+def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_who_was_misled(
+    resolution: Resolution,
+) -> None:
+    c = about_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
+    ended = Decision(Verdict.DISMISSED, c.kind, "broker 1 does not hold offset 50 any more", resolution=resolution)
+    for text in (resolved(c, ended) if resolution is not Resolution.SPREAD else "", spread(c, ended)):
+        assert "-1" not in text
+        assert "misled" not in text
+
+
+def test_a_log_that_lost_its_head_is_said_to_begin_where_it_begins_now() -> None:
+    text = said(claim(FindingKind.LOG_HEAD_MISSING, offset=5), replica(1), replica(2, log_start_offset=4))
+    assert "on broker 2 begins at offset 4" in text
+
+
+def test_one_broker_shows_and_two_are_joined() -> None:
+    assert sides_in_words({"a": (1,), "b": (2, 3), "c": (4, 5, 6)}) == (
+        "a on broker 1, b on brokers 2 and 3, c on brokers 4, 5 and 6"
+    )

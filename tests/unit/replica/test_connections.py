@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from parallax.model import IsolationLevel
+from parallax.replica import requests
+from parallax.replica.client import FetchPosition
+from parallax.replica.connection import Deadline
+from parallax.replica.connections import Connections
+from parallax.replica.errors import Unreachable
+from parallax.replica.options import parse
+
+from .servers import Broker, broker
+
+NOTHING = requests.metadata([])
+RECORDS = requests.fetch([FetchPosition("t", 0, 0)], isolation=IsolationLevel.READ_COMMITTED, max_bytes=1)
+
+
+@contextmanager
+def connections(to: Broker) -> Iterator[Connections]:
+    made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{to.port}"}))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def hang_up(connection: socket.socket, _: int) -> None:
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_request_is_sent_once_more_where_the_idle_connection_had_died() -> None:
+    with broker() as one, connections(one) as pool:
+        pool.exchange(1, NOTHING, Deadline(2000))
+        before = one.connections
+        one.on_fetch = hang_up
+        with pytest.raises(Unreachable):
+            pool.exchange(1, RECORDS, Deadline(2000))
+        assert one.connections == before + 1, "once on the idle connection, once on a new one"
+
+
+def test_a_request_is_not_sent_again_where_a_new_connection_fails() -> None:
+    with broker() as one, connections(one) as pool:
+        pool.ask_metadata([], Deadline(2000))
+        before = one.connections
+        one.on_fetch = hang_up
+        with pytest.raises(Unreachable):
+            pool.exchange(1, RECORDS, Deadline(2000))
+        assert one.connections == before + 1
+
+
+def test_an_idle_connection_is_used_again() -> None:
+    with broker() as one, connections(one) as pool:
+        for _ in range(3):
+            pool.exchange(1, NOTHING, Deadline(2000))
+        assert one.connections == 2, "one to learn the address, one to the broker"

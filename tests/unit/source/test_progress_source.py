@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from parallax.model import MissingRight
+from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized, Unreachable
+from parallax.replica.types import PartitionMetadata, ProducerState, TopicMetadata, Watermarks
+from parallax.source.options import progress_options
+from parallax.source.progress_source import (
+    Described,
+    LogSaid,
+    ProgressStreamReader,
+    ProgressWatch,
+    SteadyClock,
+    observe,
+)
+
+ORDERS = ("orders", 0)
+OPEN = ProducerState(7, 0, 0, 0, 0, 4)
+IDLE = ProducerState(8, 0, 0, 0, 0, -1)
+CALM = Watermarks(10, 10, 0, 10)
+HELD = Watermarks(10, 4, 0, 10)
+REFUSED = Unauthorized("not authorized", missing=MissingRight.READ, broker=1, topic="orders", partition=0)
+
+
+class Client:
+    """Stands beside real brokers to refuse on command; real ones are in tests/e2e/test_replica_security.py."""
+
+    def __init__(self) -> None:
+        self.marks: dict[tuple[str, int], Any] = {ORDERS: CALM}
+        self.described: list[list[tuple[str, int]]] = []
+        self.down: ReplicaError | None = None
+        self.ends: Any = {}
+
+    def metadata(self, topics: Any = None) -> dict[str, TopicMetadata]:
+        return {"orders": TopicMetadata("orders", "A", {0: PartitionMetadata(1, 0, (1,), (1,), ())})}
+
+    def topic_configs(self, topics: Any, names: Any) -> dict[str, Any]:
+        return {}
+
+    def watermarks(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Any]:
+        if self.down is not None:
+            raise self.down
+        return {place: self.marks[place] for place in partitions}
+
+    def describe_producers(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Any]:
+        self.described.append(list(partitions))
+        return {place: [OPEN, IDLE] for place in partitions}
+
+    def log_end_offsets(self, broker: int, partitions: Sequence[Any], *, timeout_ms: float) -> Mapping[Any, Any]:
+        return {place: self.ends[place] for place in partitions}
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+@pytest.fixture
+def watch(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProgressWatch]:
+    monkeypatch.setattr("parallax.replica.client.ReplicaClient", lambda *_, **__: client)
+    given = {"kafka.bootstrap.servers": "nowhere:1", "topics": "orders", "planning.patience.ms": "20000"}
+    made = ProgressWatch(progress_options(given))
+    yield made
+    made.close()
+
+
+def test_a_replica_that_may_not_be_read_is_not_reachable_and_says_which_right_is_missing(
+    client: Client, watch: ProgressWatch
+) -> None:
+    client.marks[ORDERS], client.ends = REFUSED, {ORDERS: 85}
+    (row,) = watch.tick()
+    assert (row["reachable"], row["problem"], row["missing_right"]) == (False, "unauthorized", "read")
+    assert row["log_end_offset"] == 85
+    assert "not authorized" in row["error"]
+
+
+def test_where_not_even_the_end_of_the_log_may_be_asked_it_is_not_known(client: Client, watch: ProgressWatch) -> None:
+    client.marks[ORDERS], client.ends = REFUSED, {ORDERS: REFUSED}
+    assert watch.tick()[0]["log_end_offset"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "right"),
+    [
+        (Unreachable("refused", broker=1), "unreachable", None),
+        (Unauthorized("wrong password", broker=1), "unauthorized", "credentials"),
+        (ReplicaError("strange", broker=1), "unreachable", None),
+    ],
+)
+def test_a_broker_that_says_nothing_at_all_has_its_reason_in_every_row(
+    client: Client, watch: ProgressWatch, error: ReplicaError, problem: str, right: str | None
+) -> None:
+    client.down = error
+    (row,) = watch.tick()
+    assert (row["reachable"], row["problem"], row["missing_right"]) == (False, problem, right)
+
+
+def test_a_replica_that_is_not_hosted_is_neither_unreachable_nor_unauthorized(
+    client: Client, watch: ProgressWatch
+) -> None:
+    client.marks[ORDERS] = NotHosted("no replica")
+    (row,) = watch.tick()
+    assert (row["problem"], row["missing_right"]) == ("not_hosted", None)
+
+
+def test_only_transactions_that_are_open_are_listed(client: Client) -> None:
+    said = observe(client, 1, [ORDERS], 1000, Described(), lambda: 5).logs[ORDERS]
+    assert isinstance(said, LogSaid)
+    assert said.transactions is not None
+    assert [t["producer_id"] for t in said.transactions] == [7]
+
+
+def test_producers_are_asked_for_where_the_last_stable_offset_stands_and_else_from_time_to_time() -> None:
+    now = [100.0]
+    described = Described(10.0, clock=lambda: now[0])
+    moved = Watermarks(12, 6, 0, 12)
+    asked = []
+    for marks in (CALM, CALM, HELD, HELD, moved, CALM):
+        asked.append(described.due({ORDERS: marks}))
+        now[0] += 1
+    assert asked == [[ORDERS], [], [], [ORDERS], [], []]
+    now[0] += 10
+    assert described.due({ORDERS: CALM}) == [ORDERS]
+    assert described.due({ORDERS: CALM, ("orders", 1): CALM}) == [("orders", 1)]
+
+
+def test_a_replica_that_was_not_asked_for_its_producers_does_not_seem_to_have_none(client: Client) -> None:
+    described = Described()
+    assert observe(client, 1, [ORDERS], 1000, described, lambda: 5).logs[ORDERS][1] == [
+        {"producer_id": 7, "producer_epoch": 0, "start_offset": 4, "last_timestamp": 0, "coordinator_epoch": 0}
+    ]
+    assert observe(client, 1, [ORDERS], 1000, described, lambda: 5).logs[ORDERS][1] is None
+    assert client.described == [[ORDERS]]
+
+
+def test_a_clock_that_is_set_does_not_move_the_time_of_the_rows() -> None:
+    wall, ran = [1_000_000_000_000], [0]
+    clock = SteadyClock(wall=lambda: wall[0], monotonic=lambda: ran[0])
+    assert clock() == 1_000_000
+    wall[0], ran[0] = 9_000_000_000_000, 5_000_000
+    assert clock() == 1_000_005
+
+
+def test_a_clock_that_is_set_back_between_two_starts_does_not_take_the_rows_back() -> None:
+    options = progress_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "orders"})
+    ahead = SteadyClock()() + 3_600_000
+    first = ProgressStreamReader(options).latestOffset({"tick": 4, "at": ahead}, None)  # type: ignore[arg-type]
+    assert first["tick"] == 5
+    assert first["at"] > ahead
+
+
+def test_an_offset_of_an_earlier_version_has_no_time(client: Client) -> None:
+    options = progress_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "orders"})
+    before = SteadyClock()()
+    assert ProgressStreamReader(options).latestOffset({"tick": 4}, None)["at"] >= before  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""Every kind of finding has all that is needed of it, in one table."""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, UNLIKE_OUTCOMES, Family, kinds_of, refines
+from parallax.model import FindingKind, Rule, Severity
+
+RUNBOOK = (Path(__file__).parents[2] / "docs/runbook.md").read_text()
+FIELDS = {"broker", "partition", "others", "sides", "offset", "marker", "producer_id", "start", "lso", "shown"}
+
+
+def section(anchor: str) -> str:
+    """What stands under the heading of an anchor, up to the next one; fails where there is none or more than one."""
+    parts = re.split(r"^#+ (.*)$", RUNBOOK, flags=re.MULTILINE)[1:]
+    (text,) = (body for title, body in zip(parts[::2], parts[1::2], strict=True) if slug(title) == anchor)
+    return text
+
+
+def slug(title: str) -> str:
+    """The anchor that GitHub makes of a heading."""
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("kind", list(FindingKind))
+class TestEachKind:
+    def test_breaks_an_invariant_and_has_a_family_and_a_severity(self, kind: FindingKind) -> None:
+        row = KINDS[kind]
+        assert isinstance(row.rule, Rule)
+        assert isinstance(row.family, Family)
+        assert isinstance(row.severity, Severity)
+        assert row.rank >= 0
+
+    def test_has_words_of_which_each_field_is_known(self, kind: FindingKind) -> None:
+        row = KINDS[kind]
+        fields = {name for _, name, _, _ in string.Formatter().parse(row.shows) if name}
+        assert "partition" in fields <= FIELDS
+        assert fields & {"broker", "sides"}
+        assert row.shows.endswith(".")
+        assert row.consumers
+        assert not row.consumers.endswith(".")
+
+    def test_is_explained_in_the_section_of_the_runbook_that_it_names(self, kind: FindingKind) -> None:
+        assert f"`{kind}`" in section(KINDS[kind].runbook)
+
+
+def test_every_kind_is_in_one_family() -> None:
+    assert sum(len(kinds_of(family)) for family in Family) == len(FindingKind)
+    assert kinds_of(Family.TRANSACTION) == TRANSACTION_KINDS
+    assert kinds_of(Family.KEY) == KEY_KINDS
+
+
+def test_only_a_marker_that_is_missing_pages_nobody() -> None:
+    assert [k for k, row in KINDS.items() if row.severity is Severity.WARNING] == [FindingKind.MARKER_MISSING]
+
+
+def test_a_wrong_outcome_says_more_than_a_missing_marker() -> None:
+    assert refines(FindingKind.READ_COMMITTED_FROZEN, FindingKind.MARKER_MISSING)
+    assert refines(FindingKind.COMMITTED_RECORD_ABORTED, FindingKind.READ_COMMITTED_FROZEN)
+    assert not refines(FindingKind.MARKER_MISSING, FindingKind.ABORTED_RECORD_COMMITTED)
+
+
+def test_a_difference_with_a_direction_says_more_than_one_without() -> None:
+    for kind in KEY_KINDS - {FindingKind.VISIBILITY_MISMATCH}:
+        assert refines(kind, FindingKind.VISIBILITY_MISMATCH)
+        assert not refines(FindingKind.VISIBILITY_MISMATCH, kind)
+
+
+def test_an_outcome_without_direction_has_its_own_words() -> None:
+    shows, consumers = UNLIKE_OUTCOMES
+    assert {name for _, name, _, _ in string.Formatter().parse(shows) if name} <= FIELDS
+    assert consumers
