@@ -88,7 +88,10 @@ class FindingSettings(_Section):
     probe_timeout_ms: int = Field(3000, ge=100)
     probe_retry_ms: int = Field(1000, ge=10)
     recheck_interval_s: float = Field(30.0, gt=0, description="How often open findings are probed again.")
-    max_scan_bytes: int = Field(256 << 20, ge=1 << 16, description="Bytes that one probe may read from a replica.")
+    max_scan_bytes: int = Field(64 << 20, ge=1 << 16, description="Bytes that one probe may read from a replica.")
+    max_bytes_per_second: int = Field(
+        10 << 20, ge=1 << 16, le=1 << 34, description="Read from each broker by all probes together, at most."
+    )
 
 
 class AuditSettings(_Section):

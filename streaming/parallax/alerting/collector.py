@@ -258,6 +258,12 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _counter("probes", "Probes that came back.", (), [([], status.probes_total)])
     yield _counter(
+        "probe_bytes",
+        "Bytes of records that probes have read from the broker since the job started.",
+        ("broker_id",),
+        [([str(b)], n) for b, n in sorted(status.probe_bytes.items())],
+    )
+    yield _counter(
         "findings_judging_errors",
         "Claims that could not be judged, by a fault of Parallax; each is put off and tried again.",
         (),

@@ -163,6 +163,7 @@ class FindingsStatus:
         undecided: why each pending suspect is still pending, by its id; empty text before the first probe.
         judging_errors_total: how often the judging of a claim raised.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
+        probe_bytes: bytes of records that probes have read, by broker id, since the process started.
         last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
         error: why findings cannot be written or read at present; None where they can.
         skipped: rows of both tables that are left out, since a newer version wrote them.
@@ -178,6 +179,7 @@ class FindingsStatus:
     probes_total: int = 0
     judging_errors_total: int = 0
     unlisted_total: Mapping[str, int] = field(default_factory=dict)
+    probe_bytes: Mapping[int, int] = field(default_factory=dict)
     last_probe_at: float | None = None
     error: str | None = None
     skipped: int = 0

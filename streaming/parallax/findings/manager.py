@@ -1,7 +1,7 @@
 """Carries out what the life of findings calls for: probes in a small pool, events into the table, waits in between.
 
-One thread decides and writes; what it decides by is `parallax.findings.lifecycle`. The probes run in a small pool, so
-that a broker that does not answer delays only the claims about its partitions.
+One thread decides and writes; what it decides by is `parallax.findings.lifecycle`. The probes run in a few threads for
+each broker that claims are about, so that probes that hang delay no claim about another broker.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import Finding
 from parallax.findings.history import RecordedHistory
+from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import (
     Action,
     Answered,
@@ -49,13 +50,18 @@ from parallax.replica.errors import ReplicaError
 
 log = structlog.get_logger(__name__)
 
-_WORKERS = 4
+_PROBES = 4
+"""How many probes of claims about one broker are under way at once."""
 _NEWS_EVERY_S = 5.0
 """How often the table is read for events of other processes: so long at most an acknowledged alert goes on."""
 
 
 class Asks(Protocol):
     """The part of `Prober` that the manager uses."""
+
+    @property
+    def read_bytes(self) -> Mapping[int, int]:
+        """Bytes of records that were read so far, by broker."""
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
         """Ask about claims that accuse one replica of one partition."""
@@ -133,7 +139,9 @@ class FindingsManager:
         self._todo: list[Action] = []
         """What loading has called for."""
         self._news_due = 0.0
-        self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="probe")
+        self._read_bytes: dict[int, int] = {}
+        """As it was reported last."""
+        self._lanes = Lanes(_PROBES, "probe")
         self._thread = threading.Thread(target=self._run, name="findings", daemon=True)
 
     def start(self) -> None:
@@ -144,7 +152,7 @@ class FindingsManager:
         """Stop; suspects that are still pending are so again at the next start."""
         self._stop.set()
         self._wake.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._lanes.close()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         self._prober.close()
@@ -288,7 +296,7 @@ class FindingsManager:
         """Do what the lifecycle asks for: probes first, so that none is forgotten where an append fails."""
         for action in actions:
             if isinstance(action, Probe):
-                self._pool.submit(self._probe, action)
+                self._lanes.submit(action.claims[0].pivot, partial(self._probe, action))
             elif isinstance(action, Broken):
                 _log_broken(action)
         for action in actions:
@@ -328,7 +336,7 @@ class FindingsManager:
         if news:
             _log_events(news)
             self._carry_out(self._handle(News(news)))
-        if news or had_trouble or self._unread is not None:
+        if news or had_trouble or self._unread is not None or dict(self._prober.read_bytes) != self._read_bytes:
             self._report()
 
     def _probe(self, probe: Probe) -> None:
@@ -344,8 +352,16 @@ class FindingsManager:
     def _report(self) -> None:
         with self._lock:
             status = self._lifecycle.status()
+        self._read_bytes = dict(self._prober.read_bytes)
         skipped = self._skipped_suspects + (self._table.skipped if self._table is not None else 0)
-        self._on_change(replace(status, error=status.error or self._unread, skipped=skipped))
+        self._on_change(
+            replace(
+                status,
+                error=status.error or self._unread,
+                skipped=skipped,
+                probe_bytes=self._read_bytes,
+            )
+        )
 
 
 def _now() -> Moment:

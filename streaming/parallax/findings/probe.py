@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,8 @@ from parallax.findings.answers import (
 )
 from parallax.findings.claim import Claim
 from parallax.findings.keys import HistoryLookup, Key, KeyHistory, KeyScan, ScanTooLong, markers_at, records_at
+from parallax.findings.lanes import Lanes, Silence
+from parallax.findings.pace import Counted, Paces
 from parallax.findings.questions import Reading, driven, questions, reading
 from parallax.findings.requests import (
     Aborted,
@@ -45,10 +47,12 @@ from parallax.findings.requests import (
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
 from parallax.replica.reader import read_range
 
-_POINT_BYTES = 1 << 20
+_ASKS = 4
+"""How many probes ask one broker at once."""
+_POINT_BYTES = 1 << 16
 """Fetch size for reading single offsets: a batch is served whole even where it is larger."""
 _SCAN_BYTES = 4 << 20
 _GAP = 256
@@ -94,6 +98,7 @@ class Prober:
         history: looks recorded offsets of a key up, for logs too long to be read as a whole; None does without.
         recorded: looks up what else the views recorded; None does without.
         full_scan_offsets: a log with no more offsets than this is read as a whole to find a key.
+        clock: monotonic seconds, for tests.
     """
 
     def __init__(
@@ -106,6 +111,7 @@ class Prober:
         history: HistoryLookup | None = None,
         recorded: LooksUp | None = None,
         full_scan_offsets: int = 1 << 20,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._hasher = hasher
@@ -114,11 +120,25 @@ class Prober:
         self._history = history
         self._recorded = recorded
         self.full_scan_offsets = full_scan_offsets
-        self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="probe-replica")
+        self._closed = threading.Event()
+        self.paces = Paces(settings.max_bytes_per_second, clock, self._pause)
+        """What holds back all that is read, by broker."""
+        self._silence = Silence(settings.probe_timeout_ms / 1000, clock)
+        self._lanes = Lanes(_ASKS, "probe-replica")
 
     def close(self) -> None:
         """Give up what is still being asked."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._closed.set()
+        self._lanes.close()
+
+    def _pause(self, seconds: float) -> None:
+        if self._closed.wait(seconds):
+            raise Unreachable("the probe was given up: the program ends")
+
+    @property
+    def read_bytes(self) -> Mapping[int, int]:
+        """Bytes of records that were read so far, by broker."""
+        return self.paces.read_bytes()
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
         """Ask about claims that accuse the same replica of the same partition; the answers come in their order.
@@ -139,8 +159,8 @@ class Prober:
             return self._recorded is not None and self._recorded.was_recreated(question)
         wants = question.wants
         look_up = history.setdefault(wants.keys, _LazyHistory(lambda: self._look_up(wants)))
-        answers = self._pool.map(lambda broker: self._ask(wants, broker, look_up), question.brokers)
-        return dict(zip(question.brokers, answers, strict=True))
+        asked = {b: self._lanes.submit(b, partial(self._ask, wants, b, look_up)) for b in question.brokers}
+        return {broker: answer.result() for broker, answer in asked.items()}
 
     def _look_up(self, wants: Wants) -> KeyHistory:
         if self._history is None:
@@ -180,11 +200,21 @@ class Prober:
         return found
 
     def _ask(self, wants: Wants, broker: int, history: _LazyHistory) -> Reading:
-        """Ask one replica; a failure of any part makes the whole answer an error, so that no half of it is judged."""
+        """Ask one replica; a failure of any part makes the whole answer an error, so that no half of it is judged.
+
+        A broker that did not answer a moment ago is not waited for by every probe that asks it.
+        """
+        silent = self._silence.of(broker)
+        if silent is not None:
+            return Reading(ReplicaAnswer(broker, error=f"broker {broker} has not answered for {silent:.0f} s"))
         try:
-            return driven(reading(broker, wants), _Replica(self, wants, broker, history).answer)
+            found = driven(reading(broker, wants), _Replica(self, wants, broker, history).answer)
         except ReplicaError as error:
+            if isinstance(error, DeadlineExceeded):
+                self._silence.timed_out(broker)
             return Reading(ReplicaAnswer(broker, error=str(error)))
+        self._silence.heard(broker)
+        return found
 
     def read(
         self, broker: int, wants: Wants, start: int, end: int, isolation: IsolationLevel, *, scan: bool = False
@@ -203,10 +233,13 @@ class Prober:
             payload=self._payload,
             max_bytes=_SCAN_BYTES if scan else _POINT_BYTES,
             deadline_ms=timeout * 10 if scan else timeout,
+            pace=Counted(self.paces.of(broker)),
         )
 
     def fetch_aborted(self, broker: int, wants: Wants, offset: int) -> tuple[tuple[int, int], ...]:
         """The aborted transactions that a read_committed Fetch from the offset lists."""
+        pace = self.paces.of(broker)
+        pace.wait()
         position = FetchPosition(wants.topic, wants.partition, offset, _POINT_BYTES)
         (answer,) = self._client.fetch(
             broker,
@@ -217,6 +250,7 @@ class Prober:
         )
         if answer.error is not None:
             raise answer.error
+        pace.received(len(answer.records))
         return tuple((int(pid), int(first)) for pid, first in np.asarray(answer.aborted).reshape(-1, 2))
 
     @property

@@ -48,6 +48,7 @@ NAMES = {
     "findings_judging_errors_total",
     "probes_total",
     "transactions_not_listed_total",
+    "probe_bytes_total",
     "query_batch_seconds",
     "query_last_progress_timestamp_seconds",
     "query_restarts_total",
@@ -190,6 +191,7 @@ def full(state: MonitorState) -> MonitorState:
         pending={("orders", 0): 1},
         last_probe_at=995.0,
         unlisted_total={"orders": 2},
+        probe_bytes={2: 4096},
     )
     state.update_findings(status)
     state.update_maintenance("success")

@@ -46,6 +46,7 @@ class Replicas:
         self.answer = answer
         self.asked: list[str] = []
         self.groups: list[int] = []
+        self.read_bytes: dict[int, int] = {}
 
     def probe(self, claims: Sequence[Claim]) -> list[Answers]:
         self.asked += [c.suspect_id for c in claims]
@@ -697,3 +698,32 @@ def test_a_fault_while_loading_is_shown_and_loading_is_tried_again(
     broken.clear()
     status = watch.until(lambda s: len(s.open) == 1)
     assert status.error is None
+
+
+def test_probes_that_hang_about_one_broker_hold_up_no_claim_about_another(start: Start, settings: Settings) -> None:
+    hang = threading.Event()
+
+    def answer(claim: Claim) -> Answers:
+        if claim.broker == 2:
+            hang.wait(60)
+        return Answers({1: replica(1), 2: replica(2), 3: replica(3, open_transactions=OPEN, last_stable_offset=10)})
+
+    manager, watch = start(Replicas(answer))
+    try:
+        about_2 = [replace(suspect(), partition=p) for p in range(8)]
+        about_3 = replace(suspect(), accusation=replace(suspect().accusation, broker=3))
+        manager.offer(about_2)
+        manager.offer([about_3])
+        status = watch.until(lambda s: len(s.open) == 1)
+        assert status.open[0].broker == 3
+        assert sum(status.pending.values()) == 8
+    finally:
+        hang.set()
+
+
+def test_bytes_that_were_probed_are_reported_though_no_probe_came_back(start: Start) -> None:
+    replicas = Replicas(agree)
+    _, watch = start(replicas)
+    watch.until(lambda s: s.probe_bytes == {})
+    replicas.read_bytes = {2: 4096}
+    watch.until(lambda s: s.probe_bytes == {2: 4096})

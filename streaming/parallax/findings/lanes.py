@@ -1,0 +1,92 @@
+"""Threads by broker, so that one that hangs holds up nothing but itself; and a memory of those that do not answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Lanes:
+    """A few threads for each broker, started when there is work about it.
+
+    Args:
+        width: how much is done about one broker at once; the rest waits.
+        name: what the threads are called.
+    """
+
+    def __init__(self, width: int, name: str) -> None:
+        self._width = width
+        self._name = name
+        self._lock = threading.Lock()
+        self._lanes: dict[int, ThreadPoolExecutor] = {}
+        self._closed = False
+
+    def submit(self, broker: int, work: Callable[[], T]) -> Future[T]:
+        """Have something done about a broker.
+
+        Raises:
+            RuntimeError: the lanes are closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("closed")
+            if broker not in self._lanes:
+                self._lanes[broker] = ThreadPoolExecutor(self._width, thread_name_prefix=f"{self._name}-{broker}")
+            return self._lanes[broker].submit(work)
+
+    def close(self) -> None:
+        """Take no more, and give up what has not begun."""
+        with self._lock:
+            self._closed = True
+            lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.shutdown(wait=False, cancel_futures=True)
+
+
+class Silence:
+    """Remembers brokers that did not answer in time: for a while only one request at a time tries them again.
+
+    Args:
+        pause_s: how long a broker is left alone after each time that it did not answer.
+        clock: monotonic seconds, for tests.
+    """
+
+    def __init__(self, pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pause_s = pause_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._since: dict[int, float] = {}
+        self._until: dict[int, float] = {}
+
+    def of(self, broker: int) -> float | None:
+        """For how many seconds a broker has been silent; None where it may be asked."""
+        with self._lock:
+            now = self._clock()
+            since = self._since.get(broker)
+            if since is None:
+                return None
+            if now >= self._until[broker]:
+                self._until[broker] = now + self._pause_s  # whoever asks now tries it for all
+                return None
+            return now - since
+
+    def heard(self, broker: int) -> None:
+        """It has answered."""
+        with self._lock:
+            self._since.pop(broker, None)
+            self._until.pop(broker, None)
+
+    def timed_out(self, broker: int) -> None:
+        """It has not answered in time."""
+        with self._lock:
+            now = self._clock()
+            self._since.setdefault(broker, now)
+            self._until[broker] = now + self._pause_s
+
+
+__all__ = ["Lanes", "Silence"]
