@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.simulation.history import Profile
-from tests.simulation.properties import ENDS_RIGHT, NEEDLESS, NEVER_RIGHT, ONE_CAUSE, SOUND, Broken
+from tests.simulation.properties import ENDS_RIGHT, KNOWN, NEEDLESS, NEVER_RIGHT, ONE_CAUSE, SOUND, Broken
 
 ANY = "any"
 UNCLEAN = "unclean elections"
@@ -44,16 +44,9 @@ def _known(shown_by: str, name: str, whats: str, *where: str) -> Known:
 VIOLATIONS = (
     _known("a transaction that all hold open again", SOUND, "read_committed_frozen", UNCLEAN),
     _known("a marker that all have lost", NEVER_RIGHT, "marker_missing | read_committed_frozen", UNCLEAN),
-    _known("a tombstone that all have lost", NEVER_RIGHT, "deleted_record_resurrected", UNCLEAN),
-    _known(
-        "an outcome of a log that was cut off",
-        NEVER_RIGHT,
-        "committed_record_aborted | aborted_record_committed",
-        UNCLEAN,
-    ),
-    _known("unlike outcomes of a log that is gone", SOUND, "visibility_mismatch", UNCLEAN),
     _known("a lost index whose record is cleaned away", SOUND, "visibility_mismatch", INDEX),
     _known("a lost head that all have taken over", NEEDLESS, "key", HEAD),
+    _known("a lost head where a policy deletes", KNOWN, "key | key, consistent in an audit", HEAD),
     _known("healed by a marker that turned it", ENDS_RIGHT, "read_committed_frozen | marker_missing"),
     _known("unlike markers are told twice", ONE_CAUSE, "visibility_mismatch", UNCLEAN),
     _known("a finding that ends before its key is right", ONE_CAUSE, "deleted_record_resurrected"),

@@ -133,7 +133,7 @@ def _points(replica: Replica, _wants: Wants, request: Points) -> PointsShown:
                 records[record.offset] = _shown(replica, batch, record)
             else:
                 kind = "commit" if batch.marker is End.COMMIT else "abort"
-                markers.append(MarkerShown(batch.base, batch.producer_id, kind))
+                markers.append(MarkerShown(batch.base, batch.producer_id, kind, batch.leader_epoch))
     return PointsShown(records, tuple(markers))
 
 

@@ -202,7 +202,8 @@ def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
             return _is_of(place.span, said)
         spans = [s for wrong in now.values() for s in wrong.spans if _is_of(s, said)]
         if place.what == "key":
-            return any(place.key in keys_of(truth, span) for span in spans)
+            named = said.key is not None and place.key == said.key
+            return named or any(place.key in keys_of(truth, span) for span in spans)
         return any(s.first <= place.offset <= s.end for s in spans)
     if said.about == "head":
         return place.what == "key" and truth.latest.get(place.key, -1) < said.offset

@@ -28,24 +28,6 @@ SHOWN: dict[str, tuple[int, str]] = {
             "write -1 90 88; sync; clean 1; usurp 2; start 1; write -1 90 84; sync; unassign 2"
         ),
     ),
-    "a tombstone that all have lost": (
-        60087739,
-        (
-            "write -1 1 15; sync; stop 3; write -1 1 -1; tick 200; write -1 90 45; sync; clean 2; round; "
-            "usurp 3; write -1 90 80; write -1 90 88; write -1 90 46; tick 200; write -1 90 28; clean 3"
-        ),
-    ),
-    "an outcome of a log that was cut off": (
-        100000708,
-        "write 2 0 44230; sync; stop 1; end 2 1; sync; round; usurp 1; write -1 90 54; end 2; round",
-    ),
-    "unlike outcomes of a log that is gone": (
-        100000000,
-        (
-            "write 1 1 51138; sync; stop 1; end 1 1; sync; round; usurp 1; end 1; write -1 1 75097; round; "
-            "start 3; tick 200; write -1 90 94; sync; clean 3; tick 200; write 0 0 84919; sync; clean 3"
-        ),
-    ),
     "a lost index whose record is cleaned away": (
         100000286,
         (
@@ -56,6 +38,10 @@ SHOWN: dict[str, tuple[int, str]] = {
     "a lost head that all have taken over": (
         100000180,
         ("read 0 1 3; write -1 1 21; tick 150; write 0 1 31919; sync; round; stop 2; behead 2; start 2; sync; stop 1"),
+    ),
+    "a lost head where a policy deletes": (
+        300001190,
+        "write -1 2 71570; tick 150; write -1 90 1; sync; stop 1; behead 1",
     ),
     "healed by a marker that turned it": (
         100000428,

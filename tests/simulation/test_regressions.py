@@ -101,6 +101,24 @@ HEALTHY = {
 # Histories in a short form: the operations' names and numbers, zeros at the end left out; with the seed that their
 # micro-batches were cut by.
 SHRUNKEN = {
+    "a tombstone of a log that was cut off accuses nobody": (
+        60087739,
+        (
+            "write -1 1 15; sync; stop 3; write -1 1 -1; tick 200; write -1 90 45; sync; clean 2; round; "
+            "usurp 3; write -1 90 80; write -1 90 88; write -1 90 46; tick 200; write -1 90 28; clean 3"
+        ),
+    ),
+    "an outcome of a log that was cut off accuses nobody": (
+        100000708,
+        "write 2 0 44230; sync; stop 1; end 2 1; sync; round; usurp 1; write -1 90 54; end 2; round",
+    ),
+    "an outcome by an end marker that was cut off is no difference": (
+        100000000,
+        (
+            "write 1 1 51138; sync; stop 1; end 1 1; sync; round; usurp 1; end 1; write -1 1 75097; round; "
+            "start 3; tick 200; write -1 90 94; sync; clean 3; tick 200; write 0 0 84919; sync; clean 3"
+        ),
+    ),
     "a transaction of a tail that was cut off and written anew is not over because an earlier tick did not list it": (
         5039,
         (

@@ -211,7 +211,7 @@ def _missing(state: PartitionState, interval: Array) -> Accusation:
         producer_id=int(interval["producer_id"]),
         transaction_start_offset=int(interval["start"]),
         marker_offset=int(interval["missed"]),
-        observations={"markers": _markers_shown(state, interval)},
+        observations={"markers": _markers_shown(state, interval), "leader_epoch": int(interval["missed_epoch"])},
     )
 
 
@@ -233,6 +233,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     best = disputed if len(disputed) else rows
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
+        "leader_epoch": int(interval["missed_epoch"]),
         "closed_by_marker_offset": int(interval["end"]),
     }
     offset = int(best["offset"][0]) if len(best) else int(interval["start"])
@@ -334,6 +335,9 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         if not verdict.proven:
             sides = {name: _brokers(state, int(part[name][0])) for name in ("visible", "aborted")}
             observations |= _without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
+        marker = int(verdict.markers[which == group][0])
+        if marker != UNKNOWN:
+            observations["leader_epoch"] = _epoch_of(state, marker, producer)
         accusations.append(
             Accusation(
                 Rule.OUTCOME,
@@ -342,13 +346,19 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
                 offset=int(part["offset"][0]),
                 producer_id=producer,
                 transaction_start_offset=int(mine["start"][group]) if group >= 0 else int(part["offset"][0]),
-                marker_offset=int(verdict.markers[which == group][0]),
+                marker_offset=marker,
                 key_hash_hi=int(part["key_hash_hi"][0]),
                 key_hash_lo=int(part["key_hash_lo"][0]),
                 observations=observations,
             )
         )
     return accusations
+
+
+def _epoch_of(state: PartitionState, offset: int, producer: int) -> int:
+    """The leader epoch in which an end marker was shown; -1 where it is not known any more."""
+    here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
+    return int(here["leader_epoch"].max(initial=UNKNOWN))
 
 
 def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
@@ -446,6 +456,7 @@ def _accuse_key(
         "not_shown_by": absent,
         "passed_at": int(row["passed_at"]),
         "read_to": int(row["horizon"]),
+        "leader_epoch": int(row["leader_epoch"]),
     }
     if verdict.slot == NOBODY:
         # Who shows a value is asked last: that of a tombstone may be on those that lack it.

@@ -17,7 +17,8 @@ from parallax.compare.observations import (
     ReplicaSets,
     ViewRows,
 )
-from parallax.compare.state import MAX_BROKERS, NEVER, PartitionState, new_broker
+from parallax.compare.rules.arrays import has_bit
+from parallax.compare.state import DISPUTED, MAX_BROKERS, NEVER, PartitionState, new_broker
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, ReadEvent, Rule, UnknownReason
 
@@ -265,12 +266,29 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] < offset)]
+    _forget_outcomes(state, slot, offset)
     if view == READ_UNCOMMITTED:
         # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
         _skip(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
         _forget_markers(state, slot, offset)
     return view == READ_UNCOMMITTED and offset < end
+
+
+def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
+    """An outcome by an end marker that was cut off says nothing of the log that took its place."""
+    if not len(state.pending):
+        return
+    own = state.markers[has_bit(state.markers["shown"], slot) & (state.markers["offset"] < offset)]
+    last = np.full(len(state.pending), UNKNOWN)
+    for producer in np.unique(own["producer_id"]).tolist():
+        last[state.pending["producer_id"] == producer] = own["offset"][own["producer_id"] == producer].max()
+    gone = (state.pending["producer_id"] >= 0) & (state.pending["offset"] > last)
+    made = state.pending.copy()
+    for name in ("visible", "aborted"):
+        made[name][gone] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
+    made["flags"][(made["visible"] == 0) | (made["aborted"] == 0)] &= np.uint8(0xFF ^ DISPUTED)
+    state.pending = made[(made["visible"] | made["aborted"]) != 0]
 
 
 def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:

@@ -101,9 +101,13 @@ PENDING = np.dtype(
         ("visible", "<u4"),
         ("aborted", "<u4"),
         ("flags", "u1"),
+        ("leader_epoch", "<i4"),
     ]
 )
-"""read_committed: who showed a record as visible, and who as aborted, at an offset not every replica has passed."""
+"""read_committed: who showed a record as visible, and who as aborted, at an offset not every replica has passed.
+
+``leader_epoch``: the highest in which it was shown; so in `MARKER`.
+"""
 
 TOMBSTONE, NULL_KEY, DISPUTED, TOLD = 1, 2, 8, 16
 """Bits of ``flags``: the value is null; the key is; replicas show unlike outcomes; that was told."""
@@ -121,6 +125,7 @@ INTERVAL = np.dtype(
         ("missed", "<i8"),
         ("missed_type", "u1"),
         ("missed_shown", "<u4"),
+        ("missed_epoch", "<i4"),
         ("told", "u1"),
         ("over_by", "<i8"),
         ("next_start", "<i8"),
@@ -132,7 +137,9 @@ INTERVAL = np.dtype(
 Where it ended and the marker was not read, ``end`` is ``over_by``, and ``end_type`` is 0.
 """
 
-MARKER = np.dtype([("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4")])
+MARKER = np.dtype(
+    [("offset", "<i8"), ("producer_id", "<i8"), ("type", "u1"), ("shown", "<u4"), ("leader_epoch", "<i4")]
+)
 """An end marker that some replica showed; ``type`` is `RowKind` COMMIT or ABORT. Unlike ones at one offset are two."""
 
 DISPUTE = np.dtype([("producer_id", "<i8"), ("horizon", "<i8")])
@@ -168,7 +175,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 7
+_VERSION = 8
 
 
 NOWHERE = (NEVER, UNKNOWN)

@@ -198,7 +198,7 @@ def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> Non
     cap.lose_markers(state, rows.offset[is_end & ~wanted & (rows.offset >= floor)])
     ends = np.flatnonzero(is_end & wanted)
     state.markers = markers.take_in_markers(
-        state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends]
+        state.markers, rows.offset[ends], rows.producer_id[ends], rows.kind[ends], slots[ends], rows.leader_epoch[ends]
     )
 
 
@@ -221,6 +221,7 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
         rows.value_size[at] < 0,
         rows.outcome[at] == ABORTED,
         slots[at],
+        rows.leader_epoch[at],
     )
     kept = cap.stored(state, READ_COMMITTED, rows.offset[at])
     state.pending = outcome.take_in(state.pending, shown if kept.all() else shown[kept])

@@ -48,6 +48,7 @@ class MarkerShown:
     offset: int
     producer_id: int
     type: str
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
-from parallax.kinds import TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 
 
@@ -31,6 +31,8 @@ class Recorded:
         shown_to: the offset up to which the broker was read before its log was truncated.
         sides: of a difference without direction, who shows what: by what they show, the brokers.
         pivot: of a difference without direction, the broker that is asked last, which accuses nobody.
+        leader_epoch: the leader epoch of what proves the claim: of the end marker at its marker offset, or of the
+            record at its offset; -1 where it is not known.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class Recorded:
     shown_to: Mapping[int, str] = field(default_factory=dict)
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
+    leader_epoch: int = -1
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -57,17 +60,21 @@ class Recorded:
         by_broker = {name: _by_broker(document.get(name)) for name in _BY_BROKER}
         sides, pivot = _sides(document.get("sides")), document.get("pivot")
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
-        return cls(**by_broker, sides=sides, pivot=asked_last)
+        epoch = document.get("leader_epoch")
+        epoch = epoch if isinstance(epoch, int) else -1
+        return cls(**by_broker, sides=sides, pivot=asked_last, leader_epoch=epoch)
 
     def as_json(self) -> dict[str, Any]:
         """The same, JSON-able: broker ids as text where they are names of fields."""
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
             found |= {"sides": {text: list(brokers) for text, brokers in self.sides.items()}, "pivot": self.pivot}
+        if self.leader_epoch >= 0:
+            found["leader_epoch"] = self.leader_epoch
         return found
 
 
-_BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in ("sides", "pivot"))
+_BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in ("sides", "pivot", "leader_epoch"))
 
 
 def _sides(part: Any) -> dict[str, tuple[int, ...]]:
@@ -179,6 +186,27 @@ class Claim:
         """Whether it can be about the topic of this id; one that was re-created under the name is another."""
         read, now = self.recorded.topics.get(self.broker, "0"), topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
+
+    def rule_of(self, kind: FindingKind) -> Rule:
+        """The rule that a finding of a kind about it breaks: a transaction without direction is one of outcomes."""
+        if kind is self.kind:
+            return self.rule
+        is_outcome = kind is FindingKind.VISIBILITY_MISMATCH and self.kind in TRANSACTION_KINDS
+        return Rule.OUTCOME if is_outcome else KINDS[kind].rule
+
+    @property
+    def proof(self) -> tuple[int, int] | None:
+        """Offset and leader epoch of what was recorded and proves the claim; None where they are not known.
+
+        The end marker that the accused lacks, or the record that it lacks or has superseded.
+        """
+        offset = self.marker_offset if self.kind in TRANSACTION_KINDS else self.offset
+        is_about_records = self.kind in TRANSACTION_KINDS or self.kind in KEY_KINDS
+        return (
+            (offset, self.recorded.leader_epoch)
+            if is_about_records and min(offset, self.recorded.leader_epoch) >= 0
+            else None
+        )
 
     @property
     def first_offset(self) -> int:

@@ -35,14 +35,16 @@ class Judged:
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
     """What was recorded of the replicas, with the end markers that the others show now: they may be gone tomorrow."""
-    shown = {
-        answer.broker: marker.type
+    found = {
+        answer.broker: marker
         for answer in answers.replicas.values()
         for marker in answer.markers
         if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id
     }
-    shown.pop(claim.pivot, None)
-    return replace(claim.recorded, markers={**claim.recorded.markers, **shown})
+    found.pop(claim.pivot, None)
+    shown = {broker: marker.type for broker, marker in found.items()}
+    epoch = max([claim.recorded.leader_epoch, *(marker.leader_epoch for marker in found.values())])
+    return replace(claim.recorded, markers={**claim.recorded.markers, **shown}, leader_epoch=epoch)
 
 
 def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]) -> dict[str, Transaction]:

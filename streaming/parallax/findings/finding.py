@@ -122,7 +122,7 @@ def made(
         sequence=0,
         status=status,
         kind=decision.kind,
-        rule=claim.rule if decision.kind is claim.kind else KINDS[decision.kind].rule,
+        rule=claim.rule_of(decision.kind),
         severity=KINDS[decision.kind].severity,
         topic=claim.topic,
         partition=claim.partition,

@@ -53,6 +53,7 @@ def markers_at(chunk: Any, offsets: Collection[int]) -> list[MarkerShown]:
             offset=int(columns.offset[row]),
             producer_id=int(columns.producer_id[row]),
             type="commit" if columns.kind[row] == RowKind.COMMIT else "abort",
+            leader_epoch=int(columns.leader_epoch[row]),
         )
         for row in np.flatnonzero(wanted & ends).tolist()
     ]

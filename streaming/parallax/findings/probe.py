@@ -47,7 +47,7 @@ from parallax.findings.requests import (
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
+from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
 from parallax.replica.reader import read_range
 
 _ASKS = 4
@@ -330,11 +330,14 @@ class _Replica:
     def _aborted(self, request: Aborted) -> tuple[tuple[int, int], ...]:
         return self._prober.fetch_aborted(self._broker, self._wants, request.offset)
 
-    def _epoch_end(self, request: EpochEnd) -> int | None:
+    def _epoch_end(self, request: EpochEnd) -> int | str | None:
         prober = self._prober
-        found = prober.client.end_offset_for_epoch(
-            self._broker, *self._wants.place, request.epoch, timeout_ms=prober.timeout_ms
-        )
+        try:
+            found = prober.client.end_offset_for_epoch(
+                self._broker, *self._wants.place, request.epoch, timeout_ms=prober.timeout_ms
+            )
+        except BrokerTooOld as error:
+            return str(error)
         return None if found is None else found[1]
 
     def _keys(self, request: Keys) -> KeysShown:

@@ -9,7 +9,7 @@ not.
 
 *A claim on a key: the accused, the others, and the accused again where it shows a value.* A value that the others show
 and the accused, asked before them, does not, was not deleted in between. A value that the accused shows, asked after
-them, had been deleted before.
+them, had been deleted before. Each is asked where the leader epochs end of what those before it show.
 
 *Each replica: where its log ends, then its open transactions, then where its log ends once more.* Each of the three is
 needed, for a replica goes on replicating between two requests:
@@ -87,17 +87,17 @@ class Reading:
         if self.answer.error is not None:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
+        # What lies where the claim has a record, or a marker, shows whether the log was replaced by another one.
+        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset}
         offsets = {claim.offset, claim.transaction_start_offset}
         if key is not None and key.visible is not None:
             offsets.add(key.visible.offset)
         answer = self.answer
-        # A marker where the claim has a record shows that the log was replaced by another one.
-        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset}
         listed = self.aborted.get(_aborted_from(claim), ())
         return replace(
             answer,
             committed={o: r for o, r in answer.committed.items() if o in offsets or _is_of(r, claim)},
-            uncommitted={o: r for o, r in answer.uncommitted.items() if o in offsets or _is_of(r, claim)},
+            uncommitted={o: r for o, r in answer.uncommitted.items() if o in offsets | places or _is_of(r, claim)},
             markers=tuple(m for m in answer.markers if m.offset in places),
             aborted=tuple(a for a in listed if a[0] == claim.producer_id),
             key=key,
@@ -219,10 +219,11 @@ def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Q
     asked: _Readings = yield Ask((accused,), wants)
     before = asked[accused]
     shown = {known.live.offset for known in before.keys.values() if known.live is not None}
-    wants = replace(wants, offsets=wants.offsets | shown)
+    wants = replace(wants, offsets=wants.offsets | shown, epochs=wants.epochs | _epochs_shown([before]))
     others: _Readings = yield Ask(tuple(b for b in replicas if b != accused), wants)
     after = before
     if shown:
+        wants = replace(wants, epochs=wants.epochs | _epochs_shown(others.values()))
         again: _Readings = yield Ask((accused,), wants)
         after = again[accused]
     found: dict[str, _Readings] = {}
@@ -230,6 +231,12 @@ def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Q
         key = before.keys.get(claim.key) if claim.key is not None else None
         found[claim.suspect_id] = {**others, accused: after if key is not None and key.live is not None else before}
     return found
+
+
+def _epochs_shown(readings: Iterable[Reading]) -> set[int]:
+    """The leader epochs of what is shown of the keys: where they end tells whether another log is of that line."""
+    shown = (known.visible for reading in readings for known in reading.keys.values())
+    return {record.leader_epoch for record in shown if record is not None and record.leader_epoch >= 0}
 
 
 def _is_short_of(claim: Claim, answers: _Readings) -> bool:
@@ -263,7 +270,9 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
     keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
     epoch_ends: dict[int, int | None] = {}
     for epoch in sorted(wants.epochs):
-        epoch_ends[epoch] = yield EpochEnd(epoch)
+        end = yield EpochEnd(epoch)
+        if not isinstance(end, str):
+            epoch_ends[epoch] = end
     answer = ReplicaAnswer(
         broker=broker,
         high_watermark=marks.high_watermark,
@@ -295,9 +304,15 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
         producers=any(c.kind in TRANSACTION_KINDS for c in claims),
         keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
         scan_from=min(c.first_offset for c in claims),
-        epochs=frozenset(c.lost_epoch for c in claims if c.lost_epoch >= 0),
+        epochs=frozenset(epoch for c in claims for epoch in _epochs(c)),
         replicas=tuple(replicas),
     )
+
+
+def _epochs(claim: Claim) -> list[int]:
+    """The leader epochs whose end tells whether a log is the one that a claim is about."""
+    proof = [] if claim.proof is None else [claim.proof[1]]
+    return proof if claim.lost_epoch < 0 else [*proof, claim.lost_epoch]
 
 
 def _is_told_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:

@@ -210,7 +210,10 @@ class KeysShown:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """Up to where the log is of a leader epoch or an older one (OffsetsForLeaderEpoch). Answered by an int or None."""
+    """Up to where the log is of a leader epoch or an older one (OffsetsForLeaderEpoch).
+
+    Answered by an int; by None where the log knows neither that epoch nor a newer one; by text: why it does not say.
+    """
 
     epoch: int
 

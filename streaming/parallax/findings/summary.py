@@ -19,7 +19,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     """
     kind, accused = decision.kind, decision.accused
     shows, consumers = KINDS[kind].shows, KINDS[kind].consumers
-    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule is Rule.OUTCOME:
+    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME:
         shows, consumers = UNLIKE_OUTCOMES
     answer = answers.replicas.get(accused)
     live = answer.key.live if answer is not None and answer.key is not None else None
@@ -81,6 +81,8 @@ def spread(claim: Claim, decision: Decision) -> str:
 
 _RESOLVED = {
     Resolution.HEALED: "Resolved: {reason}.",
+    Resolution.AGREED: "Resolved, not healed: {reason}. Which side was right was never proven: what all show now may "
+    "be wrong.",
     Resolution.COMPACTED: "Resolved, not healed: {reason}. Compaction has taken the record with which broker {broker} "
     "showed the difference; consumers that read it before were misled, those that read now are not.",
     Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "

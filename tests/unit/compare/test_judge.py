@@ -160,7 +160,7 @@ class TestMarkers:
     ) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
         comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [filler(1), row], 3) for b in (1, 2, 3)))
-        comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
+        comparison.feed(*(shown(RU, b, [abort(4, 9) | {"leader_epoch": 5}], 6) for b in (1, 3)), shown(RU, 2, [], 6))
         transaction = {"producer_id": 9, "transaction_start_offset": 2, "marker_offset": 4}
         assert told(comparison) == [
             {
@@ -168,7 +168,7 @@ class TestMarkers:
                 "kind": "marker_missing",
                 "broker": 2,
                 "offset": 2,
-                "seen": {"markers": dict.fromkeys("13", "abort")},
+                "seen": {"markers": dict.fromkeys("13", "abort"), "leader_epoch": 5},
             }
             | transaction
             | NO_KEY
@@ -207,6 +207,7 @@ class TestMarkers:
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, crc32(b"k0"), 7)
         assert suspect["seen"] == {
             "markers": {"1": "abort", "3": "abort", "2": "commit"},
+            "leader_epoch": -1,
             "closed_by_marker_offset": 30,
             "outcomes": {"1": "aborted", "3": "aborted", "2": "committed"},
             "count": 10,
@@ -216,7 +217,7 @@ class TestMarkers:
     def test_a_wrong_outcome_that_no_record_shows_has_no_key(self, comparison: Comparison) -> None:
         suspect = self.turned(comparison, [record(2, "K", "V", pid=9, outcome=ABORTED)], read=(1, 3))
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
-        assert set(suspect["seen"]) == {"markers", "closed_by_marker_offset"}
+        assert set(suspect["seen"]) == {"markers", "leader_epoch", "closed_by_marker_offset"}
 
     def test_what_no_record_shows_waits_until_the_marker_has_been_passed_as_read_committed(
         self, comparison: Comparison
@@ -467,10 +468,10 @@ class TestLatest:
     def test_an_absence_is_told_with_who_shows_the_record_and_how_far_the_others_were_read(
         self, comparison: Comparison
     ) -> None:
-        self.lacking(comparison, [record(3, "K", "V")], 5)
+        self.lacking(comparison, [record(3, "K", "V") | {"leader_epoch": 6}], 5)
         settle(comparison, 5)
         key = {"key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
-        seen = {"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 10, "read_to": 5}
+        seen = {"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 10, "read_to": 5, "leader_epoch": 6}
         seen |= {"sides": {"no value at offset 3": [2], "value at offset 3": [1, 3]}, "pivot": 1}
         told_of = {"rule": "I3", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "seen": seen}
         assert told(comparison) == [told_of | NO_TRANSACTION | key]

@@ -13,6 +13,7 @@ from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
     CANDIDATE,
     CONTENT,
+    DISPUTED,
     INTERVAL,
     MARKER,
     MAX_BROKERS,
@@ -333,6 +334,25 @@ class TestBreaks:
         made.markers = table(MARKER, 3, offset=[4, 6, 7], shown=[0b11, 0b11, 0b01])
         self.apply(made, shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
         assert list(zip(made.markers["offset"], made.markers["shown"], strict=True)) == [(4, 0b11), (6, 0b10)]
+
+    @pytest.mark.parametrize("view", VIEWS)
+    def test_an_outcome_by_an_end_marker_that_was_cut_off_is_none_of_the_log_that_took_its_place(
+        self, view: int
+    ) -> None:
+        made = self.read()
+        made.markers = table(MARKER, 2, offset=[3, 7], producer_id=[9, 9], shown=[0b11, 0b11])
+        made.pending = table(
+            PENDING,
+            5,
+            offset=[2, 4, 4, 4, 5],
+            producer_id=[9, 9, 8, -1, 9],
+            visible=[0b11, 0b10, 0b01, 0b11, 0b01],
+            aborted=[0, 0b01, 0b10, 0, 0],
+            flags=[0, DISPUTED, DISPUTED, 0, 0],
+        )
+        self.apply(made, shown(view, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
+        rows = made.pending[["offset", "producer_id", "visible", "aborted", "flags"]].tolist()
+        assert rows == [(2, 9, 0b11, 0, 0), (4, 9, 0b10, 0, 0), (4, 8, 0, 0b10, 0), (4, -1, 0b11, 0, 0)]
 
     def test_in_read_committed_a_truncation_takes_no_transaction_away(self) -> None:
         made = self.read()

@@ -228,7 +228,10 @@ class TestTakingIn:
     def test_markers_of_either_view_are_kept_once_and_by_who_showed_them(self) -> None:
         batches = [shown(RU, 1, [abort(4, 9)], 5), shown(RC, 1, [abort(4, 9)], 5), shown(RC, 2, [commit(6, 8)], 7)]
         made = run(PartitionState(), *batches).state.markers
-        assert [tuple(row) for row in made.tolist()] == [(4, 9, RowKind.ABORT, 0b01), (6, 8, RowKind.COMMIT, 0b10)]
+        assert [tuple(row) for row in made.tolist()] == [
+            (4, 9, RowKind.ABORT, 0b01, -1),
+            (6, 8, RowKind.COMMIT, 0b10, -1),
+        ]
 
     def test_where_the_cap_keeps_markers_out_is_remembered(self) -> None:
         def unmarked(*views: int) -> list[int]:
@@ -349,6 +352,7 @@ class TestFrozen:
             assert suspect.cause == "txn:9:3"
             assert suspect.accusation.observations == {
                 "markers": {},
+                "leader_epoch": -1,
                 "last_stable_offsets": {"1": 9, "2": 3, "3": 8},
                 "stands_at": 3,
                 "others_at": 9,

@@ -256,7 +256,7 @@ def test_a_cluster_that_does_not_answer_leaves_every_claim_with_the_reason() -> 
 # One replica.
 
 
-def requests_of(claim: Claim, marks: Marks, *, keys: bool = False) -> tuple[list[Any], Reading]:
+def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, too_old: bool = False) -> tuple[list[Any], Reading]:
     asked: list[Any] = []
 
     def answer(request: Any) -> Any:
@@ -272,7 +272,7 @@ def requests_of(claim: Claim, marks: Marks, *, keys: bool = False) -> tuple[list
             case Keys():
                 return KeysShown({KEY: shown}, {KEY: b"k"})
             case EpochEnd():
-                return request.epoch + 100
+                return "too old" if too_old else request.epoch + 100
         return PointsShown({o: RecordShown(o, "none", key_hash="") for o in request.offsets})
 
     return asked, driven(reading(2, wanted([claim], (1, 2, 3), keys=keys)), answer)
@@ -323,6 +323,36 @@ def test_a_reading_has_the_part_of_each_claim() -> None:
     assert read.for_claim(replace(FROZEN, producer_id=9)).aborted == ((9, 3),)
     failed = Reading(ReplicaAnswer(2, error="away"))
     assert failed.for_claim(FROZEN).error == "away"
+
+
+def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
+    recorded = Recorded(leader_epoch=7)
+    ended = replace(FROZEN, marker_offset=30, recorded=recorded)
+    for claim, epochs in ((ended, {7: 107}), (replace(VALUE, recorded=recorded), {7: 107}), (VALUE, {})):
+        assert requests_of(claim, Marks(50, 40, 0, 60), keys=True)[1].answer.epoch_ends == epochs
+    assert replace(ended, marker_offset=-1).proof is None
+
+
+def test_a_broker_that_is_too_old_to_say_where_an_epoch_ends_says_nothing_of_it() -> None:
+    claim = replace(VALUE, recorded=Recorded(leader_epoch=7))
+    assert requests_of(claim, Marks(50, 40, 0, 60), too_old=True)[1].answer.epoch_ends == {}
+
+
+def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> None:
+    def shown(broker: int, epoch: int) -> Reading:
+        known = KeyShown(RecordShown(5, "none", value_size=3, leader_epoch=epoch), True, 5)
+        return Reading(ReplicaAnswer(broker), keys={KEY: known})
+
+    asked: list[tuple[tuple[int, ...], frozenset[int]]] = []
+
+    def answer(question: Any) -> Any:
+        if isinstance(question, Where):
+            return Whereabouts((1, 2, 3), (1, 2, 3), 1)
+        asked.append((question.brokers, question.wants.epochs))
+        return {b: shown(b, 10 * b) for b in question.brokers}
+
+    driven(questions([replace(VALUE, recorded=Recorded(leader_epoch=7))], 0), answer)
+    assert asked == [((2,), {7}), ((1, 3), {7, 20}), ((2,), {7, 10, 20, 30})]
 
 
 def test_where_a_leader_epoch_ends_is_asked_of_a_log_that_was_truncated() -> None:

@@ -23,14 +23,24 @@ _OVER = 255
 """Stands for an end of which only the replica's own list tells, where a marker's type would stand."""
 
 
-def take_in_markers(markers: Array, offsets: Array, producers: Array, types: Array, slots: Array) -> Array:
+def take_in_markers(
+    markers: Array, offsets: Array, producers: Array, types: Array, slots: Array, epochs: Array
+) -> Array:
     """Add the end markers that replicas showed; `MARKER`, in offset order.
 
     One row an offset, or one for each distinct marker where replicas differ: that is a difference of content (I1).
     """
     if not len(offsets):
         return markers
-    shown = table(MARKER, len(offsets), offset=offsets, producer_id=producers, type=types, shown=bits(slots))
+    shown = table(
+        MARKER,
+        len(offsets),
+        offset=offsets,
+        producer_id=producers,
+        type=types,
+        shown=bits(slots),
+        leader_epoch=epochs,
+    )
     both = joined(markers, shown)
     both = both[np.lexsort((both["type"], both["producer_id"], both["offset"]))]
     new = np.ones(len(both), np.bool_)
@@ -40,6 +50,7 @@ def take_in_markers(markers: Array, offsets: Array, producers: Array, types: Arr
     starts = np.flatnonzero(new)
     merged = both[starts]
     merged["shown"] = np.bitwise_or.reduceat(both["shown"], starts)
+    merged["leader_epoch"] = np.maximum.reduceat(both["leader_epoch"], starts)
     return merged
 
 
@@ -113,7 +124,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     )
     came = origin[begins]
     old = came >= 0
-    for name in ("missed", "missed_type", "missed_shown", "told", "over_by", "next_start"):
+    for name in ("missed", "missed_type", "missed_shown", "missed_epoch", "told", "over_by", "next_start"):
         made[name][old] = carried[name][came[old]]
     made["missed"][made["missed"] >= made["end"]] = NEVER
     return joined(intervals[~is_open], made)
@@ -204,6 +215,7 @@ def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
     intervals["missed"][hit] = missed["offset"]
     intervals["missed_type"][hit] = missed["type"]
     intervals["missed_shown"][hit] = missed["shown"]
+    intervals["missed_epoch"][hit] = missed["leader_epoch"]
 
 
 def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ def shown_records(
     tombstone: Array,
     aborted: Array,
     slots: Array,
+    epochs: Array,
 ) -> Array:
     """Make `PENDING` rows of what replicas showed in read_committed, one a row and replica."""
     mask = bits(slots)
@@ -35,6 +36,7 @@ def shown_records(
         visible=np.where(aborted, np.uint32(0), mask),
         aborted=np.where(aborted, mask, np.uint32(0)),
         flags=flags,
+        leader_epoch=epochs,
     )
 
 
@@ -60,6 +62,7 @@ def _merged(pending: Array, shown: Array) -> Array:
     if len(merged) < len(both):
         merged["visible"] = np.bitwise_or.reduceat(both["visible"][order], starts)
         merged["aborted"] = np.bitwise_or.reduceat(both["aborted"][order], starts)
+        merged["leader_epoch"] = np.maximum.reduceat(both["leader_epoch"][order], starts)
         disputed = (merged["visible"] != 0) & (merged["aborted"] != 0)
         merged["flags"][disputed] |= DISPUTED
         if disputed.any():

@@ -116,11 +116,13 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
         mine = mine[mine["producer_id"] == frozen.producer_id]
     producer, start, missed = frozen.producer_id, frozen.start, UNKNOWN
     shown: dict[str, str] = {}
+    epoch = UNKNOWN
     if len(mine):
         interval = mine[np.argmin(mine["start"])]
         producer, start = int(interval["producer_id"]), int(interval["start"])
         if interval["missed"] != NEVER:
             missed = int(interval["missed"])
+            epoch = int(interval["missed_epoch"])
             marker = "commit" if interval["missed_type"] == COMMIT else "abort"
             shown = {str(brokers["broker"][slot]): marker for slot in slots_of(int(interval["missed_shown"]))}
     if producer < 0 and frozen.seconds * 1000 < 3 * grace_ms:
@@ -137,6 +139,7 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
         marker_offset=missed,
         observations={
             "markers": shown,
+            "leader_epoch": epoch,
             "last_stable_offsets": {str(b["broker"]): int(b["last_stable_offset"]) for b in brokers if b["member"]},
             "stands_at": frozen.last_stable_offset,
             "others_at": frozen.ahead,

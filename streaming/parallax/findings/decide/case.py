@@ -27,6 +27,8 @@ class Resolution(StrEnum):
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
+    AGREED = "agreed"
+    """All show the same again; which side was right was never proven, so that all may be wrong."""
     COMPACTED = "evidence_compacted"
     """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
     DELETED = "evidence_deleted"
@@ -168,6 +170,38 @@ def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:
         if has_marker(answer, place) or (held is not None and held.producer_id != claim.producer_id):
             return True
     return False
+
+
+def is_of_another_epoch(answer: ReplicaAnswer, offset: int, epoch: int) -> bool:
+    """Whether a replica's log is of another leader epoch where a record of this one was shown at an offset.
+
+    Leader epochs only grow along a log. Where a newer one begins at the offset or below, another leader has written
+    there, and what was shown is none of that log. Nor is it where the log goes on beyond the offset and has come to no
+    epoch as new. False where the replica was not asked, or does not say.
+    """
+    if epoch not in answer.epoch_ends or answer.log_end_offset <= offset:
+        return False
+    end = answer.epoch_ends[epoch]
+    return end is None or end <= offset
+
+
+def is_cut_off(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | None = None) -> bool:
+    """Whether a record of a leader epoch is no witness against a replica: it is of a log that was cut off.
+
+    The log of that replica says so, or another's in which a newer epoch begins at the offset or below: it may have
+    copied that one when the first records of its newer epoch had been cleaned.
+
+    Args:
+        case: the claim with its answers.
+        offset: of the record.
+        epoch: leader epoch of the record.
+        accused: whom it would be a witness against; the claim's pivot if not given.
+    """
+    mine = accused or case.accused
+    if is_of_another_epoch(mine, offset, epoch):
+        return True
+    everyone = (case.accused, *case.others)
+    return any(is_of_another_epoch(a, offset, epoch) for a in everyone if a.epoch_ends.get(epoch) is not None)
 
 
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:

@@ -4,14 +4,15 @@ Compaction takes a record from a replica that was never put right. A repair (the
 its disk is wiped) replaces the whole log by a copy of a right one. What tells the two apart:
 
 - the replica shows the end marker that it lacked: markers are never invented, so another log brought it;
-- it showed a record as visible, and holds neither that nor a newer one of its key: compaction keeps the last one;
 - its readers were told meanwhile that its log fell back, or that it held no replica: position rows of the views.
+
+That a record is gone which it showed, and no newer one of its key is there, tells nothing: a tombstone may have come,
+and been cleaned with it, between two looks.
 """
 
 from __future__ import annotations
 
 from parallax.findings.decide.case import Case
-from parallax.model import FindingKind
 
 
 def repaired(case: Case) -> str | None:
@@ -28,11 +29,4 @@ def repaired(case: Case) -> str | None:
         return None
     if case.answers.recreated:
         return f"the log of broker {accused.broker} was replaced, and shows for the key what the others show"
-    newest = -1 if accused.key is None else accused.key.newest_offset
-    was_visible = claim.kind is FindingKind.ABORTED_RECORD_COMMITTED
-    if was_visible and accused.log_start_offset <= claim.first_offset and newest < claim.first_offset:
-        return (
-            f"broker {accused.broker} holds the record at offset {claim.first_offset} no more, nothing of its key has "
-            "replaced it, and it shows for the key what the others show: its log was replaced"
-        )
     return None

@@ -14,7 +14,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, OpenTransaction, Repli
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import FindingKind
+from parallax.model import NOBODY, FindingKind
 
 _WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
 """What an accused shows that is wrong, by the kind of the finding."""
@@ -77,10 +77,18 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     is_healed = decision.resolution is Resolution.HEALED
     if not claim.spread:
         is_lost = is_healed and claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
+        if is_healed and claim.broker == NOBODY and not _is_superseded(case):
+            return replace(decision, resolution=Resolution.AGREED)
         return _lost_everywhere(case) if is_lost else decision
     if is_healed and claim.kind in TRANSACTION_KINDS:
         return decision
     return _of_one_that_had_spread(case, decision, wrong)
+
+
+def _is_superseded(case: Case) -> bool:
+    """Whether the key of a claim has a newer record than the one that it is about."""
+    shown = None if case.accused.key is None else case.accused.key.visible
+    return shown is not None and shown.offset > case.claim.first_offset
 
 
 def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool | None]) -> Decision:

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, ReplicaAnswer
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import (
     Case,
     Decision,
+    Verdict,
     broker_list,
     is_another_log,
+    is_cut_off,
     lists_as_aborted,
     names,
     shows_deleted,
@@ -19,7 +21,10 @@ from parallax.findings.decide.case import (
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import FindingKind
+from parallax.model import NOBODY, FindingKind
+
+_OPEN = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
+"""The kinds of a transaction that is still open on the accused."""
 
 
 def transaction(case: Case) -> Decision:
@@ -27,6 +32,8 @@ def transaction(case: Case) -> Decision:
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return contradiction(case)
+    if _is_marker_cut_off(case):
+        return _of_a_log_that_was_cut_off(case)
     if claim.producer_id < 0:
         return _nameless(case)
     if accused.open_transactions is None:
@@ -35,6 +42,36 @@ def transaction(case: Case) -> Decision:
     if held is not None:
         return _still_open(case, held)
     return _outcome(case)
+
+
+def _is_marker_cut_off(case: Case) -> bool:
+    """Whether the end marker that the claim is about is of a log that was cut off.
+
+    By its leader epoch, or by what a replica holds in its place: the tail of the log may be of an older epoch.
+    """
+    claim = case.claim
+    if claim.proof is not None and is_cut_off(case, *claim.proof):
+        return True
+    mark = claim.marker_offset
+    if mark < 0:
+        return False
+    answers = (case.accused, *case.others)
+    another = any(m.offset == mark and m.producer_id != claim.producer_id for a in answers for m in a.markers)
+    return another or any(mark in a.uncommitted for a in answers)
+
+
+def _of_a_log_that_was_cut_off(case: Case) -> Decision:
+    """The end marker that was recorded is none of the log that stands: it says of no replica that it is wrong.
+
+    What the replicas show now may differ all the same, or from what those show that cannot be asked.
+    """
+    absent = {a.broker for a in case.absent}
+    outcomes = {b: o for b, o in case.claim.recorded.outcomes.items() if b in absent}
+    claim = replace(case.claim, marker_offset=-1, recorded=Recorded(outcomes=outcomes))
+    decision = transaction(replace(case, claim=claim))
+    if decision.verdict is not Verdict.CONFIRMED or decision.kind in _OPEN:
+        return decision
+    return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
 
 
 def named(claim: Claim, answers: Answers) -> Claim:

@@ -13,6 +13,7 @@ from parallax.findings.decide.case import (
     Resolution,
     broker_list,
     has_marker,
+    is_cut_off,
     lists_as_aborted,
     names,
     shows_deleted,
@@ -110,6 +111,7 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     lacking = [a for a in case.others if shows_deleted(a, live.offset, accused.last_stable_offset)]
     if older and not lacking:
         sure = len(older) == 1 and _is_plain(live) and not _is_of_a_replaced_log(case)
+        sure = sure and not is_cut_off(case, live.offset, live.leader_epoch, older[0])
         stale = older[0].broker if sure else NOBODY
         shown = older[0].key.live if older[0].key is not None else None
         reason = (
@@ -158,6 +160,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     if not waited and accused.last_stable_offset < furthest:
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
     sure = _is_plain(theirs) or (waited and case.claim.is_surely_committed)
+    sure = sure and not is_cut_off(case, theirs.offset, theirs.leader_epoch)
     if sure and not _is_of_a_replaced_log(case):
         return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=accused.broker, sides=_sides(case))
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
@@ -173,7 +176,10 @@ def _is_of_a_replaced_log(case: Case) -> bool:
 
     Seen only while what took the record's place has not been cleaned.
     """
-    return any(_holds_another(case.claim, answer) for answer in (case.accused, *case.others))
+    claim = case.claim
+    if claim.proof is not None and is_cut_off(case, *claim.proof):
+        return True
+    return any(_holds_another(claim, answer) for answer in (case.accused, *case.others))
 
 
 def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
@@ -190,7 +196,8 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     else:
         what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
-    sure = recorded or (shown is not None and (_is_plain(shown) or _is_claimed(claim, shown)))
+    stands = shown is not None and not is_cut_off(case, shown.offset, shown.leader_epoch)
+    sure = recorded or (shown is not None and stands and (_is_plain(shown) or _is_claimed(claim, shown)))
     # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
     if sure and not _is_of_a_replaced_log(case):
         return case.confirmed(

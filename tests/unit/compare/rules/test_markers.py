@@ -44,22 +44,28 @@ def interval(**fields: Any) -> Array:
     return table(INTERVAL, 1, **(row | fields))
 
 
-def shown(*rows: tuple[int, int, int], producer: int = 9) -> Array:
+def shown(*rows: tuple[int, int, int], producer: int = 9, epoch: int = 3) -> Array:
     """Markers of (offset, type, mask of who showed them)."""
     made = np.zeros(0, MARKER)
     for offset, kind, mask in rows:
         slots = np.array([slot for slot in range(4) if mask >> slot & 1])
         same = np.full(len(slots), 1)
-        made = markers.take_in_markers(made, same * offset, same * producer, same * kind, slots)
+        made = markers.take_in_markers(made, same * offset, same * producer, same * kind, slots, same * epoch)
     return made
 
 
 class TestMarkers:
     def test_one_row_for_each_marker_with_who_showed_it(self) -> None:
         made = shown((7, COMMIT, 0b001), (4, ABORT, 0b110), (7, COMMIT, 0b010))
-        assert [tuple(m) for m in made.tolist()] == [(4, 9, ABORT, 0b110), (7, 9, COMMIT, 0b011)]
+        assert [tuple(m) for m in made.tolist()] == [(4, 9, ABORT, 0b110, 3), (7, 9, COMMIT, 0b011, 3)]
         empty = np.empty(0, int)
-        assert markers.take_in_markers(made, empty, empty, empty, empty) is made
+        assert markers.take_in_markers(made, empty, empty, empty, empty, empty) is made
+
+    def test_it_is_of_the_newest_leader_epoch_in_which_it_was_shown(self) -> None:
+        one = np.array([1])
+        made = markers.take_in_markers(shown((7, COMMIT, 0b001)), one * 7, one * 9, one * COMMIT, one, one * 5)
+        made = markers.take_in_markers(made, one * 7, one * 9, one * COMMIT, one * 2, one * 4)
+        assert [tuple(m) for m in made.tolist()] == [(7, 9, COMMIT, 0b111, 5)]
 
 
 class TestIntervals:

@@ -189,8 +189,16 @@ class TestTakeIn:
     def shown(self, offset: int, slot: int, aborted: bool, **more: Any) -> Array:
         one = [np.array([v]) for v in (more.get("null_key", False), more.get("tombstone", False), aborted, slot)]
         return outcome.shown_records(
-            np.array([offset]), np.array([9]), (np.array([1]), np.array([2])), one[0], one[1], one[2], one[3]
+            np.array([offset]),
+            np.array([9]),
+            (np.array([1]), np.array([2])),
+            *one,
+            np.array([more.get("epoch", 0)]),
         )
+
+    def test_a_record_is_of_the_newest_leader_epoch_in_which_it_was_shown(self) -> None:
+        rows = outcome.take_in(self.shown(4, 0, False, epoch=3), self.shown(4, 2, False, epoch=2))
+        assert rows["leader_epoch"].tolist() == [3]
 
     def test_a_record_is_one_row_with_who_showed_it_how(self) -> None:
         rows = outcome.take_in(self.shown(4, 0, False), self.shown(4, 2, False))

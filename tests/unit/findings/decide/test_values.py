@@ -37,6 +37,19 @@ def undirected(what: str, showing: set[int], lacking: set[int], *, pivot: int, *
     return claim(FindingKind.VISIBILITY_MISMATCH, **(base | fields))
 
 
+def test_replicas_that_agree_about_a_difference_without_direction_are_not_called_healed() -> None:
+    c = undirected("value at offset 50", {2}, {1, 3}, pivot=2)
+
+    def ended(offset: int | None) -> Resolution:
+        shown = None if offset is None else record(offset, producer_id=-1)
+        got = decide(c, answers(*(shows(b, shown) for b in (1, 2, 3))), live_only=True)
+        assert got.verdict is Verdict.DISMISSED
+        return got.resolution
+
+    assert (ended(50), ended(None)) == (Resolution.AGREED, Resolution.AGREED)
+    assert ended(60) is Resolution.HEALED, "a newer value has replaced it on all"
+
+
 class TestResurrected:
     """The tombstone of the key was at offset 50; the accused shows a value from before it."""
 

@@ -1,0 +1,138 @@
+"""What was shown of a log that was cut off since accuses nobody of what took its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.decide.case import Case, is_cut_off, is_of_another_epoch
+from parallax.model import NOBODY, FindingKind, Rule
+from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
+
+EPOCH = 4
+"""In which the marker, or the tombstone, was shown."""
+
+
+@pytest.mark.parametrize(
+    ("end", "log_end", "another"),
+    [(20, 100, True), (21, 100, False), (100, 100, False), (None, 100, True), (None, 20, False), (15, 20, False)],
+    ids=["a newer one begins there", "begins above", "is the last", "none as new", "no offset there", "ends below"],
+)
+def test_a_log_is_another_where_a_newer_epoch_begins_at_the_offset_or_below(
+    end: int | None, log_end: int, another: bool
+) -> None:
+    asked = replica(2, epoch_ends={EPOCH: end}, log_end_offset=log_end)
+    assert is_of_another_epoch(asked, 20, EPOCH) is another
+    assert not is_of_another_epoch(asked, 20, EPOCH + 1), "it was not asked for"
+
+
+def test_another_log_tells_of_a_newer_epoch_that_was_cleaned_before_the_accused_copied_it() -> None:
+    def told(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
+        case = Case(claim(FindingKind.MARKER_MISSING), accused, [other], [], Answers({}), False)
+        return is_cut_off(case, 20, EPOCH)
+
+    above, below = replica(2, epoch_ends={EPOCH: 30}), replica(1, epoch_ends={EPOCH: 15})
+    assert told(above, below)
+    assert told(below, above)
+    assert not told(above, above)
+    assert not told(above, replica(1, epoch_ends={EPOCH: None})), "it may be behind the others"
+
+
+class TestTransaction:
+    """The marker at 20 of epoch 4 was recorded of others; the accused holds the transaction from 10 on."""
+
+    c = claim(
+        FindingKind.COMMITTED_RECORD_ABORTED,
+        recorded=Recorded(outcomes={1: "committed", 2: "aborted"}, markers={1: "commit"}, leader_epoch=EPOCH),
+    )
+    standing: Any = {"epoch_ends": {EPOCH: 100}}  # noqa: RUF012 - never written to
+    another: Any = {"epoch_ends": {EPOCH: 20}}  # noqa: RUF012 - never written to
+
+    def judged(self, c: Claim, *replicas: ReplicaAnswer) -> Decision:
+        return decide(c, answers(*replicas))
+
+    def test_an_outcome_that_another_leader_gave_is_no_fault_of_its_replica(self) -> None:
+        got = self.judged(self.c, silent(1), holding(2, "aborted", **self.another), silent(3))
+        assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        assert got.sides == {"aborted": (2,), "committed": (1,)}
+        got = self.judged(self.c, silent(1), holding(2, "aborted", **self.standing), silent(3))
+        assert (got.kind, got.accused) == (FindingKind.COMMITTED_RECORD_ABORTED, 2)
+
+    @pytest.mark.parametrize(
+        ("place", "counts"),
+        [
+            ({"uncommitted": {20: record(20)}}, False),
+            ({"markers": (MarkerShown(20, PID + 1, "commit"),)}, False),
+            ({"markers": (MarkerShown(20, PID, "commit"),)}, True),
+        ],
+        ids=["a record", "another's marker", "the marker"],
+    )
+    def test_what_lies_in_its_place_tells_as_well(self, place: Any, counts: bool) -> None:
+        # A log may have been replaced by one of an older epoch.
+        accused = holding(2, "aborted", **self.standing)
+        got = self.judged(self.c, replica(1), accused, replace(holding(3, "committed", **self.standing), **place))
+        assert (got.accused == 2) is counts
+
+    def test_where_all_show_that_outcome_nothing_differs(self) -> None:
+        got = self.judged(self.c, *(holding(b, "aborted", **self.another) for b in (1, 2, 3)))
+        assert got.verdict is Verdict.DISMISSED
+        assert not got.has_spread
+
+    def test_one_that_holds_it_open_lacks_no_marker_of_its_own_log(self) -> None:
+        c = replace(self.c, kind=FindingKind.MARKER_MISSING)
+        accused = replica(2, open_transactions=OPEN, **self.another)
+        assert self.judged(c, silent(1), accused, silent(3)).verdict is Verdict.PENDING
+        others = (replica(b, open_transactions=OPEN) for b in (1, 3))
+        assert self.judged(c, accused, *others).verdict is Verdict.DISMISSED
+
+    def test_without_an_epoch_the_marker_counts(self) -> None:
+        c = replace(self.c, recorded=replace(self.c.recorded, leader_epoch=-1))
+        assert self.judged(c, silent(1), holding(2, "aborted", **self.another), silent(3)).accused == 2
+
+
+class TestValue:
+    tombstone = claim(
+        FindingKind.DELETED_RECORD_RESURRECTED,
+        rule=Rule.LATEST_VALUE,
+        offset=50,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_lo=7,
+        recorded=Recorded(leader_epoch=EPOCH),
+    )
+    differs = replace(
+        tombstone, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, recorded=Recorded(sides={"": (2,)}, pivot=2)
+    )
+
+    def old(self, broker: int, end: int) -> ReplicaAnswer:
+        return shows(broker, record(30, producer_id=-1), epoch_ends={EPOCH: end})
+
+    @pytest.mark.parametrize(("end", "accused"), [(50, NOBODY), (51, 2)])
+    def test_a_tombstone_that_was_recorded(self, end: int, accused: int) -> None:
+        got = decide(self.tombstone, answers(shows(1, None), self.old(2, end), shows(3, None)))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, accused)
+
+    @pytest.mark.parametrize(("end", "accused"), [(60, NOBODY), (61, 2)])
+    def test_a_tombstone_that_another_shows(self, end: int, accused: int) -> None:
+        shown = record(60, producer_id=-1, value_size=-1, leader_epoch=EPOCH)
+        c = replace(self.tombstone, recorded=Recorded(), producer_id=PID)
+        got = decide(c, answers(shows(1, shown), self.old(2, end), shows(3, shown)))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, accused)
+
+    @pytest.mark.parametrize(("end", "accused"), [(60, NOBODY), (61, 2)])
+    def test_a_newer_value_that_another_shows(self, end: int, accused: int) -> None:
+        newer = record(60, producer_id=-1, leader_epoch=EPOCH)
+        got = decide(self.differs, answers(shows(1, newer), self.old(2, end), shows(3, newer)))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, accused)
+
+    @pytest.mark.parametrize(("end", "accused"), [(50, NOBODY), (51, 1)])
+    def test_a_newer_value_that_the_one_asked_last_shows(self, end: int, accused: int) -> None:
+        newer = record(50, producer_id=-1, leader_epoch=EPOCH)
+        got = decide(self.differs, answers(self.old(1, end), shows(2, newer), shows(3, newer)))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, accused)
