@@ -40,6 +40,8 @@ class Kind:
             accused shows).
         consumers: what consumers of the accused meet, behind the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
+        many: the sentence on many keys at once, of a kind of which one cause may hit many. Fields: broker, partition,
+            count, lowest and highest (offsets).
         agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
             not list at a moment, rather than on records and markers that it shows.
     """
@@ -52,6 +54,7 @@ class Kind:
     runbook: str
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
+    many: str = ""
 
 
 KINDS: Mapping[FindingKind, Kind] = {
@@ -110,6 +113,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         "{offset}. Shown: {sides}.",
         consumers="read a record that was deleted",
         runbook="a-missed-tombstone",
+        many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
+        "offsets {lowest} to {highest}).",
     ),
     FindingKind.RECORD_MISSING: Kind(
         rule=Rule.LATEST_VALUE,
@@ -119,6 +124,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         "Shown: {sides}.",
         consumers="miss that record",
         runbook="values-that-differ",
+        many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
+        "{highest}).",
     ),
     FindingKind.VISIBILITY_MISMATCH: Kind(
         rule=Rule.LATEST_VALUE,
@@ -127,6 +134,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
         consumers="may read a value that is wrong, or miss one",
         runbook="values-that-differ",
+        many="The replicas of {partition} do not show the same latest values for {count} keys (offsets {lowest} to "
+        "{highest}).",
     ),
     FindingKind.CONTENT_MISMATCH: Kind(
         rule=Rule.CONTENT,

@@ -14,7 +14,7 @@ from parallax.findings.decide import Decision, Resolution
 from parallax.findings.effect import remembered
 from parallax.findings.summary import resolved, spread, summary
 from parallax.kinds import KINDS
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Finding:
         sequence: position in the log of events, from 1; set when the event is appended.
         evidence: JSON: what each broker answered to the probe, and what had been recorded of it.
         broker: the accused; `NOBODY` of a difference without direction.
+        suspect_id: of the suspect that has led to it; empty of an incident.
         exposed: consumers see it: the accused is the leader, or one of the sides leads, or all replicas share it.
     """
 
@@ -50,6 +51,16 @@ class Finding:
     first_suspected_at: datetime
     decided_at: datetime
     exposed: bool
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition that it is about."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def is_incident(self) -> bool:
+        """It is about many keys (`parallax.findings.incident`): no single suspect has led to it."""
+        return not self.suspect_id
 
     @property
     def is_open(self) -> bool:

@@ -32,6 +32,16 @@ def key_in_words(topic: str, key: bytes | None) -> str | None:
     return f"the offset of consumer group {group} for {consumed}-{partition}"
 
 
+def key_as_text(key: bytes | None) -> str | None:
+    """A key for people: as text where it is UTF-8, else hexadecimal; None where it was not read."""
+    if key is None:
+        return None
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
+
+
 def _text(key: bytes, at: int) -> tuple[str, int]:
     """A string behind its length of two bytes, and where it ends."""
     (size,) = struct.unpack_from(">h", key, at)

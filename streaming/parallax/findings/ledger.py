@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, leans_on
+from parallax.findings.incident import is_part_of_incident
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingStatus, TopicPartition
 
@@ -51,6 +52,10 @@ class Ledger:
 
     def add(self, event: Finding) -> list[Claim]:
         """Take an event in; returns the claims whose dismissal leaned on it and that have to be judged again."""
+        if event.is_incident:
+            self._count(event)
+            self._standing[event.finding_id] = event
+            return []
         dismissed = event.status is FindingStatus.DISMISSED
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
@@ -97,7 +102,7 @@ class Ledger:
         was_open = known is not None and known.is_open
         self.open += int(event.is_open) - int(was_open)
         if event.status is FindingStatus.RESOLVED:
-            self.resolved += 1
+            self.resolved += not is_part_of_incident(event)
         elif event.is_open and (known is None or not was_open or _says_otherwise(known, event)):
             label = (str(event.kind), str(event.severity), event.topic, event.partition, event.broker)
             self.confirmed[label] = self.confirmed.get(label, 0) + 1

@@ -32,7 +32,11 @@ from parallax.findings.finding import (
     made,
     was_explained,
 )
+from parallax.findings.held import Outcome, Page
+from parallax.findings.incident import Proof, is_part_of_incident
+from parallax.findings.incidents import ALONE, Incidents, group_of_claim, is_held
 from parallax.findings.ledger import Label, Ledger
+from parallax.findings.members import Group, State
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
 
@@ -49,6 +53,7 @@ _RESOLVED_FACTOR = 10
 """A resolved or acknowledged finding is looked at this many times more rarely than an open one."""
 _RESOLVED_FOR = timedelta(hours=24)
 """For how long a resolved finding is looked at, in case that it comes back."""
+_FAILED = "the probe failed; see the log"
 _RAISED_AGAIN_S = 5.0
 _RAISED_AGAIN_MAX_S = 300.0
 """A suspect that was dismissed and is raised again is probed again, after twice the time for each dismissal."""
@@ -126,11 +131,13 @@ class Probe:
     """Ask about claims that accuse one replica of one partition.
 
     Attributes:
-        tasks: by what the answers find their claims again.
+        tasks: by what the answers find their claims again; none where the claims are a page of many.
+        page: what they are a page of.
     """
 
     claims: tuple[Claim, ...]
     tasks: tuple[int, ...]
+    page: Page | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,8 @@ class FindingsStatus:
         acknowledged: findings that stand and are acknowledged.
         confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
         pending: suspects that wait for a verdict, by partition.
-        undecided: why each pending suspect is still pending, by its id; empty text before the first probe.
+        undecided: why each suspect that is probed by itself is still pending, by its id; empty text before the first
+            probe.
         judging_errors_total: how often the judging of a claim raised.
         unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
         probe_bytes: bytes of records that probes have read, by broker id, since the process started.
@@ -224,6 +232,8 @@ class _Tasks:
         self._by_number: dict[int, _Task] = {}
         self._by_name: dict[str, int] = {}
         self._suspects: dict[TopicPartition, dict[int, _Task]] = {}
+        self.alone: Counter[Group] = Counter()
+        """How many suspects of each group there are, of those that may be put together."""
         self._last = 0
 
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
@@ -235,6 +245,8 @@ class _Tasks:
         self._by_name[task.name] = task.number
         if finding_id is None:
             self._suspects.setdefault(claim.place, {})[task.number] = task
+            if is_held(claim):
+                self.alone[group_of_claim(claim)] += 1
 
     def drop(self, name: str) -> None:
         """Away with the task of that name, if there is one."""
@@ -244,7 +256,11 @@ class _Tasks:
         claim = self._by_number.pop(number).claim
         place = claim.place
         suspects = self._suspects.get(place, {})
-        suspects.pop(number, None)
+        if suspects.pop(number, None) is not None and is_held(claim):
+            group = group_of_claim(claim)
+            self.alone[group] -= 1
+            if not self.alone[group]:
+                del self.alone[group]
         if not suspects:
             self._suspects.pop(place, None)
 
@@ -277,16 +293,19 @@ class Lifecycle:
     Args:
         settings: intervals.
         draw: where jitter comes from.
+        alone: of one kind about one replica, so many are looked at one by one; more are an incident.
     """
 
-    def __init__(self, settings: FindingSettings, draw: Random) -> None:
+    def __init__(self, settings: FindingSettings, draw: Random, alone: int = ALONE) -> None:
         self.cluster_id = ""
         """Part of every finding's id; to be set before the first event."""
         self._settings = settings
         self._draw = draw
         self._tasks = _Tasks()
         self._ledger = Ledger()
+        self._incidents = Incidents(self._interval, settings.probe_retry_ms / 1000, draw, alone)
         self._writing: list[_Task] = []
+        self._appending = False
         self._probes = 0
         self._unlisted: Counter[str] = Counter()
         self._judging_errors = 0
@@ -296,16 +315,19 @@ class Lifecycle:
     def handle(self, event: Event, now: Moment) -> list[Action]:
         """Take an event in; returns what is to be done, in this order."""
         actions: list[Action] = []
+        events: list[Finding] = []
         match event:
             case Loaded():
                 self._load(event.events, now)
             case Suspected():
-                for claim in event.claims:
-                    self._accept(claim, now)
+                self._accept(event.claims, now)
             case Answered():
-                actions += self._judge(self._back(event, now), now)
+                pages = self._back_of_pages(event, now)
+                results = self._back(event, now)
+                actions += self._judge(results, events, now)
+                actions += self._judge_pages(pages, events, now)
             case Committed():
-                self._writing = []
+                self._writing, self._appending = [], False
                 self._error = None
                 self._enter(event.events, now)
             case NotCommitted():
@@ -314,21 +336,32 @@ class Lifecycle:
                 self._enter(event.events, now)
             case Tick():
                 pass
+        self._put(self._incidents.few(self._tasks.alone), now)
+        if not self._appending:
+            self._incidents.cluster_id = self.cluster_id
+            events += self._incidents.reports(now.monotonic, now.at)
+        if events:
+            self._appending = True
+            actions.append(Append(tuple(events)))
         return actions + self._due(now)
 
-    @property
-    def next_due(self) -> float | None:
-        """When the next probe is due, by the monotonic clock; None where nothing waits."""
-        return min((task.due for task in self._tasks.idle()), default=None)
+    def next_due(self, now: float) -> float | None:
+        """When the next probe or event is due, by the monotonic clock; None where nothing waits."""
+        times = [task.due for task in self._tasks.idle()]
+        if (due := self._incidents.next_due(now)) is not None:
+            times.append(due)
+        return min(times, default=None)
 
     def waits(self, suspect_id: str) -> str | None:
         """Why a suspect has no verdict yet; None where it does not wait for one."""
         task = self._tasks.named(suspect_id)
-        return None if task is None else task.reason or "it has not been probed yet"
+        if task is None:
+            return self._incidents.waits(suspect_id)
+        return task.reason or "it has not been probed yet"
 
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect neither waits for a verdict nor has had one that still holds."""
-        if self._tasks.named(claim.suspect_id) is not None:
+        if self._tasks.named(claim.suspect_id) is not None or self._incidents.holds(claim.suspect_id):
             return False
         if (handled := self._ledger.handled(claim.suspect_id)) is None:
             return True
@@ -341,7 +374,7 @@ class Lifecycle:
 
     def status(self) -> FindingsStatus:
         """What has been committed."""
-        pending: dict[TopicPartition, int] = {}
+        pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():
             place = task.claim.place
@@ -370,21 +403,36 @@ class Lifecycle:
         for event in events:
             freed.pop(event.suspect_id, None)
             freed |= {claim.suspect_id: claim for claim in self._ledger.add(event)}
+            self._incidents.add(event, now.monotonic)
+        self._incidents.loaded()
         for finding in self._ledger:
             self._check_again(finding, now)
-        for claim in freed.values():
-            self._tasks.put(claim, now.monotonic)
+        self._put(self._incidents.hold(list(freed.values()), self._tasks.alone), now)
         self._error = None
 
-    def _accept(self, claim: Claim, now: Moment) -> None:
-        """A suspect; one that has had its verdict is probed again if it was raised again since then."""
-        if not self.is_new(claim):
-            return
-        wait = 0.0
-        if (handled := self._ledger.handled(claim.suspect_id)) is not None and handled.dismissals:
-            wait = backoff(handled.dismissals, _RAISED_AGAIN_S, _RAISED_AGAIN_MAX_S, self._draw)
-            wait -= now.at.timestamp() - handled.decided_ms / 1000
-        self._tasks.put(claim, now.monotonic + max(0.0, wait))
+    def _accept(self, claims: Iterable[Claim], now: Moment) -> None:
+        """Suspects; one that has had its verdict is probed again if it was raised again since then."""
+        new = {claim.suspect_id: claim for claim in claims if self.is_new(claim)}
+        for claim in self._incidents.hold(list(new.values()), self._tasks.alone):
+            wait = 0.0
+            if (handled := self._ledger.handled(claim.suspect_id)) is not None and handled.dismissals:
+                wait = backoff(handled.dismissals, _RAISED_AGAIN_S, _RAISED_AGAIN_MAX_S, self._draw)
+                wait -= now.at.timestamp() - handled.decided_ms / 1000
+            self._tasks.put(claim, now.monotonic + max(0.0, wait))
+
+    def _put(self, claims: Iterable[Claim], now: Moment) -> None:
+        for claim in claims:
+            self._tasks.put(claim, now.monotonic)
+
+    def _back_of_pages(self, answered: Answered, now: Moment) -> list[tuple[Page, Sequence[Answers]]]:
+        """The answers about pages of many."""
+        pages = []
+        for probe, answers in answered.results:
+            if probe.page is not None and answers is None:
+                self._incidents.failed(probe.page, _FAILED, now.monotonic)
+            elif probe.page is not None and answers is not None:
+                pages.append((probe.page, answers))
+        return pages
 
     def _back(self, answered: Answered, now: Moment) -> list[tuple[_Task, Answers]]:
         """The answers with their tasks, those on transactions first: they may explain others."""
@@ -398,7 +446,7 @@ class Lifecycle:
                     continue
                 task.busy = False
                 if answers is None:
-                    self._put_off(task, "the probe failed; see the log", now)
+                    self._put_off(task, _FAILED, now)
                 else:
                     self._note_unlisted(task.claim, answers[i])
                     results.append((task, answers[i]))
@@ -414,14 +462,18 @@ class Lifecycle:
         for event in events:
             self._tasks.drop(event.suspect_id)
             freed = self._ledger.add(event)
+            self._incidents.add(event, now.monotonic)
+            if event.kind in TRANSACTION_KINDS and not event.stands:
+                self._incidents.free(event.place)
             standing = self._ledger.standing(event.finding_id)
             if standing is not None:
                 self._check_again(standing, now)
-            for claim in freed:
-                self._tasks.put(claim, now.monotonic)
+            self._put(self._incidents.hold(freed, self._tasks.alone), now)
 
     def _not_committed(self, error: str | None, now: Moment) -> None:
         self._error = error
+        self._appending = False
+        self._incidents.not_committed(now.monotonic)
         for task in self._writing:
             task.busy = False
             self._put_off(task, "the findings table could not be written" if error else "asked once more", now)
@@ -443,13 +495,15 @@ class Lifecycle:
                 for task in part:
                     task.busy = True
                 probes.append(Probe(tuple(t.claim for t in part), tuple(t.number for t in part)))
-        return probes
+        return probes + [Probe(page.claims, (), page) for page in self._incidents.due(now.monotonic)]
 
     def _check_again(self, finding: Finding, now: Moment) -> None:
         """Have a finding probed again after its interval; a resolved one not for ever."""
         if self._is_over(finding, now):
             self._ledger.forget(finding.finding_id)
             self._tasks.drop(f"finding:{finding.finding_id}")
+            return
+        if finding.is_incident:
             return
         self._tasks.put(claim_of(finding), now.monotonic + self._interval(finding), finding.finding_id)
 
@@ -458,6 +512,8 @@ class Lifecycle:
 
         One that another explains waits for that one's end, and as long again: it may stand without it.
         """
+        if is_part_of_incident(finding):
+            return True
         if finding.status is not FindingStatus.RESOLVED or now.at - finding.decided_at <= _RESOLVED_FOR:
             return False
         return not (was_explained(finding) and self._ledger.has_cause_of(claim_of(finding)))
@@ -478,8 +534,8 @@ class Lifecycle:
 
     # What follows from answers.
 
-    def _judge(self, results: Sequence[tuple[_Task, Answers]], now: Moment) -> list[Action]:
-        events: list[Finding] = []
+    def _judge(self, results: Sequence[tuple[_Task, Answers]], events: list[Finding], now: Moment) -> list[Action]:
+        """What is to be said of answers to single claims; ``events`` takes up the events that they call for."""
         broken: list[Action] = []
         for task, answers in results:
             try:
@@ -493,7 +549,56 @@ class Lifecycle:
                 task.busy = True
                 self._writing.append(task)
                 events.append(event)
-        return broken + ([Append(tuple(events))] if events else [])
+        return broken
+
+    def _judge_pages(
+        self, pages: Iterable[tuple[Page, Sequence[Answers]]], before: Sequence[Finding], now: Moment
+    ) -> list[Action]:
+        """Judge the members of pages, each by itself and as a single one would be."""
+        broken: list[Action] = []
+        for page, all_answers in pages:
+            outcomes = []
+            for i, answers in enumerate(all_answers):
+                try:
+                    outcomes.append(self._outcome(page, i, answers, before))
+                except Exception as error:  # noqa: BLE001 - as of a single one
+                    self._judging_errors += 1
+                    reason = f"it could not be judged: {type(error).__name__}: {error}"
+                    outcomes.append(Outcome(State.UNDECIDED, reason=reason))
+                    broken = [Broken(page.claims[i], error)]
+            self._incidents.judged(page, outcomes, now.monotonic)
+        return broken
+
+    def _outcome(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
+        """What a probe makes of one member of a page."""
+        task = _Task(0, page.claims[at], 0.0, "" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
+        outcome = self._outcome_of(task, page, page.originals[at], answers, before)
+        return replace(outcome, gone=task.gone, lone=task.lone)
+
+    def _outcome_of(
+        self, task: _Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
+    ) -> Outcome:
+        judged = whole(named(task.claim, answers), answers, live_only=page.is_proven)
+        claim, decision, answers = judged.claim, judged.decision, judged.answers
+        decision = self._twice(task, claim, decision, answers)
+        leans_on: str | None = None
+        if not page.is_proven:
+            decision, leans_on = self._linked(task, claim, decision, before)
+        elif decision.verdict is not Verdict.PENDING:
+            decision = self._explained(claim, decision, before)
+        if decision.verdict is Verdict.PENDING:
+            return Outcome(State.UNDECIDED, reason=decision.reason)
+        if leans_on is not None or decision.resolution is Resolution.EXPLAINED:
+            return Outcome(State.EXPLAINED, resolution=str(Resolution.EXPLAINED))
+        if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
+            return Outcome(State.OVER, resolution=str(decision.resolution))
+        known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
+        if known is not None and known.stands:
+            return Outcome(State.OVER)  # It is reported already.
+        accused = claim.broker if decision.has_spread else decision.accused
+        group = page.group if page.is_proven else Group(claim.place, accused, decision.kind)
+        state = State.SPREAD if decision.has_spread else State.WRONG
+        return Outcome(state, group, Proof(claim, decision, answers))
 
     def _event(self, task: _Task, answers: Answers, before: Sequence[Finding], now: Moment) -> Finding | None:
         """The event that a probe calls for; None where nothing is decided or nothing has changed."""

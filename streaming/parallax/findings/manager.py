@@ -24,6 +24,7 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import Finding
 from parallax.findings.history import RecordedHistory
+from parallax.findings.incident import is_part_of_incident
 from parallax.findings.lanes import Lanes
 from parallax.findings.lifecycle import (
     Action,
@@ -127,7 +128,7 @@ class FindingsManager:
         )
         self._table = table
         self._on_change = on_change or (lambda _: None)
-        self._inbox: queue.SimpleQueue[Claim | _Result] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[list[Claim] | _Result] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -163,11 +164,10 @@ class FindingsManager:
         Call it after they are committed to the suspects table: only that makes them outlive the process. One that is
         known already is left alone, unless it was dismissed and has been raised again since.
         """
-        for suspect in suspects:
-            claim = claim_from_row(suspect.as_row() if isinstance(suspect, Suspect) else suspect)
-            with self._lock:
-                self._offered.add(claim.suspect_id)
-            self._inbox.put(claim)
+        claims = [claim_from_row(s.as_row() if isinstance(s, Suspect) else s) for s in suspects]
+        with self._lock:
+            self._offered.update(claim.suspect_id for claim in claims)
+        self._inbox.put(claims)  # All at once: what is one of many is known by the others.
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
@@ -239,14 +239,16 @@ class FindingsManager:
         self._table = self._table or FindingsTable(self._storage)
         events = self._table.load()
         decided = {event.suspect_id: int(event.decided_at.timestamp() * 1000) for event in events}
-        claims = self._claims(read_suspects(self._storage, decided=decided))
         self._lifecycle.cluster_id = cluster_id
-        # All at once: what an event says of a suspect has to be known before the suspect is.
-        return [*self._handle(Loaded(events)), *self._handle(Suspected(claims))]
+        # What an event says of a suspect has to be known before the suspect is.
+        actions = self._handle(Loaded(events))
+        self._skipped_suspects = 0
+        for rows in read_suspects(self._storage, decided=decided):
+            actions += self._handle(Suspected(self._claims(rows)))
+        return actions
 
     def _claims(self, rows: Iterable[Mapping[str, Any]]) -> list[Claim]:
         """Claims of rows; a row with a kind or rule that only a newer version knows is left out and counted."""
-        self._skipped_suspects = 0
         claims = []
         for row in rows:
             try:
@@ -271,7 +273,7 @@ class FindingsManager:
         self._carry_out([*loaded, *actions])
         if results:
             self._report()
-        due = self._lifecycle.next_due
+        due = self._lifecycle.next_due(time.monotonic())
         until = self._news_due if due is None else min(due, self._news_due)
         self._wait(max(0.0, until - time.monotonic()))
 
@@ -283,8 +285,8 @@ class FindingsManager:
                 item = self._inbox.get_nowait()
             except queue.Empty:
                 return claims, results
-            if isinstance(item, Claim):
-                claims.append(item)
+            if isinstance(item, list):
+                claims += item
             else:
                 results.append(item)
 
@@ -368,8 +370,13 @@ def _now() -> Moment:
     return Moment(time.monotonic(), datetime.now(UTC))
 
 
-def _log_events(events: Iterable[Finding]) -> None:
+def _log_events(events: Sequence[Finding]) -> None:
+    parts = sum(map(is_part_of_incident, events))
+    if parts:
+        log.info("findings are part of an incident now, which is reported in their place", count=parts)
     for event in events:
+        if is_part_of_incident(event):
+            continue
         log.info(
             "finding",
             status=str(event.status),

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.internal_keys import key_as_text
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, Severity
 
@@ -45,12 +46,7 @@ def as_document(finding: Finding) -> dict[str, Any]:
 
 def key_text(finding: Finding) -> str | None:
     """The key for people: as text where it is UTF-8, else hexadecimal; None where only its hash is known."""
-    if finding.key is None:
-        return None
-    try:
-        return finding.key.decode()
-    except UnicodeDecodeError:
-        return f"0x{finding.key.hex()}"
+    return key_as_text(finding.key)
 
 
 def _broker_text(finding: Finding) -> str:

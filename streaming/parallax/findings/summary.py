@@ -8,8 +8,9 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
+from parallax.findings.members import Group
 from parallax.kinds import KINDS, NO_DIRECTION, UNLIKE_OUTCOMES
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
 
 def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
@@ -79,6 +80,46 @@ def spread(claim: Claim, decision: Decision) -> str:
     )
 
 
+def incident(
+    group: Group, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
+) -> str:
+    """Say how many keys are wrong, and what consumers of the accused, or of either side, meet.
+
+    Args:
+        group: what is wrong of which replica.
+        count: keys of which a probe has proven it.
+        offsets: the lowest and the highest one.
+        waiting: suspects that no probe has decided.
+        status: confirmed, or spread where all replicas share it.
+        is_exposed: the accused leads.
+    """
+    partition = f"{group.place.topic}-{group.place.partition}"
+    lowest, highest = offsets
+    row = KINDS[group.kind]
+    sentence = row.many.format(
+        broker=group.broker, partition=partition, count=f"{count:,}", lowest=lowest, highest=highest
+    )
+    sentence = f"{sentence} A probe has proven it of each."
+    if waiting:
+        sentence = f"{sentence} {waiting:,} more are suspected and not proven."
+    if status is FindingStatus.SPREAD:
+        return f"{sentence} All replicas show the same by now: nothing is left to compare with."
+    if group.broker == NOBODY:
+        return f"{sentence} {NO_DIRECTION} Consumers {row.consumers}."
+    leads = "It leads the partition:" if is_exposed else f"If broker {group.broker} becomes the leader,"
+    return f"{sentence} {leads} consumers {row.consumers}."
+
+
+def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
+    """Say that an incident is over and how its keys have ended; and the resolution, healed only if all have healed."""
+    not_healed = [name for name in ended if name != Resolution.HEALED]
+    resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
+    each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
+    partition = f"{group.place.topic}-{group.place.partition}"
+    how = "Resolved, not healed" if not_healed else "Resolved"
+    return f"{how}: none of the keys of {partition} is shown wrongly any more ({each or 'healed'}).", resolution
+
+
 _RESOLVED = {
     Resolution.HEALED: "Resolved: {reason}.",
     Resolution.AGREED: "Resolved, not healed: {reason}. Which side was right was never proven: what all show now may "
@@ -90,6 +131,7 @@ _RESOLVED = {
     Resolution.SUPERSEDED: "Resolved, not healed: {reason}. All replicas had come to show what broker {broker} showed; "
     "consumers that read it before were misled, those that read now are not.",
     Resolution.EXPLAINED: "Resolved, not healed: {reason}, which stands and says who is wrong.",
+    Resolution.PART: "Resolved, not healed: {reason}.",
     Resolution.GONE: "Resolved, not healed: {reason}.",
 }
 

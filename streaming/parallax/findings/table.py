@@ -12,7 +12,7 @@ not gets `AppendedMeanwhile`, reads what is new (`FindingsTable.news`), decides 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -60,6 +60,10 @@ _FIELDS: list[Any] = [
 SCHEMA = pa.schema(_FIELDS)
 """Columns of the table, in order (docs/design.md, Findings)."""
 
+_POSITIONS = "positions"
+"""A column of the table `SUSPECTS`, for people: no claim is made of it."""
+_TOGETHER = 4096
+"""Rows of it that are read at a time."""
 _APP_ID = "parallax-findings"
 _KEEP_UP_EVERY = 128
 """Appends, and files, after which the table's files are put together."""
@@ -235,8 +239,8 @@ def read_events(storage: str) -> list[Finding]:
     return sorted((_event(uri, r) for r in rows), key=lambda e: e.sequence)
 
 
-def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
-    """Rows of the suspects table that wait for a verdict; none where there is no such table yet.
+def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> Iterator[list[dict[str, Any]]]:
+    """Rows of the suspects table that wait for a verdict, some thousand at a time; none where there is no table yet.
 
     Args:
         storage: ``storage.path`` of the settings.
@@ -247,23 +251,21 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
         FindingsTableError: the table is there and cannot be read.
     """
     uri = table_uri(storage, SUSPECTS)
+    known = decided or {}
     try:
         dataset = DeltaTable(uri).to_pyarrow_dataset()
-        raised = dataset.to_table(columns=["suspect_id", "raised_at"]).to_pydict()
-        known = decided or {}
-        waiting = {
-            suspect_id
-            for suspect_id, at in zip(raised["suspect_id"], raised["raised_at"], strict=True)
-            if suspect_id not in known or _milliseconds(at) >= known[suspect_id]
-        }
-        rows: list[dict[str, Any]] = []
-        if waiting:
-            rows = dataset.to_table(filter=pc.field("suspect_id").isin(sorted(waiting))).to_pylist()
+        columns = [name for name in dataset.schema.names if name != _POSITIONS]
+        for batch in dataset.to_batches(columns=columns, batch_size=_TOGETHER):
+            ids: list[str] = batch["suspect_id"].to_pylist()
+            raised: list[datetime | None] = batch["raised_at"].to_pylist()
+            pairs = zip(ids, raised, strict=True)
+            waits = [suspect_id not in known or _milliseconds(at) >= known[suspect_id] for suspect_id, at in pairs]
+            if any(waits):
+                yield batch.filter(pa.array(waits)).to_pylist()
     except TableNotFoundError:
-        return []
+        return
     except (DeltaError, OSError) as error:
         raise FindingsTableError(_one_line(uri, error)) from error
-    return rows
 
 
 def _milliseconds(at: datetime | None) -> int:

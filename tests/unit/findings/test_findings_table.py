@@ -98,7 +98,7 @@ def test_a_path_without_a_table_is_one_line_that_says_so(tmp_path: Path) -> None
 
 
 def test_no_suspects_table_yet_is_no_suspects(tmp_path: Path) -> None:
-    assert read_suspects(str(tmp_path)) == []
+    assert list(read_suspects(str(tmp_path))) == []
 
 
 def test_suspects_are_read_that_have_no_verdict_or_were_raised_again_since(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_suspects_are_read_that_have_no_verdict_or_were_raised_again_since(tmp_p
     rows = [{"suspect_id": name, "raised_at": time} for name, times in raised.items() for time in times]
     write_deltalake(f"{tmp_path}/suspects", pa.Table.from_pylist(rows))
     decided_ms = int(at.timestamp() * 1000) + 5000
-    read = read_suspects(str(tmp_path), decided={"decided": decided_ms, "again": decided_ms})
+    (read,) = read_suspects(str(tmp_path), decided={"decided": decided_ms, "again": decided_ms})
     assert {row["suspect_id"] for row in read} == {"no verdict", "again"}
     assert max(row["raised_at"] for row in read) == at + timedelta(seconds=9)
-    assert read_suspects(str(tmp_path), decided=dict.fromkeys(raised, decided_ms * 2)) == []
+    assert list(read_suspects(str(tmp_path), decided=dict.fromkeys(raised, decided_ms * 2))) == []
 
 
 def test_a_path_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Life:
 
     def until_asked(self, answering: Answering) -> list[str]:
         """Wait until the next probe is due, and answer it."""
-        due = self.machine.next_due
+        due = self.machine.next_due(self.now)
         assert due is not None
         self.wait(due - self.now)
         return self.answer(answering)
@@ -197,7 +197,7 @@ class TestASuspect:
         life = Life().confirmed(claim(), answering=agree)
         assert life.statuses == ["dismissed"]
         assert life.machine.standing() == []
-        assert life.machine.next_due is None
+        assert life.machine.next_due(life.now) is None
 
     def test_that_is_known_is_left_alone(self) -> None:
         life = Life()
@@ -373,7 +373,7 @@ class TestAFinding:
     def test_that_is_resolved_is_looked_at_for_a_day(self) -> None:
         life = Life().confirmed(claim())
         life.until_asked(agree)
-        while life.machine.next_due is not None:
+        while life.machine.next_due(life.now) is not None:
             life.until_asked(agree)
         assert timedelta(hours=24) <= timedelta(seconds=life.now) < timedelta(hours=24.2)
         assert life.machine.standing() == []
@@ -496,7 +496,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         life.answer(old_value)
         life.until_asked(old_value)
         nothing = {b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}
-        while life.machine.next_due is not None:
+        while life.machine.next_due(life.now) is not None:
             life.until_asked(lambda _: Answers(nothing, leader=1))
         assert timedelta(hours=24) <= timedelta(seconds=life.now) < timedelta(hours=25)
 
@@ -646,7 +646,7 @@ class TestADismissedSuspect:
         life.suspect(claim())
         life.answer(agree)
         life.suspect(self.raised(life, seconds=-1))
-        assert life.machine.next_due is None
+        assert life.machine.next_due(life.now) is None
 
     def test_is_probed_after_twice_the_time_for_each_dismissal(self) -> None:
         life = Life().confirmed(claim(), answering=agree)
@@ -765,7 +765,7 @@ class TestARestart:
         before = Life().confirmed(claim())
         before.until_asked(agree)
         later = before.now + timedelta(hours=25).total_seconds()
-        assert Life(before.table, later).machine.next_due is None
+        assert Life(before.table, later).machine.next_due(later) is None
 
 
 def test_what_failed_together_is_not_probed_again_together() -> None:

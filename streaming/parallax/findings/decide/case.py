@@ -39,6 +39,8 @@ class Resolution(StrEnum):
     """All replicas were wrong, and all hold what was written since: a newer record of the key, or a later log start."""
     EXPLAINED = "explained"
     """It is part of a finding on the outcome of a transaction, which was confirmed later."""
+    PART = "part_of_incident"
+    """It stands, as one of many that are reported together (`parallax.findings.incident`)."""
     GONE = "object_gone"
     """The topic, the partition or the replica is gone."""
 

@@ -1,0 +1,319 @@
+"""Members of a group that are asked about in rounds, page by page: suspected ones, and proven ones.
+
+A page is what one probe asks about. Each row knows the last round in which it was asked about, so a round goes on to
+its end whatever comes in meanwhile, and what comes in is asked about in the round that is under way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import numpy as np
+
+from parallax.backoff import backoff
+from parallax.findings.claim import Claim
+from parallax.findings.decide import Resolution
+from parallax.findings.finding import Finding, is_exposed
+from parallax.findings.incident import PROOFS, Proof, Tally, counted, tally_of
+from parallax.findings.members import Array, Group, Members, State
+from parallax.model import NOBODY
+
+PAGE = 4096
+"""Members that one probe asks about at most."""
+SAMPLE = 256
+"""Members of an incident that are looked at again at each interval, in turn."""
+_DEAR_PAGE = 256
+"""How many a page holds at most where their records are of transactions: each costs requests of its own."""
+_WAIT_MAX_S = 60.0
+_NEVER = float("inf")
+_NOTHING = np.empty(0, np.int64)
+
+OPEN = (State.WRONG, State.SPREAD)
+WAITING = (State.NEW, State.UNDECIDED)
+NOT_PROBED = "it has not been probed yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Members that are asked about together.
+
+    Attributes:
+        number: no other page of the process has it.
+        group: of the incident that they are counted in, or of the suspects.
+        is_proven: they were proven before, and are looked at again.
+        claims: what to ask about; of what was proven, as a finding claims it.
+        originals: the same as they were suspected.
+        lone: of each, how many probes have found it to hang on a lone witness.
+        gone: how many probes in a row have found members of the group gone.
+        is_sample: they stand for all that were proven.
+    """
+
+    number: int
+    group: Group
+    is_proven: bool
+    claims: tuple[Claim, ...]
+    originals: tuple[Claim, ...]
+    lone: tuple[int, ...]
+    gone: int
+    is_sample: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a probe made of one member.
+
+    Attributes:
+        state: OVER where it was cleared.
+        group: where it is counted, if it is proven.
+        proof: what proves it; None where it is not proven.
+        resolution: why it is over.
+        reason: why it is undecided.
+        gone: as of the page, counted on.
+        lone: as of the page, counted on.
+    """
+
+    state: State
+    group: Group | None = None
+    proof: Proof | None = None
+    resolution: str = ""
+    reason: str = ""
+    gone: int = 0
+    lone: int = 0
+
+
+@dataclass(slots=True)
+class Held:
+    """Members of one group.
+
+    Attributes:
+        round: a row whose own is lower has not been asked about in it.
+        due: when the next round, or sample, may begin, by the monotonic clock.
+        busy: a page of it is being asked about.
+        gone: how many probes in a row have found its members gone.
+    """
+
+    group: Group
+    members: Members
+    round: int = 1
+    due: float = 0.0
+    busy: bool = False
+    gone: int = 0
+
+    def behind(self, states: Iterable[State]) -> Array:
+        """The rows in some states that this round has not come to."""
+        return np.flatnonzero(self.members.are(*states) & (self.members.rows["round"] < self.round))
+
+    def located(self, page: Page) -> Array:
+        """The rows of a page's members; -1 for one that is not in here any more."""
+        return self.members.locate(np.array([c.suspect_id for c in page.originals], "S32"))
+
+    def alike(self, at: Array, most: int = PAGE) -> Array:
+        """The first of some rows that can be asked about together: with one replica to be asked last."""
+        if not len(at):
+            return at
+        pivots, dear = self.members.pivots[at], self.members.rows["producer_id"][at] >= 0
+        together = at[(pivots == pivots[0]) & (dear == dear[0])]
+        return together[: min(most, _DEAR_PAGE) if dear[0] else most]
+
+    def _page(self, number: int, at: Array, claims: Sequence[Claim], originals: Sequence[Claim]) -> Page:
+        self.busy = True
+        rows = self.members.rows
+        rows["round"][at] = self.round
+        is_proven = isinstance(self, Proven)
+        lone = tuple(rows["lone"][at].tolist())
+        return Page(number, self.group, is_proven, tuple(claims), tuple(originals), lone, self.gone)
+
+
+@dataclass(slots=True)
+class Waiting(Held):
+    """Suspects of a group.
+
+    Attributes:
+        attempts: rounds in a row that left some undecided.
+        reason: why one of them was not decided.
+    """
+
+    attempts: int = 0
+    reason: str = NOT_PROBED
+
+    def when(self, now: float) -> float:
+        """When the next page is due; infinite where none is."""
+        if len(self.behind(WAITING)):
+            return now
+        return self.due if self.members.are(State.UNDECIDED).any() else _NEVER
+
+    def next_page(self, number: int, now: float, _: Callable[[Finding], float]) -> Page | None:
+        """The next page, if one is due: a new round begins when its time has come."""
+        at = self.behind(WAITING)
+        if not len(at) and now >= self.due and self.members.are(State.UNDECIDED).any():
+            self.round += 1
+            at = self.behind(WAITING)
+        if not len(at):
+            return None
+        at = self.alike(at)
+        claims = self.members.claims(at)
+        return self._page(number, at, claims, claims)
+
+    def failed(self, page: Page, reason: str) -> None:
+        """The probe of a page failed."""
+        at = self.located(page)
+        self.members.rows["state"][at[at >= 0]] = State.UNDECIDED
+        self.reason = reason
+
+    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
+        """Take in what became of a page; what is proven or cleared leaves."""
+        rows = self.members.rows
+        for i, outcome in zip(self.located(page).tolist(), outcomes, strict=True):
+            self.gone = outcome.gone
+            if i >= 0:
+                rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
+                self.reason = outcome.reason or self.reason
+        self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER)))
+
+    def end_round(self, now: float, retry_s: float, draw: Random) -> None:
+        """After the last page of a round: say when the next one may begin."""
+        if not len(self.behind(WAITING)):
+            self.attempts = self.attempts + 1 if self.members.are(State.UNDECIDED).any() else 0
+            self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
+
+    def free(self) -> None:
+        """What a finding on a transaction explained is suspected again."""
+        explained = self.members.are(State.EXPLAINED)
+        self.members.rows["state"][explained] = State.NEW
+        self.members.rows["round"][explained] = 0
+
+
+@dataclass(slots=True)
+class Proven(Held):
+    """What was proven of a group; an incident, once there is an event of it.
+
+    Attributes:
+        event: the last event of the incident; None as long as there is none.
+        writing: an event of it is being written.
+        retry_at: an event that could not be written is not made again before.
+        reported_at: when the last event was written, by the monotonic clock.
+        proofs: of single members; the last one says who leads.
+        ended: how many of them are not wrong any more, by `Resolution`.
+        next_sample: the row with which the next sample begins.
+    """
+
+    event: Finding | None = None
+    writing: bool = False
+    retry_at: float = -_NEVER
+    reported_at: float = -_NEVER
+    proofs: list[Proof] = field(default_factory=list)
+    ended: Counter[str] = field(default_factory=Counter)
+    next_sample: int = 0
+    _tally: Tally | None = None
+
+    @property
+    def tally(self) -> Tally:
+        """What is proven and wrong still."""
+        if self._tally is None:
+            self._tally = counted(self.members)
+        return self._tally
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is an incident that stands."""
+        return self.event is not None and self.event.stands
+
+    @property
+    def reported(self) -> int:
+        """What the last event counts."""
+        return 0 if self.event is None else tally_of(self.event).count
+
+    @property
+    def leads(self) -> bool:
+        """Whether consumers see it, by what was last asked."""
+        if self.tally.has_spread or not self.proofs:
+            return self.tally.has_spread or (self.event is not None and self.event.exposed)
+        return is_exposed(self.group.broker, self.proofs[-1].decision, self.proofs[-1].answers)
+
+    def add(self, claims: Sequence[Claim], state: State) -> None:
+        """Take in what is proven by now."""
+        self.members.add(claims, state, self.round)
+        self._tally = None
+
+    def end(self) -> None:
+        """None of them is wrong any more."""
+        self.members.rows["state"] = State.OVER
+        self.ended.clear()
+        self.proofs, self._tally = [], None
+
+    def forget(self) -> None:
+        """Look no more at what is over."""
+        self.event = None
+        self.members.drop(np.flatnonzero(self.members.are(State.OVER)))
+
+    def is_unread(self) -> bool:
+        """Whether a round over all of them is under way."""
+        return bool(len(self.behind((*OPEN, State.OVER))))
+
+    def when(self, now: float) -> float:
+        """When the next page is due; infinite where none is."""
+        if self.is_unread():
+            return now
+        return self.due if self.event is not None and len(self.members) else _NEVER
+
+    def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
+        """The next page, if one is due: of a round over all of them, or else a sample."""
+        at, is_sample = self.alike(self.behind((*OPEN, State.OVER))), False
+        if not len(at) and self.event is not None and len(self.members) and now >= self.due:
+            self.due, is_sample = now + interval(self.event), True
+            at = np.roll(np.arange(len(self.members)), -(self.next_sample % len(self.members)))
+            at = self.alike(at, SAMPLE)
+            self.next_sample += len(at)
+        if not len(at):
+            return None
+        originals = self.members.claims(at)
+        states = self.members.rows["state"][at].tolist()
+        claims = [self.as_finding(claim, state) for claim, state in zip(originals, states, strict=True)]
+        return replace(self._page(number, at, claims, originals), is_sample=is_sample)
+
+    def as_finding(self, claim: Claim, state: int) -> Claim:
+        """What a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
+        decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
+        kind, broker = self.group.kind, self.group.broker
+        return replace(claim, kind=kind, broker=broker, spread=state == State.SPREAD, confirmed_at_ms=decided)
+
+    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> list[Claim]:
+        """Take in what became of a page; returns those that a finding on a transaction explains."""
+        rows = self.members.rows
+        explained = []
+        changed = False
+        for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
+            self.gone = outcome.gone
+            if i < 0 or outcome.state is State.UNDECIDED:
+                continue
+            was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
+            if was_wrong and not is_wrong:
+                self.ended[outcome.resolution] += 1
+            if is_wrong and not was_wrong and self.ended[Resolution.HEALED]:
+                self.ended[Resolution.HEALED] -= 1
+            changed |= was_wrong != is_wrong
+            rows["state"][i] = outcome.state
+            if outcome.state is State.EXPLAINED:
+                explained.append(original)
+        self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
+        self._tally = None
+        self.show([o.proof for o in outcomes if o.proof is not None], anew=True)
+        if changed and page.is_sample:
+            self.round += 1  # What has become of some of them may have become of all: each is asked about.
+        return explained
+
+    def show(self, proofs: Sequence[Proof], *, anew: bool = False) -> None:
+        """Keep a few proofs, with the last one."""
+        if proofs:
+            kept = [*([] if anew else self.proofs[: PROOFS - 1]), *proofs]
+            self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+
+
+def remembering(claim: Claim, proof: Proof) -> Claim:
+    """A claim with who shows what, where nobody is accused: what is asked again is judged by it."""
+    if proof.decision.accused != NOBODY or claim.recorded.sides:
+        return claim
+    return replace(claim, recorded=replace(claim.recorded, sides=dict(proof.decision.sides), pivot=claim.pivot))

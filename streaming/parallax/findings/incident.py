@@ -1,0 +1,253 @@
+"""The event of an incident: many keys that the same replica shows wrongly in the same way, as one finding.
+
+It is a finding like others, with an id of its own, but for its evidence: how many keys it counts, of what offsets, some
+of them by name, and what the replicas answered about a few. Its members are derived from the suspects table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.decide import Decision, Resolution
+from parallax.findings.finding import Finding, evidence_of, from_milliseconds, has_spread, is_exposed
+from parallax.findings.internal_keys import key_as_text
+from parallax.findings.members import Array, Group, Members, State, count
+from parallax.findings.summary import incident, incident_over
+from parallax.kinds import KINDS
+from parallax.model import FindingKind, FindingStatus, Rule
+
+SAMPLES = 16
+"""Members that an incident's evidence names."""
+PROOFS = 4
+"""Members of which its evidence holds what the replicas answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One member that a probe has proven."""
+
+    claim: Claim
+    decision: Decision
+    answers: Answers
+
+    def as_json(self) -> dict[str, Any]:
+        """What the replicas answered, as in a finding's evidence, with what it is about."""
+        named = {"offset": self.claim.offset, "key_hash": self.claim.key_text, "key": key_as_text(self.answers.key)}
+        sides = {side: list(brokers) for side, brokers in self.decision.sides.items()}
+        return named | self.answers.evidence() | {"reason": self.decision.reason, "sides": sides}
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What an incident comes to.
+
+    Attributes:
+        count: keys, or records without a key, that were proven and are wrong still.
+        waiting: suspects of its kind that no probe has decided.
+        ended: how many are not wrong any more, by `Resolution`.
+        lowest: the lowest offset of what is wrong; -1 where nothing is.
+        highest: the highest one.
+        has_spread: all of them are shared by all replicas.
+    """
+
+    count: int = 0
+    waiting: int = 0
+    ended: Mapping[str, int] = field(default_factory=dict)
+    lowest: int = -1
+    highest: int = -1
+    has_spread: bool = False
+
+
+def incident_id(cluster_id: str, group: Group) -> str:
+    """32 hexadecimal digits: the same for the same group of a cluster."""
+    place = group.place
+    identity = "\0".join((cluster_id, place.topic, str(place.partition), str(group.broker), f"incident:{group.kind}"))
+    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+
+
+def incident_event(
+    finding_id: str,
+    group: Group,
+    tally: Tally,
+    members: Members,
+    proofs: Sequence[Proof],
+    known: Finding | None,
+    at: datetime,
+) -> Finding:
+    """Put an event of an incident together.
+
+    Args:
+        finding_id: see `incident_id`.
+        group: what it is about.
+        tally: what it says.
+        members: those that are named as samples are taken from here.
+        proofs: what to show of single members; where there is none, what the last event showed.
+        known: its last event, if there is one.
+        at: when it was decided.
+    """
+    status = FindingStatus.SPREAD if tally.has_spread else FindingStatus.CONFIRMED
+    if not tally.count:
+        status = FindingStatus.RESOLVED
+    before = {} if known is None else evidence_of(known)
+    last = proofs[-1] if proofs else None
+    leads = is_exposed(group.broker, last.decision, last.answers) if last else known is not None and known.exposed
+    evidence: dict[str, Any] = {
+        "incident": {
+            "count": tally.count,
+            "waiting": tally.waiting,
+            "ended": dict(tally.ended),
+            "lowest_offset": tally.lowest,
+            "highest_offset": tally.highest,
+            "samples": [_sample(claim) for claim in _samples(members)],
+        },
+        "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
+    }
+    if status is FindingStatus.RESOLVED:
+        text, resolution = incident_over(group, tally.ended)
+        evidence["resolution"] = resolution
+    else:
+        text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
+        if status is FindingStatus.SPREAD:
+            evidence["resolution"] = str(Resolution.SPREAD)
+    suspected = from_milliseconds(int(members.rows["raised_at_ms"].min())) if len(members) else at
+    return Finding(
+        finding_id=finding_id,
+        sequence=0,
+        status=status,
+        kind=group.kind,
+        rule=KINDS[group.kind].rule,
+        severity=KINDS[group.kind].severity,
+        topic=group.place.topic,
+        partition=group.place.partition,
+        broker=group.broker,
+        offset=tally.lowest if known is None or tally.count else known.offset,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_hi=0,
+        key_hash_lo=0,
+        key=None,
+        summary=text,
+        evidence=json.dumps(evidence, separators=(",", ":")),
+        suspect_id="",
+        first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
+        decided_at=at,
+        exposed=status is FindingStatus.SPREAD or leads,
+    )
+
+
+def group_of(finding: Finding) -> Group:
+    """The group that a finding is of."""
+    return Group(finding.place, finding.broker, finding.kind)
+
+
+def tally_of(event: Finding) -> Tally:
+    """What the event of an incident says."""
+    said = evidence_of(event).get("incident", {})
+    return Tally(
+        count=int(said.get("count", 0)),
+        waiting=int(said.get("waiting", 0)),
+        ended=dict(said.get("ended", {})),
+        lowest=int(said.get("lowest_offset", -1)),
+        highest=int(said.get("highest_offset", -1)),
+    )
+
+
+def sampled(event: Finding) -> list[Claim]:
+    """The members that the event of an incident names, as claims."""
+    found = []
+    for sample in evidence_of(event).get("incident", {}).get("samples", []):
+        high, low = sample["key_hash"][:16], sample["key_hash"][16:]
+        found.append(
+            Claim(
+                suspect_id=sample["suspect_id"],
+                rule=Rule(sample["rule"]),
+                kind=FindingKind(sample["kind"]),
+                topic=event.topic,
+                partition=event.partition,
+                broker=int(sample["broker"]),
+                offset=int(sample["offset"]),
+                producer_id=int(sample["producer_id"]),
+                marker_offset=int(sample["marker_offset"]),
+                key_hash_hi=_signed(high),
+                key_hash_lo=_signed(low),
+                recorded=Recorded.parse(json.dumps(sample["recorded"])),
+                raised_at_ms=int(sample["raised_at_ms"]),
+            )
+        )
+    return found
+
+
+def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
+    """The event by which a finding of a single key becomes part of an incident: it is reported no more by itself."""
+    evidence = evidence_of(finding) | {
+        "resolution": str(Resolution.PART),
+        "incident": incident_id,
+        "spread": has_spread(finding),
+    }
+    return replace(
+        finding,
+        sequence=0,
+        status=FindingStatus.RESOLVED,
+        summary=f"It stands, and is part of incident {incident_id} now, which is reported in its place.",
+        evidence=json.dumps(evidence, separators=(",", ":")),
+        decided_at=at,
+    )
+
+
+def is_part_of_incident(event: Finding) -> bool:
+    """Whether an event says that a finding has become part of an incident."""
+    return event.status is FindingStatus.RESOLVED and evidence_of(event).get("resolution") == Resolution.PART
+
+
+def counted(members: Members) -> Tally:
+    """What the members of a group that are wrong come to."""
+    wrong = members.are(State.WRONG, State.SPREAD)
+    rows = members.rows[wrong]
+    if not len(rows):
+        return Tally()
+    return Tally(
+        count=count(rows),
+        lowest=int(rows["offset"].min()),
+        highest=int(rows["offset"].max()),
+        has_spread=bool((rows["state"] == State.SPREAD).all()),
+    )
+
+
+def _samples(members: Members) -> list[Claim]:
+    """Some of the members that are wrong, from the lowest offset to the highest, evenly."""
+    wrong: Array = np.flatnonzero(members.are(State.WRONG, State.SPREAD))
+    by_offset = wrong[np.argsort(members.rows["offset"][wrong], kind="stable")]
+    if not len(by_offset):
+        return []
+    return members.claims(by_offset[np.unique(np.linspace(0, len(by_offset) - 1, SAMPLES).astype(np.int64))])
+
+
+def _sample(claim: Claim) -> dict[str, Any]:
+    recorded = {name: value for name, value in claim.recorded.as_json().items() if value}
+    return {
+        "offset": claim.offset,
+        "key_hash": claim.key_text,
+        "suspect_id": claim.suspect_id,
+        "kind": str(claim.kind),
+        "rule": str(claim.rule),
+        "broker": claim.broker,
+        "producer_id": claim.producer_id,
+        "marker_offset": claim.marker_offset,
+        "recorded": recorded,
+        "raised_at_ms": claim.raised_at_ms,
+    }
+
+
+def _signed(half: str) -> int:
+    number = int(half or "0", 16)
+    return number - (1 << 64) if number >= 1 << 63 else number

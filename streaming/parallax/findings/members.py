@@ -1,0 +1,220 @@
+"""Claims by the hundred thousand as columns: no Python object for each.
+
+What is suspected of the same replica, of the same kind, differs in little but key and offset. A claim is made of a row
+when it is asked about, a page at a time, and let go of with its answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from parallax.findings.claim import Claim, Recorded
+from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
+
+Array = np.ndarray[Any, Any]
+
+
+class Group(NamedTuple):
+    """What makes divergences of keys one incident: the same replica of the same partition, in the same way.
+
+    Attributes:
+        broker: the accused; `parallax.model.NOBODY` of differences without direction.
+    """
+
+    place: TopicPartition
+    broker: int
+    kind: FindingKind
+
+
+class State(IntEnum):
+    """What is known of a member."""
+
+    NEW = 0
+    """It has not been asked about."""
+    UNDECIDED = 1
+    """Nobody could decide it when it was last asked about."""
+    EXPLAINED = 2
+    """A finding on a transaction accounts for it."""
+    WRONG = 3
+    """It is proven."""
+    SPREAD = 4
+    """It is proven, and all replicas share it by now."""
+    OVER = 5
+    """It was proven, and is not wrong any more."""
+
+
+_KINDS, _RULES = list(FindingKind), list(Rule)
+
+MEMBER = np.dtype(
+    [
+        ("suspect", "S32"),
+        ("kind", "u1"),
+        ("rule", "u1"),
+        ("broker", "i4"),
+        ("pivot", "i4"),
+        ("offset", "i8"),
+        ("producer_id", "i8"),
+        ("transaction_start_offset", "i8"),
+        ("marker_offset", "i8"),
+        ("key_hash_hi", "i8"),
+        ("key_hash_lo", "i8"),
+        ("raised_at_ms", "i8"),
+        ("state", "u1"),
+        ("round", "u4"),
+        ("lone", "u1"),
+    ]
+)
+"""A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
+to hang on a lone witness."""
+
+_FRESH = 4096
+"""Claims that are kept as such until rows are made of them, at most."""
+_NUMBERS = (
+    "broker",
+    "offset",
+    "producer_id",
+    "transaction_start_offset",
+    "marker_offset",
+    "key_hash_hi",
+    "key_hash_lo",
+    "raised_at_ms",
+)
+
+
+class Members:
+    """Claims about one partition, by their suspect ids; each id once.
+
+    Args:
+        place: the partition.
+    """
+
+    def __init__(self, place: TopicPartition) -> None:
+        self.place = place
+        self._rows: Array = np.empty(0, MEMBER)
+        self._recorded: Any = pa.array([], pa.string())
+        self._order: Array | None = None
+        self._sorted: Array = self._rows["suspect"]
+        self._fresh: dict[str, tuple[Claim, State, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, claims: Sequence[Claim], state: State = State.NEW, round_: int = 0) -> None:
+        """Take claims in; one whose id is known takes the place of what was."""
+        self._fresh |= {claim.suspect_id: (claim, state, round_) for claim in claims}
+        if len(self._fresh) >= _FRESH:
+            self._take_in()
+
+    @property
+    def rows(self) -> Array:
+        """`MEMBER`; may be written to, but for the ids."""
+        if self._fresh:
+            self._take_in()
+        return self._rows
+
+    def _take_in(self) -> None:
+        """Make rows of what was added: of many at a time, for each time costs a copy of all."""
+        added, self._fresh = list(self._fresh.values()), {}
+        claims = [claim for claim, _, _ in added]
+        rows = np.zeros(len(claims), MEMBER)
+        rows["suspect"] = [claim.suspect_id for claim in claims]
+        rows["kind"] = [_KINDS.index(claim.kind) for claim in claims]
+        rows["rule"] = [_RULES.index(claim.rule) for claim in claims]
+        for name in _NUMBERS:
+            rows[name] = [getattr(claim, name) for claim in claims]
+        rows["pivot"] = [claim.recorded.pivot for claim in claims]
+        rows["state"] = [state for _, state, _ in added]
+        rows["round"] = [round_ for _, _, round_ in added]
+        known = self.locate(rows["suspect"])
+        if (known >= 0).any():
+            self.drop(known[known >= 0])
+        self._put(np.concatenate([self._rows, rows]), [self._recorded, pa.array(map(_text, claims), pa.string())])
+
+    def drop(self, at: Array) -> None:
+        """Away with the rows of these indices."""
+        if len(at):
+            stays = np.ones(len(self.rows), np.bool_)
+            stays[at] = False
+            self._put(self.rows[stays], [self._recorded.filter(pa.array(stays))])
+
+    def _put(self, rows: Array, recorded: Sequence[Any]) -> None:
+        self._rows, self._recorded, self._order = rows, pa.concat_arrays(recorded), None
+
+    def locate(self, suspects: Array) -> Array:
+        """The indices of suspect ids (``S32``); -1 for what is not in here."""
+        if not len(self.rows):
+            return np.full(len(suspects), -1)
+        if self._order is None:
+            self._order = np.argsort(self.rows["suspect"], kind="stable")
+            self._sorted = self.rows["suspect"][self._order]
+        after = np.minimum(np.searchsorted(self._sorted, suspects), len(self.rows) - 1)
+        found: Array = np.where(self._sorted[after] == suspects, self._order[after], -1)
+        return found
+
+    def find(self, suspect_id: str) -> int:
+        """The index of one suspect id; -1 where it is not in here."""
+        return int(self.locate(np.array([suspect_id], "S32"))[0])
+
+    @property
+    def pivots(self) -> Array:
+        """Of each row the replica that a probe asks last (`Claim.pivot`)."""
+        return np.where(self.rows["broker"] == NOBODY, self.rows["pivot"], self.rows["broker"])
+
+    def are(self, *states: State) -> Array:
+        """Mask of the rows in one of these states."""
+        return np.isin(self.rows["state"], np.array(states, np.uint8))
+
+    def claim(self, at: int) -> Claim:
+        """The claim of a row, as it was taken in."""
+        row = self.rows[at]
+        return Claim(
+            suspect_id=row["suspect"].decode(),
+            rule=_RULES[row["rule"]],
+            kind=_KINDS[row["kind"]],
+            topic=self.place.topic,
+            partition=self.place.partition,
+            broker=int(row["broker"]),
+            offset=int(row["offset"]),
+            producer_id=int(row["producer_id"]),
+            transaction_start_offset=int(row["transaction_start_offset"]),
+            marker_offset=int(row["marker_offset"]),
+            key_hash_hi=int(row["key_hash_hi"]),
+            key_hash_lo=int(row["key_hash_lo"]),
+            recorded=_recorded(self._recorded[at].as_py(), int(row["pivot"])),
+            raised_at_ms=int(row["raised_at_ms"]),
+        )
+
+    def claims(self, at: Array) -> list[Claim]:
+        """The claims of the rows of these indices."""
+        return [self.claim(int(row)) for row in at]
+
+
+def _text(claim: Claim) -> str:
+    """What was recorded of the replicas; empty where nothing was, as of most."""
+    if claim.recorded == Recorded(pivot=claim.recorded.pivot):
+        return ""
+    return json.dumps(claim.recorded.as_json(), separators=(",", ":"))
+
+
+def _recorded(text: str, pivot: int) -> Recorded:
+    return replace(Recorded.parse(text), pivot=pivot) if text else Recorded(pivot=pivot)
+
+
+def count(rows: Array) -> int:
+    """How many keys, or records without a key, the rows are about."""
+    if not len(rows):
+        return 0
+    high, low = rows["key_hash_hi"], rows["key_hash_lo"]
+    offset = np.where((high != 0) | (low != 0), -1, rows["offset"])
+    order = np.lexsort((offset, low, high))
+    new = np.zeros(len(rows) - 1, np.bool_)
+    for column in (high, low, offset):
+        new |= np.diff(column[order]) != 0
+    return 1 + int(new.sum())

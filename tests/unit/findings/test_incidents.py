@@ -1,0 +1,420 @@
+"""Many keys that the same replica shows wrongly: one finding with a count, and everything else stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings import effect, held, incidents
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim
+from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.incident import tally_of
+from parallax.findings.lifecycle import Answered
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
+from tests.unit.findings.test_lifecycle import claim as transaction
+
+RESURRECTED, DIFFERS = FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.VISIBILITY_MISMATCH
+END = 10_000_000
+ALONE = incidents.ALONE
+
+
+def lost(key: int, **fields: Any) -> Claim:
+    """Broker 2 lacks the tombstone of a key, which lies at offset 1000 + key."""
+    known = Claim(
+        suspect_id=f"key-{key}",
+        rule=Rule.LATEST_VALUE,
+        kind=RESURRECTED,
+        topic="t",
+        partition=0,
+        broker=2,
+        offset=1_000 + key,
+        key_hash_hi=1,
+        key_hash_lo=key,
+        raised_at_ms=10**12,
+    )
+    return replace(known, **fields)
+
+
+def replica(broker: int, key: KeyShown | None) -> ReplicaAnswer:
+    return ReplicaAnswer(
+        broker, high_watermark=END, last_stable_offset=END, log_start_offset=0, log_end_offset=END, key=key
+    )
+
+
+def answers(claim: Claim, second: KeyShown, others: KeyShown, leader: int = 1) -> Answers:
+    return Answers({1: replica(1, others), 2: replica(2, second), 3: replica(3, others)}, leader=leader)
+
+
+def shown(offset: int) -> KeyShown:
+    return KeyShown(RecordShown(offset, "none", value_size=5), True, offset)
+
+
+NONE = KeyShown(None, True)
+
+
+def resurrected(claim: Claim) -> Answers:
+    return answers(claim, shown(3), NONE)
+
+
+def healthy(claim: Claim) -> Answers:
+    return answers(claim, NONE, NONE)
+
+
+def everywhere(claim: Claim) -> Answers:
+    return answers(claim, shown(3), shown(3))
+
+
+def away(claim: Claim) -> Answers:
+    silent = ReplicaAnswer(2, error="away")
+    return Answers({1: replica(1, NONE), 2: silent, 3: replica(3, NONE)}, leader=1)
+
+
+def wrong_where(is_wrong: Callable[[int], bool]) -> Callable[[Claim], Answers]:
+    return lambda claim: (resurrected if is_wrong(claim.key_hash_lo) else healthy)(claim)
+
+
+class Flood(Life):
+    """A life that counts what is asked about, and checks with each answer that little is asked about at a time."""
+
+    asked = 0
+
+    def settle(self, answering: Callable[[Claim], Answers]) -> Flood:
+        """Answer until nothing is asked any more at this moment."""
+        while self.probes:
+            probes, self.probes = self.probes, []
+            assert sum(len(p.claims) for p in probes if p.page is not None) <= incidents.PAGES * held.PAGE
+            self.asked += sum(len(p.claims) for p in probes)
+            self.do(Answered([(probe, [answering(c) for c in probe.claims]) for probe in probes]))
+        return self
+
+    def after(self, seconds: float, answering: Callable[[Claim], Answers]) -> Flood:
+        self.wait(seconds)
+        return self.settle(answering)
+
+    @property
+    def open(self) -> list[Finding]:
+        return list(self.machine.status().open)
+
+    @property
+    def counts(self) -> list[int]:
+        return [tally_of(f).count for f in self.open]
+
+
+def flood(keys: Iterable[int], answering: Callable[[Claim], Answers] = resurrected, *, at_once: int = 256) -> Flood:
+    life = Flood()
+    claims = [lost(key) for key in keys]
+    for start in range(0, len(claims), at_once):
+        life.suspect(*claims[start : start + at_once])
+        life.settle(answering)
+    return life
+
+
+class TestOneHundredThousand:
+    def test_are_one_finding_with_the_right_count_and_bounded_everything(self) -> None:
+        life = flood(range(100_000), at_once=5_000)
+        life.after(RECHECK_S, resurrected)
+        (event,) = life.open
+        assert event.is_incident
+        assert (event.kind, event.broker, event.status) == (RESURRECTED, 2, FindingStatus.CONFIRMED)
+        assert tally_of(event).count == 100_000
+        assert (tally_of(event).lowest, tally_of(event).highest) == (1_000, 100_999)
+        assert "100,000 in all (deleted at offsets 1000 to 100999)" in event.summary
+        assert len(life.table) < 12, "as often as the count has doubled"
+        assert max(len(e.evidence) for e in life.table) < 20_000
+        assert life.machine.status().pending == {}
+        assert life.machine.status().undecided == {}
+        assert life.asked < 100_000 + 2_000, "each was asked about once, and samples"
+        assert _objects(life.machine) < 2_000, "no object for each"
+
+    def test_half_of_them_healed_leave_the_count(self) -> None:
+        life = flood(range(20_000), at_once=20_000).after(RECHECK_S, resurrected)
+        assert life.counts == [20_000]
+        for _ in range(3):
+            life.after(RECHECK_S, wrong_where(lambda key: key % 2 == 0))
+        assert life.counts == [10_000]
+        assert "10,000 in all" in life.open[0].summary
+        assert tally_of(life.open[0]).ended == {"healed": 10_000}
+
+    def test_are_over_when_none_is_wrong_any_more(self) -> None:
+        life = flood(range(20_000), at_once=20_000)
+        before = life.asked
+        life.after(RECHECK_S, healthy)
+        assert life.open == []
+        assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
+        assert "none of the keys of t-0 is shown wrongly any more (healed 20,000)" in life.last.summary
+        assert life.asked - before <= 20_000 + held.SAMPLE, "one look at each decides"
+
+    def test_survive_a_restart_in_the_middle(self) -> None:
+        before = Flood()
+        claims = [lost(key) for key in range(20_000)]
+        before.suspect(*claims)
+        for _ in range(2):
+            probes, before.probes = before.probes, []
+            before.do(Answered([(p, [resurrected(c) for c in p.claims]) for p in probes]))
+        assert 0 < before.counts[0] < 20_000
+        after = Flood(before.table, before.now)
+        assert after.counts == before.counts
+        after.suspect(*claims)  # As they are in their table: no event names them.
+        after.settle(resurrected)
+        after.after(RECHECK_S, resurrected)
+        assert after.counts == [20_000]
+        assert [f.finding_id for f in after.open] == [f.finding_id for f in before.open]
+
+    def test_keep_their_count_through_a_restart_with_the_accused_away(self) -> None:
+        before = flood(range(1_000), at_once=1_000)
+        after = Flood(before.table, before.now)
+        after.suspect(*(lost(key) for key in range(1_000)))
+        after.settle(away)
+        for _ in range(3):
+            after.after(RECHECK_S, away)
+        assert after.counts == [1_000]
+        assert len(after.table) == len(before.table)
+        for _ in range(3):
+            after.after(RECHECK_S, wrong_where(lambda key: key < 500))
+        assert after.counts == [500]
+
+    def test_of_a_healthy_cluster_are_cleared_without_a_word(self) -> None:
+        life = flood(range(20_000), healthy, at_once=20_000)
+        assert life.table == []
+        assert life.machine.status().pending == {}
+        assert life.machine.next_due(life.now) is None
+        assert life.machine.waits("key-7") is None
+
+    def test_wait_where_nobody_can_decide_and_are_asked_about_ever_more_rarely(self) -> None:
+        life = flood(range(1_000), away, at_once=1_000)
+        assert life.machine.status().pending == {("t", 0): 1_000}
+        assert life.machine.status().undecided == {}
+        assert life.machine.waits("key-7") == "broker 2 could not be asked: away"
+        waits = []
+        for _ in range(4):
+            due = life.machine.next_due(life.now)
+            assert due is not None
+            waits.append(due - life.now)
+            life.after(due - life.now, away)
+        assert waits == pytest.approx([RETRY_S * 2**n for n in range(4)])
+        due = life.machine.next_due(life.now)
+        assert due is not None
+        life.after(due - life.now, resurrected)
+        assert life.counts == [1_000]
+
+
+class TestFew:
+    def test_are_findings_one_by_one(self) -> None:
+        life = flood(range(ALONE))
+        assert len(life.open) == ALONE
+        assert not any(f.is_incident for f in life.open)
+
+    def test_among_many_that_are_cleared_are_findings_one_by_one(self) -> None:
+        life = flood(range(1_000), wrong_where(lambda key: key in (7, 400)), at_once=1_000)
+        assert sorted(f.offset for f in life.open) == [1_007, 1_400]
+        assert not any(f.is_incident for f in life.open)
+        assert life.machine.status().dismissed_total == 0
+
+    def test_that_nobody_could_decide_among_many_that_were_cleared_wait_one_by_one(self) -> None:
+        life = flood(range(1_000), lambda c: (away if c.key_hash_lo == 7 else healthy)(c), at_once=1_000)
+        assert list(life.machine.status().undecided) == ["key-7"]
+        life.after(RETRY_S * 2, resurrected)
+        assert [f.offset for f in life.open] == [1_007]
+
+    def test_that_come_one_after_another_become_one_incident_as_soon_as_they_are_many(self) -> None:
+        life = flood(range(ALONE), at_once=1)
+        first = life.open[0]
+        life.suspect(lost(ALONE))
+        life.settle(resurrected)
+        (event,) = life.open
+        assert event.is_incident
+        assert tally_of(event).count == ALONE + 1
+        assert event.first_suspected_at == first.first_suspected_at
+        parts = [e for e in life.table if evidence_of(e).get("resolution") == "part_of_incident"]
+        assert [evidence_of(e)["incident"] for e in parts] == [event.finding_id] * (ALONE + 1)
+        assert life.machine.status().resolved_total == 0, "none of them is over"
+        life.suspect(lost(ALONE + 1))
+        life.settle(resurrected)
+        life.after(RECHECK_S, resurrected)
+        assert life.counts == [ALONE + 2]
+        assert len([f for f in life.machine.standing() if not f.is_incident]) == 0
+
+    def test_that_became_part_of_an_incident_are_counted_after_a_restart(self) -> None:
+        before = flood(range(ALONE + 1), at_once=1)
+        after = Flood(before.table, before.now)
+        after.settle(resurrected)
+        for _ in range(2):
+            after.after(RECHECK_S, resurrected)
+        assert after.counts == [ALONE + 1]
+        for _ in range(3):
+            after.after(RECHECK_S, wrong_where(lambda key: key != 5))
+        assert after.counts == [ALONE]
+
+
+class TestGroups:
+    def test_of_another_replica_partition_or_kind_are_incidents_of_their_own(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(20)))
+        life.suspect(*(lost(key, suspect_id=f"p-{key}", partition=1) for key in range(30)))
+        life.settle(resurrected)
+        life.after(RECHECK_S, resurrected)
+        assert {(f.partition, tally_of(f).count) for f in life.open} == {(0, 20), (1, 30)}
+
+    def test_without_direction_name_nobody(self) -> None:
+        def unlike(claim: Claim) -> Answers:
+            return answers(claim, shown(claim.offset), NONE)
+
+        life = Flood()
+        claims = [lost(key, kind=DIFFERS, broker=NOBODY) for key in range(100)]
+        sides = {"value": (2,), "none": (1, 3)}
+        life.suspect(*(replace(c, recorded=replace(c.recorded, sides=sides, pivot=2)) for c in claims))
+        life.settle(unlike)
+        (event,) = life.open
+        assert (event.broker, event.kind, tally_of(event).count) == (NOBODY, DIFFERS, 100)
+        assert "wipe no replica on this evidence" in event.summary
+        life.after(RECHECK_S, unlike)
+        assert life.counts == [100]
+        life.after(RECHECK_S, healthy)
+        assert life.open == []
+
+    def test_that_turn_out_to_be_another_kind_are_counted_there(self) -> None:
+        def older(claim: Claim) -> Answers:
+            return answers(claim, shown(3), shown(claim.offset + 1_000_000))
+
+        life = flood(range(100), older, at_once=100)
+        (event,) = life.open
+        assert (event.kind, event.broker, tally_of(event).count) == (FindingKind.RECORD_MISSING, 2, 100)
+
+    def test_a_key_that_is_suspected_twice_counts_once(self) -> None:
+        life = Flood()
+        life.suspect(*(lost(key) for key in range(100)))
+        life.suspect(*(lost(key, suspect_id=f"again-{key}", offset=500_000 + key) for key in range(50)))
+        life.settle(resurrected)
+        life.after(RECHECK_S, resurrected)
+        assert life.counts == [100]
+
+    def test_that_a_transaction_explains_are_no_incident_until_it_ends(self) -> None:
+        def explained(claim: Claim) -> Answers:
+            return wrong(claim) if claim.kind is not RESURRECTED else resurrected(claim)
+
+        life = Flood()
+        life.suspect(transaction(kind=FindingKind.ABORTED_RECORD_COMMITTED, offset=10, marker_offset=END))
+        life.answer(explained)
+        life.suspect(*(lost(key, producer_id=7, marker_offset=1_001 + key) for key in range(100)))
+        life.settle(explained)
+        assert [f.kind for f in life.open] == [FindingKind.ABORTED_RECORD_COMMITTED]
+        assert life.machine.waits("key-7") is None
+
+        def ended(claim: Claim) -> Answers:
+            agree = {b: replica(b, NONE) for b in (1, 2, 3)}
+            return Answers(agree, leader=1, gone="gone") if claim.kind is not RESURRECTED else resurrected(claim)
+
+        for _ in range(3):
+            life.after(RECHECK_S, ended)
+        assert life.counts == [100]
+
+
+class TestWhatIsReported:
+    def test_says_who_leads_and_is_reported_again_when_that_changes(self) -> None:
+        life = flood(range(100), at_once=100)
+        assert not life.open[0].exposed
+        assert "If broker 2 becomes the leader, consumers read a record that was deleted." in life.open[0].summary
+        life.after(RECHECK_S, lambda c: replace(resurrected(c), leader=2))
+        assert life.open[0].exposed
+        assert "It leads the partition" in life.open[0].summary
+
+    def test_names_samples_and_shows_what_proves_some(self) -> None:
+        (event,) = flood(range(1_000), at_once=1_000).open
+        said = evidence_of(event)
+        assert [s["offset"] for s in said["incident"]["samples"]][::15] == [1_000, 1_999]
+        assert len(said["incident"]["samples"]) == 16
+        assert 0 < len(said["proofs"]) <= 4
+        for proof in said["proofs"]:
+            assert set(proof["replicas"]) == {"1", "2", "3"}
+            assert "shows a live value at offset 3" in proof["reason"]
+
+    def test_of_keys_that_all_replicas_show_wrongly_by_now_has_spread(self) -> None:
+        life = flood(range(100), at_once=100)
+        life.after(RECHECK_S, everywhere)
+        life.after(RECHECK_S, everywhere)
+        (event,) = life.open
+        assert event.status is FindingStatus.SPREAD
+        assert tally_of(event).count == 100
+        assert event.exposed
+        assert "nothing is left to compare with" in event.summary
+
+    def test_is_written_again_after_a_pause_where_it_could_not_be(self) -> None:
+        life = Flood()
+        life.full = True
+        life.suspect(*(lost(key) for key in range(100)))
+        life.settle(resurrected)
+        assert life.table == []
+        assert life.machine.waits("key-7") == "it is proven and not reported yet"
+        life.full = False
+        life.after(RETRY_S, resurrected)
+        assert life.counts == [100]
+        assert life.machine.waits("key-7") is None
+
+    def test_that_is_acknowledged_opens_again_when_there_are_more(self) -> None:
+        from parallax.findings.acknowledge import acknowledged
+        from parallax.findings.lifecycle import News
+
+        life = flood(range(100), at_once=100)
+        event = replace(acknowledged(life.open[0], "known", "me", life.moment.at), sequence=99)
+        life.do(News([event]))
+        assert life.open == []
+        life.after(RECHECK_S, wrong_where(lambda key: key < 50))
+        life.after(RECHECK_S, wrong_where(lambda key: key < 50))
+        assert life.open == []
+        life.suspect(*(lost(key) for key in range(100, 200)))
+        life.settle(wrong_where(lambda key: key < 50 or key >= 100))
+        life.after(2 * 10 * RECHECK_S, wrong_where(lambda key: key < 50 or key >= 100))
+        assert life.counts == [150]
+
+    def test_comes_back_when_they_are_wrong_again(self) -> None:
+        life = flood(range(100), at_once=100)
+        life.after(RECHECK_S, healthy)
+        assert life.open == []
+        life.after(10 * RECHECK_S, resurrected)
+        life.after(RECHECK_S, resurrected)
+        assert life.counts == [100]
+
+
+def test_a_probe_that_fails_is_made_again() -> None:
+    life = Flood()
+    life.suspect(*(lost(key) for key in range(100)))
+    (probe,) = life.probes
+    life.probes = []
+    life.do(Answered([(probe, None)]))
+    assert life.probes == []
+    assert "the probe failed" in (life.machine.waits("key-7") or "")
+    life.after(RETRY_S, resurrected)
+    assert life.counts == [100]
+
+
+def test_a_member_whose_judging_raises_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = effect.decide
+    monkeypatch.setattr(effect, "decide", lambda c, *a, **o: 1 / 0 if c.key_hash_lo == 7 else judge(c, *a, **o))
+    life = flood(range(100), at_once=100)
+    assert life.counts == [99]
+    assert {b.claim.suspect_id for b in life.broken} == {"key-7"}
+    assert "it could not be judged" in (life.machine.waits("key-7") or "")
+
+
+def _objects(root: object) -> int:
+    """How many claims, answers, and dictionary or list entries hang on an object."""
+    import gc
+
+    seen: set[int] = set()
+    todo: list[Any] = [root]
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, type) or type(one).__module__ in ("numpy", "pyarrow.lib"):
+            continue
+        if isinstance(one, (int, str, float, bytes)) or (callable(one) and not hasattr(one, "__self__")):
+            continue
+        if type(one).__name__ == "module":
+            continue
+        seen.add(id(one))
+        todo += gc.get_referents(one)
+    return len(seen)
