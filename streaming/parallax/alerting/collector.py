@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.finding import Finding
+from parallax.findings.incident import tally_of
 from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
 
 _PARTITION = ("topic", "partition")
@@ -236,6 +237,13 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         _FINDING,
         _counted(status.acknowledged),
     )
+    yield _gauge(
+        "incident_keys",
+        "Of an open incident, which is one finding of a kind about a replica, the keys (or records without a key) that "
+        "it counts.",
+        _FINDING,
+        _keys(status.open),
+    )
     yield _counter(
         "findings_confirmed",
         "How often a divergence was confirmed, or its kind refined; kept across restarts.",
@@ -282,6 +290,15 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], status.skipped)],
     )
+
+
+def _keys(findings: Iterable[Finding]) -> list[tuple[list[str], float | None]]:
+    """How many keys the incidents count, by their labels: there is one incident of each."""
+    return [
+        ([str(f.kind), str(f.severity), f.topic, str(f.partition), broker_label(f.broker)], tally_of(f).count)
+        for f in findings
+        if f.is_incident
+    ]
 
 
 def _counted(

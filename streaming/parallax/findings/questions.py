@@ -31,13 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from parallax.findings.answers import (
     Answers,
     CoordinatorAnswer,
     KeyShown,
-    RecordShown,
+    MarkerShown,
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim
@@ -72,9 +73,12 @@ _ASKED_AGAIN = 3
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
-    """What one replica answered to all claims together; each claim gets its part of it."""
+    """What one replica answered to all claims together; each claim gets its part of it.
+
+    A page of claims is some thousand: what belongs to one is looked up, not searched for.
+    """
 
     answer: ReplicaAnswer
     aborted: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
@@ -94,15 +98,31 @@ class Reading:
             offsets.add(key.visible.offset)
         answer = self.answer
         listed = self.aborted.get(_aborted_from(claim), ())
+        offsets |= self._offsets_of_key.get(claim.key_text, set()) if claim.key is not None else set()
         return replace(
             answer,
-            committed={o: r for o, r in answer.committed.items() if o in offsets or _is_of(r, claim)},
-            uncommitted={o: r for o, r in answer.uncommitted.items() if o in offsets | places or _is_of(r, claim)},
-            markers=tuple(m for m in answer.markers if m.offset in places),
+            committed={o: answer.committed[o] for o in sorted(offsets) if o in answer.committed},
+            uncommitted={o: answer.uncommitted[o] for o in sorted(offsets | places) if o in answer.uncommitted},
+            markers=tuple(m for place in sorted(places) for m in self._markers_at.get(place, ())),
             aborted=tuple(a for a in listed if a[0] == claim.producer_id),
             key=key,
             key_error=self.key_error,
         )
+
+    @cached_property
+    def _offsets_of_key(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for shown in (self.answer.committed, self.answer.uncommitted):
+            for offset, record in shown.items():
+                found.setdefault(record.key_hash, set()).add(offset)
+        return found
+
+    @cached_property
+    def _markers_at(self) -> dict[int, list[MarkerShown]]:
+        found: dict[int, list[MarkerShown]] = {}
+        for marker in self.answer.markers:
+            found.setdefault(marker.offset, []).append(marker)
+        return found
 
 
 def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T:
@@ -328,11 +348,6 @@ def _is_told_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
         and not accused.holds_open(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
         and (claim.spread or claim.first_offset not in accused.committed)
     )
-
-
-def _is_of(record: RecordShown, claim: Claim) -> bool:
-    """Whether a record is of the claim's key: read beside the offsets asked for, and evidence as well."""
-    return claim.key is not None and record.key_hash == claim.key_text
 
 
 def _aborted_from(claim: Claim) -> int:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.incident import tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, Severity
@@ -49,6 +50,20 @@ def key_text(finding: Finding) -> str | None:
     return key_as_text(finding.key)
 
 
+def _offset_text(finding: Finding) -> str:
+    if finding.is_incident and (tally := tally_of(finding)).count:
+        return f"{tally.lowest}-{tally.highest}"
+    return str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset)
+
+
+def _examples(finding: Finding) -> str:
+    """Some of the keys that an incident counts: by their offsets, with the key where it was read."""
+    evidence = evidence_of(finding)
+    keys = {proof["offset"]: proof["key"] for proof in evidence.get("proofs", [])}
+    samples = [sample["offset"] for sample in evidence.get("incident", {}).get("samples", [])]
+    return ", ".join(f"{o} ({keys[o]})" if keys.get(o) is not None else str(o) for o in samples or keys)
+
+
 def _broker_text(finding: Finding) -> str:
     if finding.broker == NOBODY:
         return "no direction"
@@ -69,8 +84,8 @@ def findings_table(findings: Sequence[Finding]) -> Table:
             Text(f"{finding.kind}{status}", style=style),
             f"{finding.topic}-{finding.partition}",
             _broker_text(finding),
-            str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset),
-            key_text(finding) or "",
+            _offset_text(finding),
+            f"{tally_of(finding).count:,} keys" if finding.is_incident else key_text(finding) or "",
             finding.first_suspected_at.strftime("%Y-%m-%d %H:%M:%SZ"),
         )
     return table
@@ -100,4 +115,7 @@ def print_findings(storage: str, output: str = "text", *, everything: bool = Fal
     console = Console(file=stream)
     console.print(findings_table(findings))
     for number, finding in enumerate(findings, 1):
-        console.print(f"{number}. {finding.summary}", markup=False, highlight=False, soft_wrap=True)
+        said = f"{number}. {finding.summary}"
+        if finding.is_incident and (examples := _examples(finding)):
+            said = f"{said} For example at offsets {examples}."
+        console.print(said, markup=False, highlight=False, soft_wrap=True)

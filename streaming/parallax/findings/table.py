@@ -256,8 +256,8 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
         dataset = DeltaTable(uri).to_pyarrow_dataset()
         columns = [name for name in dataset.schema.names if name != _POSITIONS]
         for batch in dataset.to_batches(columns=columns, batch_size=_TOGETHER):
-            ids: list[str] = batch["suspect_id"].to_pylist()
-            raised: list[datetime | None] = batch["raised_at"].to_pylist()
+            ids: list[Any] = batch["suspect_id"].to_pylist()
+            raised: list[Any] = batch["raised_at"].to_pylist()
             pairs = zip(ids, raised, strict=True)
             waits = [suspect_id not in known or _milliseconds(at) >= known[suspect_id] for suspect_id, at in pairs]
             if any(waits):

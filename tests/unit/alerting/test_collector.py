@@ -45,6 +45,7 @@ NAMES = {
     "open_findings",
     "open_findings_exposed",
     "acknowledged_findings",
+    "incident_keys",
     "findings_judging_errors_total",
     "probes_total",
     "transactions_not_listed_total",
@@ -178,6 +179,15 @@ def state(clock: Clock) -> MonitorState:
     return MonitorState(clock)
 
 
+INCIDENT = replace(
+    FINDING,
+    finding_id="c",
+    kind=FindingKind.DELETED_RECORD_RESURRECTED,
+    suspect_id="",
+    evidence='{"incident": {"count": 100000}}',
+)
+
+
 @pytest.fixture
 def full(state: MonitorState) -> MonitorState:
     state.update_progress([progress(), progress(partition=1, **REFUSED)])
@@ -186,7 +196,7 @@ def full(state: MonitorState) -> MonitorState:
     state.update_query(Report())
     status = FindingsStatus(
         acknowledged=(replace(FINDING, status=FindingStatus.ACKNOWLEDGED),),
-        open=(FINDING, replace(FINDING, finding_id="b", exposed=False)),
+        open=(FINDING, replace(FINDING, finding_id="b", exposed=False), INCIDENT),
         confirmed_total={LABEL: 3},
         pending={("orders", 0): 1},
         last_probe_at=995.0,
@@ -269,6 +279,14 @@ def test_a_loss_that_all_replicas_share_is_counted_under_its_status(state: Monit
     found = samples(state)
     labels = ("read_committed_frozen", "critical", "orders", "0", "2", "spread")
     assert found["open_findings", labels] == found["open_findings_exposed", labels] == 1
+
+
+def test_an_incident_is_one_finding_and_says_how_many_keys_it_counts(state: MonitorState) -> None:
+    state.update_findings(FindingsStatus(open=(INCIDENT, FINDING)))
+    found = samples(state)
+    labels = (str(INCIDENT.kind), "critical", "orders", "0", "2")
+    assert found["open_findings", (*labels, "confirmed")] == 1
+    assert found["incident_keys", labels] == 100_000
 
 
 def test_an_acknowledged_finding_is_counted_apart_and_raises_no_alert(state: MonitorState) -> None:

@@ -42,6 +42,25 @@ def test_json_carries_the_evidence(storage: str) -> None:
     assert document["first_suspected_at"] == "2026-01-02T00:00:00+00:00"
 
 
+def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> None:
+    said = {
+        "incident": {
+            "count": 100_000,
+            "lowest_offset": 5,
+            "highest_offset": 900_000,
+            "samples": [{"offset": 5}, {"offset": 450_000}, {"offset": 900_000}],
+        },
+        "proofs": [{"offset": 5, "key": "customer-7"}],
+    }
+    event = replace(EVENT, suspect_id="", key=None, summary="Many.", evidence=json.dumps(said))
+    FindingsTable(str(tmp_path)).append([event])
+    text = printed(str(tmp_path), "text")
+    assert "100,000" in text
+    assert "1. Many. For example at offsets 5 (customer-7), 450000, 900000." in text
+    (document,) = json.loads(printed(str(tmp_path), "json"))
+    assert document["evidence"]["incident"]["count"] == 100_000
+
+
 def test_no_findings_are_said_in_words(tmp_path: Path) -> None:
     FindingsTable(str(tmp_path))
     assert printed(str(tmp_path), "text") == "No open findings.\n"
