@@ -233,7 +233,7 @@ def _samples(members: Members) -> list[Claim]:
 
 
 def _sample(claim: Claim) -> dict[str, Any]:
-    recorded = {name: value for name, value in claim.recorded.as_json().items() if value}
+    recorded = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
     return {
         "offset": claim.offset,
         "key_hash": claim.key_text,

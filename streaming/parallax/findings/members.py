@@ -200,7 +200,8 @@ def _text(claim: Claim) -> str:
     """What was recorded of the replicas; empty where nothing was, as of most."""
     if claim.recorded == Recorded(pivot=claim.recorded.pivot):
         return ""
-    return json.dumps(claim.recorded.as_json(), separators=(",", ":"))
+    said = {name: value for name, value in claim.recorded.as_json().items() if value != {}}
+    return json.dumps(said, separators=(",", ":"))
 
 
 def _recorded(text: str, pivot: int) -> Recorded:
