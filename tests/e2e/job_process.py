@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +65,8 @@ class JobProcess:
             document[name] = {**document.get(name, {}), **section}
         folder.mkdir(parents=True, exist_ok=True)
         self.config.write_text(yaml.safe_dump(document))
+        self.in_vain: set[tuple[str, ...]] = set()
+        """The topics whose findings somebody has waited for until the end."""
         self._process: psutil.Popen | None = None
         self._watchdog: Watchdog | None = None
 
@@ -157,6 +159,39 @@ class JobProcess:
         except FindingsTableError:
             return []
         return [finding for finding in standing if finding.status != "dismissed"]
+
+    def diagnosis(self, topics: Collection[str]) -> str:
+        """What may tell why something was not found: the queries, progress, suspects and their verdicts, the log."""
+        now = time.time()
+        lines = []
+        for sample in self.samples():
+            name = sample.name.removeprefix("parallax_")
+            if name in ("query_up", "query_restarts_total", "suspects_pending", "probes_total", "findings_writable"):
+                lines.append(f"{name}{sample.labels} {sample.value:.0f}")
+            elif name == "query_last_progress_timestamp_seconds":
+                lines.append(f"{name}{sample.labels} {now - sample.value:.0f} s ago")
+        for what, told in (("last ticks", self._ticks), ("suspects", self._suspects), ("events", self._verdicts)):
+            try:
+                lines.append(f"{what}: {told(topics)}")
+            except Exception as error:  # noqa: BLE001 - it is said beside what else is known
+                lines.append(f"{what}: {error}")
+        log = [line[:300] for line in self.log.read_text().splitlines() if line.strip() and "UDF: <bound" not in line]
+        return "\n".join([*lines, *log[-15:]])
+
+    def _ticks(self, topics: Collection[str]) -> str:
+        dataset = open_table(self.storage, "replica_progress").to_pyarrow_dataset()
+        wanted = pc.field("topic").isin(list(topics))
+        rows = dataset.to_table(columns=["broker", "observed_at", "reachable", "error"], filter=wanted).to_pylist()
+        last = {row["broker"]: row for row in sorted(rows, key=lambda row: row["observed_at"])}
+        return str([(b, str(r["observed_at"]), r["reachable"], r["error"]) for b, r in sorted(last.items())])
+
+    def _suspects(self, topics: Collection[str]) -> str:
+        rows = open_table(self.storage, "suspects").to_pyarrow_table().to_pylist()
+        return str([(r["topic"], r["kind"], r["broker"], str(r["raised_at"])) for r in rows if r["topic"] in topics])
+
+    def _verdicts(self, topics: Collection[str]) -> str:
+        events = [event for event in read_events(self.storage) if event.topic in topics]
+        return str([(str(e.decided_at), str(e.status), str(e.kind), e.summary[:200]) for e in events])
 
     def recorded(self, topic: str) -> dict[str, Counter[tuple[int, int]]]:
         """How often each (broker, offset) of a topic's records is in each view."""
@@ -266,9 +301,14 @@ def await_exactly(job: JobProcess, result: ScenarioResult) -> list[Finding]:
 
     wanted = expected_places(result.expected)
     with contextlib.suppress(LabError):  # what is there instead says more
-        until(lambda: places(of_this_scenario()) == wanted, "the findings", timeout=240, interval=0.2)
+        # Who asks once more what did not come about in time does not wait as long again.
+        patience = 5.0 if result.topics in job.in_vain else 240.0
+        until(lambda: places(of_this_scenario()) == wanted, "the findings", timeout=patience, interval=0.2)
     found = of_this_scenario()
-    assert places(found) == wanted, f"{places(found)}, not {wanted}"
+    if places(found) != wanted:
+        first = result.topics not in job.in_vain
+        job.in_vain.add(result.topics)
+        raise AssertionError(f"{places(found)}, not {wanted}\n{job.diagnosis(result.topics) if first else ''}")
     return found
 
 

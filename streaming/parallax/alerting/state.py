@@ -134,10 +134,18 @@ class InitialReading:
     def __init__(self) -> None:
         self._marks: dict[tuple[str, int], dict[int, Mapping[IsolationLevel, int] | None]] = {}
         self._done: set[tuple[str, int]] = set()
+        self._topic_ids: dict[str, str] = {}
 
-    def observe(self, replica: Replica, row: Mapping[str, Any]) -> None:
-        """Take in a row of progress: the first one that a replica answers says where it was."""
+    def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
+        """Take in a row of progress: the first one that a replica answers says where it was.
+
+        Returns:
+            Whether the row tells that the topic was re-created: what was read before was of another log.
+        """
         topic, partition, broker = replica
+        recreated = self._is_recreated(topic, row.get("topic_id"))
+        if recreated:
+            self._drop(place for place in self._marks if place[0] == topic)
         marks = self._marks.setdefault((topic, partition), {})
         marks.setdefault(broker, None)
         if row["reachable"] and marks[broker] is None:
@@ -150,6 +158,18 @@ class InitialReading:
             marks[broker] = {level: -1 if offset <= start else offset for level, offset in shown.items()}
         for left in set(marks).difference(row.get("replicas") or marks):
             del marks[left]
+        return recreated
+
+    def _is_recreated(self, topic: str, topic_id: str | None) -> bool:
+        if not topic_id:
+            return False
+        before, self._topic_ids[topic] = self._topic_ids.get(topic, topic_id), topic_id
+        return before != topic_id
+
+    def _drop(self, places: Iterable[tuple[str, int]]) -> None:
+        for place in tuple(places):
+            del self._marks[place]
+            self._done.discard(place)
 
     def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[tuple[str, int], bool]:
         """By partition; what was once read stays so."""
@@ -164,7 +184,9 @@ class InitialReading:
 
     def forget(self, alive: Collection[tuple[str, int]]) -> None:
         """Let go of partitions that are gone."""
-        self._marks = {place: marks for place, marks in self._marks.items() if place in alive}
+        self._drop(place for place in self._marks if place not in alive)
+        topics = {topic for topic, _ in alive}
+        self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
 
 class MonitorState:
@@ -205,7 +227,8 @@ class MonitorState:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
                 replica = str(row["topic"]), int(row["partition"]), broker
-                self._initial.observe(replica, row)
+                if self._initial.observe(replica, row):
+                    self._positions = {k: v for k, v in self._positions.items() if k[0][0] != replica[0]}
                 if row["reachable"]:
                     self._offsets_of(replica, row)
                 elif row.get("missing_right"):

@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from parallax.compare.following import Follower, Place, admit, shares
-from parallax.compare.packing import PACKED_DDL
-from parallax.views.commits import DataFile, TableLog
+from parallax.compare.following import Follower, Numbered, Place, admit, shares
+from parallax.compare.packing import PACKED_AT_DDL
+from parallax.views.commits import TableLog
 from parallax.views.tables import PROGRESS, VIEWS
 
 TABLES = (*VIEWS, PROGRESS)
@@ -33,7 +33,7 @@ class RecordedSource(DataSource):
 
     def schema(self) -> str:
         """One row for each partition of a topic and piece of a file."""
-        return PACKED_DDL
+        return PACKED_AT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Make the stream reader."""
@@ -46,10 +46,10 @@ class Share(InputPartition):
     """What one task reads.
 
     Attributes:
-        files: each with the name of its table.
+        files: each with the name of its table, and its number there (`parallax.compare.recorded.packed`).
     """
 
-    def __init__(self, files: Sequence[tuple[str, DataFile]]) -> None:
+    def __init__(self, files: Sequence[Numbered]) -> None:
         super().__init__(None)
         self.files = tuple(files)
 
@@ -96,10 +96,9 @@ class RecordedReader(DataSourceStreamReader):
         """
         since, until = _places(start), _places(end)
         files = [
-            (name, file)
+            (name, number, file)
             for name, follower in self._follow().items()
-            for part in follower.between(since[name], until[name])
-            for file in part.files
+            for number, file in enumerate(f for p in follower.between(since[name], until[name]) for f in p.files)
         ]
         return [Share(share) for share in shares(files, self._parallelism)]
 
@@ -107,8 +106,8 @@ class RecordedReader(DataSourceStreamReader):
         """Read and pack one task's share."""
         from parallax.compare.recorded import packed
 
-        for name, file in partition.files if isinstance(partition, Share) else ():
-            yield from packed(_files(self._storage, name), name, file)
+        for name, number, file in partition.files if isinstance(partition, Share) else ():
+            yield from packed(_files(self._storage, name), name, file, number)
 
     def _follow(self) -> Mapping[str, Follower]:
         # Made here, not in __init__: the reader is pickled for the tasks before it plans anything.

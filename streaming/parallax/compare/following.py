@@ -165,21 +165,25 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     return taken if rows else {}
 
 
-def shares(files: Sequence[tuple[str, DataFile]], parallelism: int) -> list[list[tuple[str, DataFile]]]:
+Numbered = tuple[str, int, DataFile]
+"""A file with the name of its table, and its number there: files of one table are taken in the order of these."""
+
+
+def shares(files: Sequence[Numbered], parallelism: int) -> list[list[Numbered]]:
     """Spread files over tasks, the largest first to whoever has least; at least one task, be it without files.
 
     Args:
-        files: each with the name of its table.
+        files: of all tables.
         parallelism: tasks at most.
     """
-    rows = sum(file.rows for _, file in files)
-    made: list[list[tuple[str, DataFile]]] = [[] for _ in range(max(1, min(parallelism, rows // SHARE)))]
+    rows = sum(file.rows for _, _, file in files)
+    made: list[list[Numbered]] = [[] for _ in range(max(1, min(parallelism, rows // SHARE)))]
     load = [(0, number) for number in range(len(made))]
-    for name, file in sorted(files, key=lambda entry: -entry[1].rows):
+    for entry in sorted(files, key=lambda entry: -entry[2].rows):
         least, number = heapq.heappop(load)
-        made[number].append((name, file))
-        heapq.heappush(load, (least + file.rows, number))
+        made[number].append(entry)
+        heapq.heappush(load, (least + entry[2].rows, number))
     return made
 
 
-__all__ = ["Follower", "Log", "Part", "Place", "admit", "shares"]
+__all__ = ["Follower", "Log", "Numbered", "Part", "Place", "admit", "shares"]

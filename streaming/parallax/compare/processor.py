@@ -7,6 +7,7 @@ away or frozen it may be tens of megabytes, and the same for days.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -51,7 +52,9 @@ class CompareProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Take one step."""
         topic, partition = str(key[0]), int(key[1])
-        observed = [unpack(topic, partition, bytes(blob)) for frame in rows for blob in frame["packed"]]
+        # The shuffle brings the blobs in any order; what a replica was read to show has one.
+        blobs = [(at, bytes(blob)) for frame in rows for at, blob in zip(frame["at"], frame["packed"], strict=True)]
+        observed = [unpack(topic, partition, blob) for _, blob in sorted(blobs, key=itemgetter(0))]
         if not observed:
             return
         before = PartitionState.from_bytes(_stored(self._head), lambda: _stored(self._unmatched))

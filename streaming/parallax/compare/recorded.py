@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from parallax.compare.packing import OF_POSITION, PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
+from parallax.compare.packing import OF_POSITION, PACKED_AT, PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
 from parallax.model import IsolationLevel
 from parallax.source.schema import PROGRESS, VIEW
 from parallax.views.commits import DataFile
@@ -22,6 +22,8 @@ from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
 ROWS = 65_536
 """Rows that are packed together at most: a blob of a few megabytes."""
+
+_PIECE_BITS = 32
 
 _NOT_IN_FILES = ("view", "broker")
 _IN_FILES = (
@@ -31,16 +33,18 @@ _IN_FILES = (
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
 
-def packed(files: fs.FileSystem, table: str, file: DataFile) -> Iterator[pa.RecordBatch]:
+def packed(files: fs.FileSystem, table: str, file: DataFile, number: int = 0) -> Iterator[pa.RecordBatch]:
     """Read one file of a table and pack it.
 
     Args:
         files: of the table (`parallax.views.commits.TableLog.files`).
         table: its name.
         file: which one.
+        number: of the file among those of its table in the micro-batch, in the order of their commits.
 
     Yields:
-        Record batches of `parallax.compare.packing.PACKED`.
+        Record batches of `parallax.compare.packing.PACKED_AT`. Sorted by ``at``, the blobs of a partition have each
+        reader's rows in the order in which they were recorded.
 
     Raises:
         FileNotFoundError: upkeep has removed it since.
@@ -48,9 +52,13 @@ def packed(files: fs.FileSystem, table: str, file: DataFile) -> Iterator[pa.Reco
     """
     with files.open_input_file(file.path) as source:
         if table == PROGRESS_TABLE:
-            yield from pack_progress(map(_progress, _batches(source, PROGRESS_COLUMNS)))
+            pieces = pack_progress(map(_progress, _batches(source, PROGRESS_COLUMNS)))
         else:
-            yield from pack_views(_view(batch, _VIEWS[table], file.broker) for batch in _batches(source, _IN_FILES))
+            pieces = pack_views(_view(batch, _VIEWS[table], file.broker) for batch in _batches(source, _IN_FILES))
+        for piece, batch in enumerate(pieces):
+            at = pa.array(np.full(batch.num_rows, (number << _PIECE_BITS) + piece, np.int64))
+            topic, partition, blob = batch.columns
+            yield pa.RecordBatch.from_arrays([topic, partition, at, blob], schema=PACKED_AT)
 
 
 def _batches(source: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

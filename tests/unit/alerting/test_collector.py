@@ -403,6 +403,17 @@ class TestInitialReading:
         state.update_progress([self.told(1, replicas=[1])])
         assert self.complete(state) == (1, 0)
 
+    def test_a_topic_that_was_re_created_is_to_be_read_anew(self, state: MonitorState) -> None:
+        state.update_progress([self.told(1, topic_id="a"), self.told(2, topic_id="a")])
+        self.read(state, 1, 10, 8)
+        self.read(state, 2, 10, 8)
+        assert self.complete(state) == (1, 0)
+        state.update_progress([self.told(1, 5, 5, topic_id="b"), self.told(2, 5, 5, topic_id="b")])
+        assert self.complete(state) == (0, 1), "the positions are of the log that is gone"
+        self.read(state, 1, 5, 5)
+        self.read(state, 2, 5, 5)
+        assert self.complete(state) == (1, 0)
+
     def test_an_empty_log_has_nothing_to_be_read(self, state: MonitorState) -> None:
         state.update_progress([self.told(1, 5, 5, log_start_offset=5), self.told(2, 10, 0)])
         state.update_positions(IsolationLevel.READ_UNCOMMITTED, {("orders", 0, 2): 10})

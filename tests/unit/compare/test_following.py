@@ -144,12 +144,17 @@ def test_commits_without_rows_are_passed_over_with_the_next_that_has_some() -> N
 
 
 def test_files_are_spread_over_tasks_by_their_rows() -> None:
-    files = [("a", file(3 * SHARE, "1")), ("a", file(SHARE, "2")), ("b", file(SHARE, "3")), ("b", file(SHARE, "4"))]
-    spread = [sorted(f.path for _, f in share) for share in shares(files, 2)]
+    files = [
+        ("a", 0, file(3 * SHARE, "1")),
+        ("a", 1, file(SHARE, "2")),
+        ("b", 0, file(SHARE, "3")),
+        ("b", 1, file(SHARE, "4")),
+    ]
+    spread = [sorted(f.path for _, _, f in share) for share in shares(files, 2)]
     assert spread == [["1"], ["2", "3", "4"]]
     assert [len(share) for share in shares(files, 9)] == [1, 1, 1, 1, 0, 0]
 
 
 def test_few_rows_are_one_task_and_none_are_one_too() -> None:
-    assert len(shares([("a", file(10)), ("b", file(10))], 4)) == 1
+    assert len(shares([("a", 0, file(10)), ("b", 0, file(10))], 4)) == 1
     assert shares([], 4) == [[]]
