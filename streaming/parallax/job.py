@@ -141,7 +141,7 @@ class Job:
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
         from parallax.views.queries import hosting_brokers, view_queries
-        from parallax.views.session import ended_tasks
+        from parallax.views.session import end_jvm, ended_tasks
 
         settings = self._settings
         brokers: Sequence[int] = ()
@@ -165,7 +165,9 @@ class Job:
             )
             for spec in specs
         ]
-        self._supervisor = Supervisor(supervised, settings.supervisor, self._query_reported)
+        self._supervisor = Supervisor(
+            supervised, settings.supervisor, self._query_reported, last_resort=lambda: end_jvm(self._spark)
+        )
         self._supervisor.start()
 
     def _session(self) -> Any:

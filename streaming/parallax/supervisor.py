@@ -83,6 +83,7 @@ class _Watch:
     retry_at: float = 0.0
     failures: int = 0
     stopping: threading.Thread | None = field(default=None)
+    stopping_since: float = 0.0
 
 
 class Supervisor:
@@ -92,12 +93,16 @@ class Supervisor:
     again, and under overload that must not make things worse: tasks of the running batch that end count as progress,
     and a query that was restarted and has not completed a batch since has twice the time, up to eight times.
 
+    Spark stops a query only once its thread returns, and what hangs in that thread need not return. So where stopping
+    takes as long as the deadline as well, ``last_resort`` is called.
+
     Args:
         queries: what to run.
         settings: backoff and deadline.
         on_report: called with each query's report after every look (and must not raise).
         clock: monotonic seconds, for tests.
         draw: spreads the restarts, for tests.
+        last_resort: ends whatever the queries run in, so that one that cannot be stopped can be started again.
     """
 
     def __init__(
@@ -107,7 +112,9 @@ class Supervisor:
         on_report: Callable[[QueryReport], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         draw: Random | None = None,
+        last_resort: Callable[[], None] = lambda: None,
     ) -> None:
+        self._last_resort = last_resort
         self._watches = [_Watch(spec, QueryReport(spec.name)) for spec in queries]
         self._settings = settings
         self._on_report = on_report or (lambda _: None)
@@ -170,6 +177,7 @@ class Supervisor:
             watch.stalls += 1
             watch.stopping = threading.Thread(target=_stop_quietly, args=(watch.query,), daemon=True)
             watch.stopping.start()
+            watch.stopping_since = now
             self._failed(watch, f"no progress for {silent_s:.0f} s (supervisor.no_progress_deadline_s)")
 
     def _note_activity(self, watch: _Watch, query: Query, now: float) -> None:
@@ -181,7 +189,12 @@ class Supervisor:
 
     def _start(self, watch: _Watch, now: float) -> None:
         if watch.stopping is not None and watch.stopping.is_alive():
-            return  # Spark refuses a second query on a checkpoint whose first has not ended
+            # Spark refuses a second query on a checkpoint whose first has not ended.
+            if now - watch.stopping_since > self._settings.no_progress_deadline_s:
+                log.error("a query cannot be stopped; all are started again", query=watch.spec.name)
+                watch.stopping_since = now
+                self._last_resort()
+            return
         watch.stopping = None
         mended = watch.spec.mend(watch.failures)
         if mended is not None:

@@ -43,6 +43,24 @@ sink.append = append
 """Kills the job once where the first table of a batch holds records that the second does not hold yet."""
 
 
+HANGS_WHEN_TOLD = """
+import os, threading
+from parallax.views import sink
+
+real = sink.append
+
+def append(rows, path, query, batch):
+    asked_for = os.path.join(os.path.dirname(path), "hang-now")
+    if os.path.basename(path) == "replica_progress" and os.path.exists(asked_for):
+        os.unlink(asked_for)
+        threading.Event().wait()
+    real(rows, path, query, batch)
+
+sink.append = append
+"""
+"""Has one commit of progress never return, so that Spark cannot stop its query either."""
+
+
 @pytest.fixture(scope="module")
 def job(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
     """One job with both levels in one query, so that a batch is two commits; each test leaves it running."""
@@ -121,3 +139,22 @@ def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergen
     result = SCENARIOS["frozen"].run(kafka, topic_prefix=f"killed-{topic}-", await_observed=job.await_observed)
     (finding,) = await_exactly(job, result)
     assert finding.broker == 2
+
+
+@pytest.mark.release
+def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
+    kafka: Cluster, tmp_path: Path, topic: str
+) -> None:
+    stream = Stream(kafka, f"hangs-{topic}")
+    supervisor = {"no_progress_deadline_s": 30}
+    with JobProcess(tmp_path, kafka.bootstrap_servers, "hangs-.*", supervisor=supervisor) as job:
+        job.start(HANGS_WHEN_TOLD)
+        stream.write()
+        stream.await_recorded_once(job)
+        (before,) = jvm(job)
+        (Path(job.storage) / "hang-now").touch()
+        until(lambda: jvm(job) and before not in jvm(job), "another JVM", timeout=240)
+        stream.write()
+        stream.await_recorded_once(job)
+        until(lambda: job.metric("parallax_query_up") == 4.0, "all four queries to run", timeout=120)
+        assert "cannot be stopped" in job.log.read_text()

@@ -1,5 +1,6 @@
 """Supervision of queries, with a clock and queries that the test commands."""
 
+import threading
 from random import Random
 from typing import Any
 
@@ -137,6 +138,34 @@ def test_a_query_that_stands_still_past_the_deadline_is_stopped_and_restarted(be
 
     until(restarted, "the query to be started again", timeout=10)
     assert bench.started[0].stopped
+
+
+def test_where_a_query_cannot_be_stopped_the_last_resort_is_taken_and_it_starts_again() -> None:
+    clock, release, started = Clock(), threading.Event(), list[Commanded]()
+
+    class Stuck(Commanded):
+        def stop(self) -> None:
+            release.wait(30)
+
+    def start() -> Commanded:
+        started.append(Stuck())
+        return started[-1]
+
+    resorts: list[float] = []
+
+    def last_resort() -> None:
+        resorts.append(clock.now)
+        release.set()
+
+    supervisor = Supervisor([Supervised("q", start)], SETTINGS, clock=clock, draw=Nominal(), last_resort=last_resort)
+    for now in (0.0, 11.0, 20.0):
+        clock.now = now
+        supervisor.look()
+    assert (len(started), resorts) == (1, []), "stopping has not taken as long as the deadline yet"
+    clock.now = 22.0
+    supervisor.look()
+    assert resorts == [22.0]
+    until(lambda: supervisor.look() or len(started) == 2, "a second start")
 
 
 def test_rows_are_counted_once_per_batch(bench: Bench) -> None:

@@ -131,6 +131,13 @@ def is_alive(spark: Any) -> bool:
     return spark.sparkContext._jsc is not None and (process is None or process.poll() is None)  # noqa: SLF001
 
 
+def end_jvm(spark: Any) -> None:
+    """Kill the JVM behind a session, if this process has started it."""
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is not None and is_alive(spark):
+        process.kill()
+
+
 def forget_session(spark: Any) -> None:
     """Let go of a session whose JVM has died, so that ``build_session`` starts another."""
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
@@ -192,4 +199,4 @@ def _spark_home() -> Path:
     return home
 
 
-__all__ = ["build_session", "ended_tasks", "forget_session", "hush", "is_alive"]
+__all__ = ["build_session", "end_jvm", "ended_tasks", "forget_session", "hush", "is_alive"]
