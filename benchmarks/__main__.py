@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-NAMES = ("read", "source", "compare", "state", "latency")
+NAMES = ("read", "source", "compare", "state", "probe", "latency")
 
 
 def main() -> int:

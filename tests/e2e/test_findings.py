@@ -14,7 +14,8 @@ import pytest
 from parallax.config import FindingSettings, validate
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
-from parallax.findings.keys import Key, KeyHistory
+from parallax.findings.history import KeyHistory, ReadLog
+from parallax.findings.keys import Key
 from parallax.findings.lifecycle import FindingsStatus
 from parallax.findings.manager import FindingsManager
 from parallax.findings.probe import Prober
@@ -137,16 +138,15 @@ def test_the_replicas_that_are_right_are_not_accused(diverged: Stage, prober: Pr
     assert judged(prober, replace(diverged.claim(suffix), broker=3)).verdict is Verdict.DISMISSED
 
 
-def test_in_a_log_too_long_to_read_whole_the_recorded_offsets_lead_to_the_old_value(
-    diverged: Stage, client: ReplicaClient
-) -> None:
+def test_the_recorded_offsets_lead_to_the_old_value(diverged: Stage, client: ReplicaClient) -> None:
     claim = diverged.claim("tombstone")
 
-    def recorded(topic: str, partition: int, brokers: Sequence[int], keys: Sequence[Key]) -> KeyHistory:
+    def recorded(topic: str, partition: int, keys: Sequence[Key]) -> KeyHistory:
         assert (topic, partition, keys) == (claim.topic, 0, [claim.key])
-        return KeyHistory({(broker, keys[0]): [0] for broker in brokers})
+        logs = {broker: ReadLog(0, claim.offset + 1) for broker in (1, 2, 3)}
+        return KeyHistory(logs, {(broker, keys[0]): [0] for broker in logs})
 
-    prober = Prober(client, HASHER, FindingSettings(), history=recorded, full_scan_offsets=0)
+    prober = Prober(client, HASHER, FindingSettings(), history=recorded)
     got = judged(prober, claim)
     prober.close()
     assert got.verdict is Verdict.CONFIRMED, got.reason
@@ -161,12 +161,14 @@ def test_an_end_marker_where_a_claim_has_a_record_is_among_the_answers(healthy: 
         assert held == {1, 2, 3}
 
 
-def test_a_log_with_more_bytes_than_a_probe_may_read_stays_pending(diverged: Stage, client: ReplicaClient) -> None:
-    prober = Prober(client, HASHER, FindingSettings.model_construct(max_scan_bytes=10, probe_timeout_ms=3000))
+def test_a_log_with_more_bytes_than_a_probe_may_read_is_scanned_and_the_suspect_waits(
+    diverged: Stage, client: ReplicaClient
+) -> None:
+    prober = Prober(client, HASHER, FindingSettings.model_construct(max_scan_bytes=0, probe_timeout_ms=3000))
     got = judged(prober, diverged.claim("tombstone"))
     prober.close()
     assert got.verdict is Verdict.PENDING
-    assert "findings.max_scan_bytes" in got.reason
+    assert "the log of broker 2 is being scanned" in got.reason
 
 
 @pytest.mark.parametrize("suffix", list(KINDS))

@@ -23,6 +23,7 @@ from parallax.config import CompareSettings, FindingSettings
 from parallax.findings import finding as findings
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import claim_of
+from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.lifecycle import (
     Action,
     Answered,
@@ -113,10 +114,15 @@ class Monitor:
         self.random = random.Random(self.seed)
         self.draw = random.Random(f"wire {self.seed}")
         self.ranges: dict[Reader, Range] = {}
+        self.recorded: dict[tuple[int, tuple[int, int]], list[int]] = {}
+        """Offsets that the read_committed view has recorded, by broker and key, in the order of reading."""
+        self.told: list[tuple[int, int, str]] = []
+        """Its position rows: broker, offset, event."""
         if not (self.late or self.eventful):
             # They began when the log did.
             readers = [Reader(v, b, TOPIC, PARTITION) for v in (RU, RC) for b in self.cluster.replicas]
             self.ranges = dict.fromkeys(readers, Range(0, 0, TOPIC_ID))
+            self.told = [(b, 0, str(ReadEvent.PARTITION_ADDED)) for b in self.cluster.replicas]
         self.epochs: dict[Reader, int] = {}
         self.taken_back: set[Reader] = set()
         """Those that were told of a log cut off, and have read nothing of the log that took its place."""
@@ -234,6 +240,8 @@ class Monitor:
             seen = self.shown.visible.setdefault(replica.id, {})
             seen.setdefault(record.key, []).append((record.offset, record.value))
         hi, lo = key_halves(record.key)
+        if view == RC:
+            self.recorded.setdefault((replica.id, (hi, lo)), []).append(record.offset)
         return {
             **_head(view, replica, batch, record.offset),
             "kind": int(RowKind.RECORD),
@@ -249,6 +257,8 @@ class Monitor:
         self, reader: Reader, offset: int, event: ReadEvent, epoch: int, replica: Replica | None = None
     ) -> None:
         """A position row; one that only tells an event names no watermarks."""
+        if reader.isolation == RC:
+            self.told.append((reader.broker, offset, str(event)))
         row: Row = {
             "view": reader.isolation,
             "broker": reader.broker,
@@ -406,9 +416,14 @@ class Monitor:
     def _carry_out(self, action: Action, between: Callable[[], None] | None) -> None:
         assert isinstance(action, Probe), f"the judging of a claim raised: {action}"
         before = self.cluster if between is None else copy.deepcopy(self.cluster)
-        answers = ask(self.cluster, action.claims, between or _nothing)
+        answers = ask(self.cluster, action.claims, between or _nothing, self._history)
         for then in self._handle(Answered([(action, answers)])):
             self.todo += self._append(then, before) if isinstance(then, Append) else [then]
+
+    def _history(self) -> KeyHistory:
+        """What the table of the read_committed view holds of keys."""
+        offsets = {name: tuple(sorted(set(found), reverse=True)) for name, found in self.recorded.items()}
+        return KeyHistory(read_logs(self.told), offsets)
 
     def _append(self, action: Append, before: Cluster) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""

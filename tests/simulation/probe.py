@@ -15,7 +15,6 @@ from parallax.findings.answers import (
     COMMITTED,
     Answers,
     CoordinatorAnswer,
-    KeyShown,
     MarkerShown,
     OpenTransaction,
     RecordShown,
@@ -24,7 +23,9 @@ from parallax.findings.answers import (
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision
 from parallax.findings.effect import whole
+from parallax.findings.history import KeyHistory
 from parallax.findings.keys import Key
+from parallax.findings.pointing import Held, Replaced, Stretch, StretchShown, newest_of_keys
 from parallax.findings.questions import Reading, driven, questions, reading
 from parallax.findings.requests import (
     Aborted,
@@ -32,7 +33,6 @@ from parallax.findings.requests import (
     Ends,
     EpochEnd,
     Keys,
-    KeysShown,
     Marks,
     Points,
     PointsShown,
@@ -47,7 +47,7 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.model import IsolationLevel
-from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
+from tests.simulation.content import content_hash, key_halves, key_size, value_size
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
 
 
@@ -70,12 +70,26 @@ def probe(
     return whole(claim, answers, live_only=live_only).decision
 
 
-def ask(cluster: Cluster, claims: Sequence[Claim], between: Callable[[], None] = lambda: None) -> list[Answers]:
-    """What the replicas answer to a probe of claims that accuse one of them."""
-    return driven(questions(claims, cluster.now), lambda question: _answer(cluster, question, between))
+def ask(
+    cluster: Cluster,
+    claims: Sequence[Claim],
+    between: Callable[[], None] = lambda: None,
+    history: Callable[[], KeyHistory] = KeyHistory,
+) -> list[Answers]:
+    """What the replicas answer to a probe of claims that accuse one of them.
+
+    Args:
+        cluster: the cluster to ask.
+        claims: what is claimed.
+        between: called before each request; lets the cluster move on.
+        history: what the views have recorded of keys when it is called.
+    """
+    return driven(questions(claims, cluster.now), lambda question: _answer(cluster, question, between, history))
 
 
-def _answer(cluster: Cluster, question: Question, between: Callable[[], None]) -> Any:
+def _answer(
+    cluster: Cluster, question: Question, between: Callable[[], None], history: Callable[[], KeyHistory]
+) -> Any:
     if isinstance(question, Where):
         return Whereabouts(tuple(cluster.replicas), tuple(sorted(cluster.isr)), cluster.leader)
     if isinstance(question, Coordinators):
@@ -86,7 +100,7 @@ def _answer(cluster: Cluster, question: Question, between: Callable[[], None]) -
         return _transaction(cluster, question)
     if isinstance(question, Recreated):
         return False
-    return {broker: _reading(cluster, broker, question.wants, between) for broker in question.brokers}
+    return {broker: _reading(cluster, broker, question.wants, between, history) for broker in question.brokers}
 
 
 def _transaction(cluster: Cluster, question: Transaction) -> TransactionRecords:
@@ -101,8 +115,17 @@ def _transaction(cluster: Cluster, question: Transaction) -> TransactionRecords:
     return TransactionRecords(tuple(found[: question.limit]), max(0, len(found) - question.limit))
 
 
-def _reading(cluster: Cluster, broker: int, wants: Wants, between: Callable[[], None]) -> Reading:
-    def answer(request: Request) -> Any:
+def _reading(
+    cluster: Cluster, broker: int, wants: Wants, between: Callable[[], None], history: Callable[[], KeyHistory]
+) -> Reading:
+    def answer(request: Request | Held | Stretch | Replaced) -> Any:
+        if isinstance(request, Keys):
+            return driven(newest_of_keys(wants.keys, request.start, request.end), answer)
+        if isinstance(request, Held):
+            recorded = history()
+            return {key: recorded.of(broker, key) for key in request.keys}
+        if isinstance(request, Replaced):
+            return None
         between()
         replica = cluster.replicas.get(broker)
         if replica is None or not replica.up:
@@ -141,19 +164,18 @@ def _aborted(replica: Replica, _wants: Wants, request: Aborted) -> tuple[tuple[i
     return tuple((a.producer_id, a.first) for a in replica.aborted if a.last >= request.offset)
 
 
-def _keys(replica: Replica, wants: Wants, request: Keys) -> KeysShown:
-    return KeysShown({key: _key(replica, key, request) for key in wants.keys})
-
-
-def _key(replica: Replica, halves: Key, request: Keys) -> KeyShown:
-    key = key_of_halves(*halves)
-    records = [
-        _shown(replica, batch, record)
-        for batch, record in replica.held(max(request.start, replica.log_start), min(request.end, replica.lso))
-        if record is not None and record.key == key
-    ]
-    visible = [r for r in records if r.outcome != ABORTED]
-    return KeyShown(visible[-1] if visible else None, True, records[-1].offset if records else -1)
+def _stretch(replica: Replica, _wants: Wants, request: Stretch) -> StretchShown:
+    visible: dict[Key, RecordShown] = {}
+    newest: dict[Key, int] = {}
+    for batch, record in replica.held(max(request.start, replica.log_start), min(request.end, replica.lso)):
+        key = None if record is None else key_halves(record.key)
+        if record is None or key not in request.keys:
+            continue
+        shown = _shown(replica, batch, record)
+        newest[key] = record.offset
+        if shown.outcome != ABORTED:
+            visible[key] = shown
+    return StretchShown(request.end, visible, newest)
 
 
 def _epoch_end(replica: Replica, _wants: Wants, request: EpochEnd) -> int | None:
@@ -166,7 +188,7 @@ _ANSWERS: dict[type, Callable[[Replica, Wants, Any], Any]] = {
     Producers: _producers,
     Points: _points,
     Aborted: _aborted,
-    Keys: _keys,
+    Stretch: _stretch,
     EpochEnd: _epoch_end,
 }
 

@@ -6,7 +6,6 @@ delete. An audit that begins at the log starts meets all of these; where they ar
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 
 from parallax.audit.plan import Place
@@ -71,7 +70,7 @@ def shown_live(
     marks = client.watermarks(broker, [replica[0]])[replica[0]]
     if isinstance(marks, ReplicaError):
         raise marks
-    scan = KeyScan(keys, sys.maxsize)
+    scan = KeyScan(keys)
     reached = marks.log_start_offset
     for chunk in read_range(
         client,
@@ -89,7 +88,7 @@ def shown_live(
         reached = chunk.position
     if reached < marks.last_stable_offset:
         raise ReplicaError(f"shows offsets below {reached} only", broker=broker, topic=topic, partition=partition)
-    return {key: shown.visible for key, shown in scan.result(complete=True, complete_from=0).items()}
+    return {key: scan.visible.get(key) for key in keys}
 
 
 __all__ = ["MANY", "cleared", "many", "shown_live"]

@@ -68,10 +68,9 @@ class KeyShown:
 
     Attributes:
         visible: the newest record that is not aborted; None where none is shown.
-        complete: the whole log up to the last stable offset was looked at, so that None means none.
+        complete: nothing newer than ``visible`` was overlooked, and None means none.
         newest_offset: of any record of the key, aborted ones too; -1 where none.
-        complete_from: no record of the key at or above this offset was overlooked, even where the log is too long
-            to be looked at as a whole.
+        complete_from: no record of the key at or above this offset was overlooked, even where it is not complete.
     """
 
     visible: RecordShown | None
@@ -98,7 +97,8 @@ class ReplicaAnswer:
         markers: end markers at the offsets asked for.
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
         open_transactions: None where it could not say (see ``open_error``).
-        key: None where no key was asked for, or it could not be read (see ``key_error``).
+        key: None where no key was asked for, or its newest record cannot be told.
+        key_error: why the key is not there, or not complete; None where it is.
         epoch_ends: by the leader epochs asked for: up to where its log is of that epoch or an older one; None where it
             knows neither that epoch nor a newer one.
     """

@@ -1,12 +1,14 @@
-"""Where the views recorded a key: offsets to ask a replica for again when its log is too long to be read whole.
+"""Where the views recorded keys: offsets to ask a replica for again, and the range in which there are no others.
 
-The recorded table is a hint about where to look, never the evidence itself. It is read with delta-rs, which prunes by
+The recorded table says where to look and where not, never what is there. It is read with delta-rs, which prunes by
 broker and by the files' statistics and does not queue behind the streaming queries' micro-batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,16 +16,67 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from parallax.findings.keys import Key, KeyHistory
+from parallax.findings.keys import Key
+from parallax.findings.pointing import Known
 from parallax.findings.requests import Recreated, Transaction, TransactionRecords
 from parallax.findings.table import table_uri
-from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind
+from parallax.model import IsolationLevel, ReadEvent, RowKind
 
 log = structlog.get_logger(__name__)
 
 _ANOTHER_LOG = (ReadEvent.LOG_TRUNCATED, ReadEvent.NOT_HOSTED)
 _KEY = ["key_hash_hi", "key_hash_lo"]
 _COLUMNS = ["broker", "offset", *_KEY]
+_RESTARTS = frozenset(
+    {
+        *_ANOTHER_LOG,
+        ReadEvent.TOPIC_RECREATED,
+        ReadEvent.TOPIC_DELETED,
+        ReadEvent.PARTITION_ADDED,
+        ReadEvent.LOG_START_ADVANCED,
+        ReadEvent.BATCH_SKIPPED,
+    }
+)
+"""Events after which what was read before does not join what is read from there on, or is of another log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """What a view has read of one replica without a gap, and of one log.
+
+    Attributes:
+        start: the first offset.
+        end: one behind the last.
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHistory:
+    """What the views recorded of keys on the replicas of one partition.
+
+    Attributes:
+        logs: what was read of each replica, by broker id.
+        offsets: of the records that read_committed showed, aborted ones too, by (broker, key), newest first.
+    """
+
+    logs: Mapping[int, ReadLog] = field(default_factory=dict)
+    offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
+
+    def of(self, broker: int, key: Key) -> Known:
+        """Where a key lies in the log of a replica, as far as the view has read it."""
+        log = self.logs.get(broker)
+        if log is None:
+            return Known()
+        own = self.offsets.get((broker, key), ())
+        others = {o for (b, k), found in self.offsets.items() if k == key and b != broker for o in found}
+        return Known(log.start, log.end, tuple(own), tuple(sorted(others.difference(own), reverse=True)))
+
+
+HistoryLookup = Callable[[str, int, Sequence[Key]], KeyHistory]
+"""(topic, partition, keys) -> what was recorded; implemented by `RecordedHistory`."""
 
 
 class RecordedHistory:
@@ -37,25 +90,27 @@ class RecordedHistory:
         self._uri = table_uri(storage, IsolationLevel.READ_COMMITTED.option)
         self._uncommitted_uri = table_uri(storage, IsolationLevel.READ_UNCOMMITTED.option)
 
-    def __call__(self, topic: str, partition: int, brokers: Sequence[int], keys: Sequence[Key]) -> KeyHistory:
-        """Offsets at which each replica was recorded to show a record of each key, newest first.
+    def __call__(self, topic: str, partition: int, keys: Sequence[Key]) -> KeyHistory:
+        """What was read of each replica, and the offsets at which it showed a record of each key.
 
-        A table that cannot be read yields an empty history: the probe then reads the logs, or stays undecided.
+        A table that cannot be read yields an empty history: the probe then reads the logs.
         """
-        wanted = (
-            (pc.field("topic") == topic)
-            & (pc.field("partition") == partition)
-            & pc.field("broker").isin(list(brokers))
-            & (pc.field("kind") == int(RowKind.RECORD))
-            & (pc.field("outcome") != int(Outcome.ABORTED))
-            & pc.field("key_hash_lo").isin([low for _, low in keys])
-        )
+        place = (pc.field("topic") == topic) & (pc.field("partition") == partition)
+        rows = place & (pc.field("kind") == int(RowKind.RECORD))
+        rows &= pc.field("key_hash_lo").isin([low for _, low in keys])
+        columns: Any = {name: pc.field(name) for name in ("broker", "offset", "timestamp")}
+        columns["event"] = pc.field("position", "event")
         try:
-            rows = DeltaTable(self._uri).to_pyarrow_dataset().to_table(columns=_COLUMNS, filter=wanted)
+            # One snapshot: what retention drops later is in both, or in neither.
+            dataset = DeltaTable(self._uri).to_pyarrow_dataset()
+            positions = dataset.to_table(columns=columns, filter=place & (pc.field("kind") == int(RowKind.POSITION)))
+            found = dataset.to_table(columns=_COLUMNS, filter=rows)
+        except TableNotFoundError:
+            return KeyHistory()
         except (DeltaError, OSError, pa.ArrowException) as error:
             log.warning("recorded history cannot be read", table=self._uri, error=" ".join(str(error).split()))
             return KeyHistory()
-        return KeyHistory(_by_replica_and_key(rows, set(keys)))
+        return KeyHistory(read_logs(_in_order(positions)), _by_replica_and_key(found, set(keys)))
 
     def transaction(self, question: Transaction) -> TransactionRecords:
         """The records of a transaction that any replica was recorded to show, of each key the last one.
@@ -102,9 +157,36 @@ class RecordedHistory:
         try:
             dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
             return bool(dataset.count_rows(filter=wanted))
+        except TableNotFoundError:
+            return False
         except (DeltaError, OSError, pa.ArrowException) as error:
             log.warning("recorded positions cannot be read", table=self._uncommitted_uri, error=str(error))
             return False
+
+
+def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
+    """Position rows as `read_logs` takes them."""
+    rows = positions.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
+    return zip(*(rows[name].to_pylist() for name in ("broker", "offset", "event")), strict=True)
+
+
+def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
+    """What a view has read of each replica, by its position rows.
+
+    The first position row that is left says from where on all rows are: retention drops whole dates, with the
+    positions of that time. An event that restarts a reading restarts it here.
+
+    Args:
+        positions: (broker, offset, event), in the order of time.
+    """
+    found: dict[int, ReadLog] = {}
+    for broker, offset, event in positions:
+        known = found.get(broker)
+        if known is None or event in _RESTARTS:
+            found[broker] = ReadLog(offset, offset)
+        elif offset >= known.end:
+            found[broker] = replace(known, end=offset)
+    return found
 
 
 def _by_replica_and_key(rows: pa.Table, keys: set[Key]) -> dict[tuple[int, Key], list[int]]:

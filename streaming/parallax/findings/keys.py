@@ -1,39 +1,20 @@
-"""The records of given keys on one replica: by reading its log, and by what was recorded where the log is long."""
+"""Picks the records of given keys, and those at given offsets, out of chunks of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 
-from parallax.findings.answers import ABORTED, KeyShown, MarkerShown, RecordShown
+from parallax.findings.answers import ABORTED, MarkerShown, RecordShown
 from parallax.model import Outcome, RowKind
 
 Key = tuple[int, int]
 """The two signed halves of a key's hash: high, low."""
 
-_RECORD_OVERHEAD_BYTES = 12
-
-
-class ScanTooLong(Exception):  # noqa: N818 - it says what happened; it is caught where it is expected
-    """A range holds more bytes than one probe may read (findings.max_scan_bytes)."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHistory:
-    """What the views recorded of keys on the replicas of one partition.
-
-    Attributes:
-        offsets: of the records that read_committed showed, by (broker, key), newest first.
-    """
-
-    offsets: Mapping[tuple[int, Key], Sequence[int]] = field(default_factory=dict)
-
-
-HistoryLookup = Callable[[str, int, Sequence[int], Sequence[Key]], KeyHistory]
-"""(topic, partition, brokers, keys) -> what was recorded; implemented by parallax.findings.history."""
+_KEPT = 4096
+"""How many offsets of one key a scan keeps."""
 
 
 def records_at(chunk: Any, offsets: Collection[int]) -> list[tuple[RecordShown, Key, bytes | None]]:
@@ -83,50 +64,46 @@ def _unsigned(half: int) -> int:
 
 
 class KeyScan:
-    """Collects the newest visible record of each of a set of keys while chunks of a log go by in offset order.
+    """Collects the records of a set of keys while chunks of a log go by in offset order.
+
+    Attributes:
+        visible: of each key, the newest record that is not aborted.
+        newest: of each key, the offset of the newest record, aborted ones too.
+        offsets: of each key, the offsets of its records in the order of the log: the newest of them.
+        floors: of each key of which older offsets were left out, the lowest that was kept.
+        key_bytes: the keys themselves, where they are read at all.
 
     Args:
         keys: the keys to look for.
-        max_bytes: how much may go by before `ScanTooLong` is raised.
     """
 
-    def __init__(self, keys: Iterable[Key], max_bytes: int) -> None:
+    def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = set(keys)
         self._lows = np.array(sorted({low for _, low in self._keys}), np.int64)
-        self._left = max_bytes
         self.visible: dict[Key, RecordShown] = {}
         self.newest: dict[Key, int] = {}
+        self.offsets: dict[Key, list[int]] = {}
+        self.floors: dict[Key, int] = {}
         self.key_bytes: dict[Key, bytes] = {}
 
     def add(self, chunk: Any) -> None:
-        """Take in one chunk.
-
-        Raises:
-            ScanTooLong: more than ``max_bytes`` have gone by.
-        """
+        """Take in one chunk."""
         columns = chunk.columns
-        sizes = np.maximum(columns.key_size, 0).sum() + np.maximum(columns.value_size, 0).sum(dtype=np.int64)
-        self._left -= int(sizes) + _RECORD_OVERHEAD_BYTES * len(columns)
-        if self._left < 0:
-            raise ScanTooLong
         hits = np.isin(columns.key_hash_lo, self._lows) & (columns.kind == RowKind.RECORD)
         for row in np.flatnonzero(hits).tolist():
             shown, key, key_bytes = _shown(chunk, row)
             if key in self._keys:
-                self.take(shown, key, key_bytes)
+                self._take(shown, key, key_bytes)
 
-    def take(self, shown: RecordShown, key: Key, key_bytes: bytes | None) -> None:
-        """Take in one record of one of the keys."""
+    def _take(self, shown: RecordShown, key: Key, key_bytes: bytes | None) -> None:
         if key_bytes is not None:
             self.key_bytes[key] = key_bytes
         self.newest[key] = max(shown.offset, self.newest.get(key, -1))
+        offsets = self.offsets.setdefault(key, [])
+        offsets.append(shown.offset)
+        if len(offsets) > 2 * _KEPT:
+            del offsets[:-_KEPT]
+            self.floors[key] = offsets[0]
         known = self.visible.get(key)
         if shown.outcome != ABORTED and (known is None or known.offset < shown.offset):
             self.visible[key] = shown
-
-    def result(self, *, complete: bool, complete_from: int) -> dict[Key, KeyShown]:
-        """What was seen of each key."""
-        return {
-            key: KeyShown(self.visible.get(key), complete, self.newest.get(key, -1), complete_from)
-            for key in self._keys
-        }

@@ -44,6 +44,7 @@ from parallax.findings.lifecycle import (
     Tick,
 )
 from parallax.findings.probe import Prober
+from parallax.findings.scan import folder_of
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
@@ -125,6 +126,7 @@ class FindingsManager:
             payload=settings.read.payload,
             history=history,
             recorded=history,
+            scans=folder_of(settings.storage.path),
         )
         self._table = table
         self._on_change = on_change or (lambda _: None)

@@ -4,77 +4,55 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-import numpy as np
-
 from parallax.config import FindingSettings
-from parallax.findings.answers import (
-    Answers,
-    CoordinatorAnswer,
-    MarkerShown,
-    OpenTransaction,
-    RecordShown,
-    ReplicaAnswer,
-)
+from parallax.findings.answers import Answers, CoordinatorAnswer, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.keys import HistoryLookup, Key, KeyHistory, KeyScan, ScanTooLong, markers_at, records_at
+from parallax.findings.history import HistoryLookup, KeyHistory
+from parallax.findings.index import Indexes
+from parallax.findings.keys import Key
 from parallax.findings.lanes import Lanes, Silence
+from parallax.findings.lap import Lap
 from parallax.findings.pace import Counted, Paces
 from parallax.findings.questions import Reading, driven, questions, reading
+from parallax.findings.replica_probe import ReplicaProbe, chunks, holds
 from parallax.findings.requests import (
-    Aborted,
     Coordinators,
-    Ends,
-    EpochEnd,
-    Keys,
-    KeysShown,
-    Marks,
-    Points,
-    PointsShown,
-    Producers,
     Question,
     Recreated,
-    Request,
     Transaction,
     TransactionRecords,
     Wants,
     Where,
     Whereabouts,
 )
-from parallax.model import IsolationLevel
-from parallax.replica.client import FetchPosition, ReplicaClient
+from parallax.findings.scan import LogScans, Replica
+from parallax.model import TopicPartition
+from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
-from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
-from parallax.replica.reader import read_range
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
 
 _ASKS = 4
 """How many probes ask one broker at once."""
-_POINT_BYTES = 1 << 16
-"""Fetch size for reading single offsets: a batch is served whole even where it is larger."""
-_SCAN_BYTES = 4 << 20
-_GAP = 256
-"""Offsets asked for that lie no farther apart than this are read in one range."""
-_CANDIDATES = 8
-"""How many recorded offsets of one key are asked for again, newest first."""
 
 
 class _LazyHistory:
-    """What was recorded of the keys, looked up at most once, and only when a log is too long to be read whole."""
+    """What was recorded of the keys, looked up at most once, when the first replica is asked for them."""
 
     def __init__(self, look_up: Callable[[], KeyHistory]) -> None:
         self._look_up = look_up
         self._lock = threading.Lock()
         self._found: KeyHistory | None = None
 
-    def offsets(self, broker: int, key: Key) -> Sequence[int]:
-        """Recorded offsets of a key on one replica, newest first."""
+    def __call__(self) -> KeyHistory:
+        """What was recorded."""
         with self._lock:
             if self._found is None:
                 self._found = self._look_up()
-            return self._found.offsets.get((broker, key), ())
+            return self._found
 
 
 class LooksUp(Protocol):
@@ -95,9 +73,9 @@ class Prober:
         hasher: the same as the views' (keys are looked for by their hash).
         settings: deadlines and bounds.
         payload: ``read.payload``; the key's bytes are read only where it is not ``hash``.
-        history: looks recorded offsets of a key up, for logs too long to be read as a whole; None does without.
+        history: looks up where the views recorded keys; None does without, and reads the logs.
         recorded: looks up what else the views recorded; None does without.
-        full_scan_offsets: a log with no more offsets than this is read as a whole to find a key.
+        scans: folder for what scans of long logs have found, so that they outlive the process; None keeps none.
         clock: monotonic seconds, for tests.
     """
 
@@ -110,19 +88,21 @@ class Prober:
         payload: str = "hash",
         history: HistoryLookup | None = None,
         recorded: LooksUp | None = None,
-        full_scan_offsets: int = 1 << 20,
+        scans: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
-        self._hasher = hasher
-        self._settings = settings
-        self._payload = Payload.HASH if payload == "hash" else Payload.KEY
+        self.client = client
+        self.hasher = hasher
+        self.settings = settings
+        self.payload = Payload.HASH if payload == "hash" else Payload.KEY
         self._history = history
         self._recorded = recorded
-        self.full_scan_offsets = full_scan_offsets
         self._closed = threading.Event()
         self.paces = Paces(settings.max_bytes_per_second, clock, self._pause)
         """What holds back all that is read, by broker."""
+        self.indexes = Indexes()
+        self.scans = LogScans(self, self.indexes, scans, self._closed.wait)
+        self._topic_ids: dict[str, str] = {}
         self._silence = Silence(settings.probe_timeout_ms / 1000, clock)
         self._lanes = Lanes(_ASKS, "probe-replica")
 
@@ -130,6 +110,7 @@ class Prober:
         """Give up what is still being asked."""
         self._closed.set()
         self._lanes.close()
+        self.scans.close()
 
     def _pause(self, seconds: float) -> None:
         if self._closed.wait(seconds):
@@ -165,19 +146,20 @@ class Prober:
     def _look_up(self, wants: Wants) -> KeyHistory:
         if self._history is None:
             return KeyHistory()
-        return self._history(wants.topic, wants.partition, wants.replicas, sorted(wants.keys))
+        return self._history(wants.topic, wants.partition, sorted(wants.keys))
 
     def _where(self, where: Where) -> Whereabouts:
         """Where a partition is."""
         topic, partition = where.topic, where.partition
         try:
-            found = self._client.metadata([topic], timeout_ms=self.timeout_ms).get(topic)
+            found = self.client.metadata([topic], timeout_ms=self.settings.probe_timeout_ms).get(topic)
         except ReplicaError as error:
             return Whereabouts(error=str(error))
         if found is None or isinstance(found.error, UnknownTopic):
             return Whereabouts(gone=f"the topic {topic} does not exist any more")
         if found.error is not None:
             return Whereabouts(error=str(found.error))
+        self._topic_ids[topic] = found.topic_id
         place = found.partitions.get(partition)
         if place is None:
             return Whereabouts(gone=f"{topic}-{partition} does not exist any more")
@@ -187,7 +169,7 @@ class Prober:
         """What the transaction coordinators say of the producers; what they do not say is reported, not guessed."""
         wanted = question.producer_ids
         try:
-            listed = self._client.list_transactions(wanted, timeout_ms=self.timeout_ms)
+            listed = self.client.list_transactions(wanted, timeout_ms=self.settings.probe_timeout_ms)
         except ReplicaError as error:
             return {pid: CoordinatorAnswer(pid, error=str(error)) for pid in wanted}
         silent = "; ".join(str(e) for e in listed.unanswered.values())
@@ -208,7 +190,7 @@ class Prober:
         if silent is not None:
             return Reading(ReplicaAnswer(broker, error=f"broker {broker} has not answered for {silent:.0f} s"))
         try:
-            found = driven(reading(broker, wants), _Replica(self, wants, broker, history).answer)
+            found = driven(reading(broker, wants), ReplicaProbe(self, wants, broker, history).answer)
         except ReplicaError as error:
             if isinstance(error, DeadlineExceeded):
                 self._silence.timed_out(broker)
@@ -216,166 +198,22 @@ class Prober:
         self._silence.heard(broker)
         return found
 
-    def read(
-        self, broker: int, wants: Wants, start: int, end: int, isolation: IsolationLevel, *, scan: bool = False
-    ) -> Iterator[Any]:
-        """Chunks of one replica's log; a scan reads in large steps and has ten times the deadline."""
-        timeout = self.timeout_ms
-        return read_range(
-            self._client,
-            broker,
-            wants.topic,
-            wants.partition,
-            start,
-            end,
-            isolation=isolation,
-            hasher=self._hasher,
-            payload=self._payload,
-            max_bytes=_SCAN_BYTES if scan else _POINT_BYTES,
-            deadline_ms=timeout * 10 if scan else timeout,
-            pace=Counted(self.paces.of(broker)),
-        )
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic as the last metadata had it; empty where it is not known."""
+        return self._topic_ids.get(topic, "")
 
-    def fetch_aborted(self, broker: int, wants: Wants, offset: int) -> tuple[tuple[int, int], ...]:
-        """The aborted transactions that a read_committed Fetch from the offset lists."""
-        pace = self.paces.of(broker)
-        pace.wait()
-        position = FetchPosition(wants.topic, wants.partition, offset, _POINT_BYTES)
-        (answer,) = self._client.fetch(
-            broker,
-            [position],
-            isolation=IsolationLevel.READ_COMMITTED,
-            max_bytes=_POINT_BYTES,
-            timeout_ms=self.timeout_ms,
-        )
-        if answer.error is not None:
-            raise answer.error
-        pace.received(len(answer.records))
-        return tuple((int(pid), int(first)) for pid, first in np.asarray(answer.aborted).reshape(-1, 2))
+    def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
+        """Whether the views' readers have noticed since a time that a replica's log is another one."""
+        return self._recorded is not None and self._recorded.was_recreated(Recreated(*place, broker, since_ms))
 
-    @property
-    def client(self) -> ReplicaClient:
-        """The client that the questions go through."""
-        return self._client
+    # What scans read by.
 
-    @property
-    def timeout_ms(self) -> int:
-        """Deadline of each request."""
-        return self._settings.probe_timeout_ms
+    def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
+        """Chunks of a log as read_committed, read behind all probes; see `parallax.findings.scan.Reads`."""
+        broker, place = replica
+        pace = Counted(self.paces.of(broker), behind=True)
+        return chunks(self, broker, place, start, end, pace, after_epoch=after_epoch)
 
-    @property
-    def max_scan_bytes(self) -> int:
-        """How many bytes one probe may read from a replica."""
-        return self._settings.max_scan_bytes
-
-
-class _Replica:
-    """One replica of one partition, answering requests. Each may raise a `ReplicaError`."""
-
-    def __init__(self, prober: Prober, wants: Wants, broker: int, history: _LazyHistory) -> None:
-        self._prober = prober
-        self._wants = wants
-        self._broker = broker
-        self._history = history
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            Ends: self._ends,
-            Producers: self._producers,
-            Points: self._points,
-            Aborted: self._aborted,
-            Keys: self._keys,
-            EpochEnd: self._epoch_end,
-        }
-
-    def answer(self, request: Request) -> Any:
-        """Answer one request, in the form that the request's docstring says."""
-        return self._answers[type(request)](request)
-
-    def _ends(self, _: Ends) -> Marks:
-        place, prober = self._wants.place, self._prober
-        marks = prober.client.watermarks(self._broker, [place], timeout_ms=prober.timeout_ms)[place]
-        if isinstance(marks, ReplicaError):
-            raise marks
-        return Marks(marks.high_watermark, marks.last_stable_offset, marks.log_start_offset, marks.log_end_offset)
-
-    def _producers(self, _: Producers) -> tuple[OpenTransaction, ...] | str:
-        place, prober = self._wants.place, self._prober
-        states = prober.client.describe_producers(self._broker, [place], timeout_ms=prober.timeout_ms)[place]
-        if isinstance(states, ReplicaError):
-            return str(states)
-        return tuple(
-            OpenTransaction(
-                producer_id=s.producer_id,
-                start_offset=s.current_transaction_start_offset,
-                producer_epoch=s.producer_epoch,
-                last_timestamp=s.last_timestamp,
-                coordinator_epoch=s.coordinator_epoch,
-            )
-            for s in states
-            if s.current_transaction_start_offset >= 0
-        )
-
-    def _points(self, points: Points) -> PointsShown:
-        shown: dict[int, RecordShown] = {}
-        markers: list[MarkerShown] = []
-        found: dict[Key, bytes] = {}
-        for start, end in _ranges(points.offsets):
-            for chunk in self._prober.read(self._broker, self._wants, start, end, points.isolation):
-                for record, key, key_bytes in records_at(chunk, points.offsets):
-                    shown[record.offset] = record
-                    if key_bytes is not None:
-                        found[key] = key_bytes
-                markers += markers_at(chunk, points.offsets)
-        return PointsShown(shown, tuple(markers), found)
-
-    def _aborted(self, request: Aborted) -> tuple[tuple[int, int], ...]:
-        return self._prober.fetch_aborted(self._broker, self._wants, request.offset)
-
-    def _epoch_end(self, request: EpochEnd) -> int | str | None:
-        prober = self._prober
-        try:
-            found = prober.client.end_offset_for_epoch(
-                self._broker, *self._wants.place, request.epoch, timeout_ms=prober.timeout_ms
-            )
-        except BrokerTooOld as error:
-            return str(error)
-        return None if found is None else found[1]
-
-    def _keys(self, request: Keys) -> KeysShown:
-        """The newest visible record of each key: by the whole log, or by what was recorded and the end of the log."""
-        wants, start, end = self._wants, request.start, request.end
-        scan = KeyScan(wants.keys, self._prober.max_scan_bytes)
-        recorded = self._recorded(start, end) if end - start > self._prober.full_scan_offsets else None
-        if recorded:
-            start = max(start, min(wants.scan_from, end))
-        try:
-            self._scan(scan, start, end)
-            for first, last in _ranges(recorded or ()):
-                self._scan(scan, first, last)
-        except ScanTooLong:
-            return KeysShown(error=f"offsets {start} to {end} hold more than findings.max_scan_bytes; raise it")
-        return KeysShown(scan.result(complete=not recorded, complete_from=start), scan.key_bytes)
-
-    def _scan(self, scan: KeyScan, start: int, end: int) -> None:
-        if start < end:
-            for chunk in self._prober.read(
-                self._broker, self._wants, start, end, IsolationLevel.READ_COMMITTED, scan=True
-            ):
-                scan.add(chunk)
-
-    def _recorded(self, start: int, end: int) -> set[int]:
-        """Offsets at which the views recorded one of the keys on this replica, as far as they are still in its log."""
-        wanted: set[int] = set()
-        for key in self._wants.keys:
-            wanted.update(self._history.offsets(self._broker, key)[:_CANDIDATES])
-        return {o for o in wanted if start <= o < end}
-
-
-def _ranges(offsets: Iterable[int]) -> list[tuple[int, int]]:
-    """Half-open ranges that cover the offsets, those near to each other in one."""
-    ranges: list[tuple[int, int]] = []
-    for offset in sorted(offsets):
-        if ranges and offset - ranges[-1][1] <= _GAP:
-            ranges[-1] = ranges[-1][0], offset + 1
-        else:
-            ranges.append((offset, offset + 1))
-    return ranges
+    def is_same_log(self, replica: Replica, lap: Lap) -> bool:
+        """Whether the replica's log is still the one that a scan has read."""
+        return holds(self, *replica, lap.read_to, lap.epoch)

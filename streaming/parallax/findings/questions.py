@@ -106,7 +106,7 @@ class Reading:
             markers=tuple(m for place in sorted(places) for m in self._markers_at.get(place, ())),
             aborted=tuple(a for a in listed if a[0] == claim.producer_id),
             key=key,
-            key_error=self.key_error,
+            key_error=None if key is not None and key.complete else self.key_error,
         )
 
     @cached_property
@@ -323,7 +323,6 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
         aborted_from=frozenset(o for c in with_producer if (o := _aborted_from(c)) >= 0),
         producers=any(c.kind in TRANSACTION_KINDS for c in claims),
         keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
-        scan_from=min(c.first_offset for c in claims),
         epochs=frozenset(epoch for c in claims for epoch in _epochs(c)),
         replicas=tuple(replicas),
     )

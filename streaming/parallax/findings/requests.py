@@ -46,7 +46,6 @@ class Wants:
         aborted_from: offsets to fetch from for the list of aborted transactions.
         producers: whether open transactions are asked for.
         keys: whose newest visible record is asked for.
-        scan_from: no record below it matters where a log is too long to be read as a whole.
         epochs: leader epochs whose end is asked for.
         replicas: all replicas of the partition, whose recorded history may be looked up for the keys.
     """
@@ -58,7 +57,6 @@ class Wants:
     aborted_from: frozenset[int] = frozenset()
     producers: bool = False
     keys: frozenset[Key] = frozenset()
-    scan_from: int = 0
     epochs: frozenset[int] = frozenset()
     replicas: tuple[int, ...] = ()
 
@@ -201,7 +199,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class KeysShown:
-    """The answer to `Keys`; ``error`` says why there is none."""
+    """The answer to `Keys`; ``error`` says why a key is missing, or not complete."""
 
     keys: Mapping[Key, KeyShown] = field(default_factory=dict)
     key_bytes: Mapping[Key, bytes] = field(default_factory=dict)

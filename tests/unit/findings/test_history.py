@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from parallax.findings.history import RecordedHistory
+from parallax.findings.history import KeyHistory, ReadLog, RecordedHistory, read_logs
+from parallax.findings.pointing import Known
 from parallax.findings.requests import Recreated, Transaction, TransactionRecords
 from parallax.model import Outcome, RowKind
 
@@ -24,8 +25,15 @@ def record(offset: int, broker: int = 2, key: tuple[int, int] = KEY, **fields: o
         "outcome": int(Outcome.NONE),
         "key_hash_hi": key[0],
         "key_hash_lo": key[1],
+        "timestamp": datetime.fromtimestamp(0, UTC),
+        "position": {"event": ""},
     }
     return base | fields
+
+
+def position(offset: int, at: int, event: str = "ok", broker: int = 2) -> dict[str, object]:
+    timestamp = datetime.fromtimestamp(at, UTC)
+    return record(offset, broker, kind=int(RowKind.POSITION), timestamp=timestamp, position={"event": event})
 
 
 def test_recorded_offsets_come_newest_first_by_replica_and_key(tmp_path: Path) -> None:
@@ -39,15 +47,47 @@ def test_recorded_offsets_come_newest_first_by_replica_and_key(tmp_path: Path) -
         record(10, kind=int(RowKind.COMMIT)),
         record(11, topic="other"),
         record(12, partition=1),
-        record(13, broker=1),
+        position(0, 1, "partition_added"),
+        position(20, 2),
+        position(15, 2, broker=3),
     ]
     write_deltalake(str(tmp_path / "read_committed"), pa.Table.from_pylist(rows), partition_by=["broker"])
-    found = RecordedHistory(str(tmp_path))("orders", 0, [2, 3], [KEY])
-    assert found.offsets == {(2, KEY): [8, 1], (3, KEY): [4]}
+    found = RecordedHistory(str(tmp_path))("orders", 0, [KEY])
+    assert found.offsets == {(2, KEY): [9, 8, 1], (3, KEY): [4]}
+    assert found.of(2, KEY) == Known(0, 20, (9, 8, 1), (4,))
+    assert found.of(3, KEY) == Known(15, 15, (4,), (9, 8, 1))
+    assert found.of(1, KEY) == Known()
 
 
 def test_a_table_that_is_not_there_is_no_history(tmp_path: Path) -> None:
-    assert RecordedHistory(str(tmp_path))("orders", 0, [2], [KEY]).offsets == {}
+    assert RecordedHistory(str(tmp_path))("orders", 0, [KEY]) == KeyHistory()
+
+
+def test_what_is_left_after_retention_begins_at_the_first_position_that_is_left() -> None:
+    assert read_logs([(2, 70, "ok"), (2, 90, "ok")]) == {2: ReadLog(70, 90)}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "log_truncated",
+        "not_hosted",
+        "topic_recreated",
+        "topic_deleted",
+        "log_start_advanced",
+        "batch_skipped",
+        "partition_added",
+    ],
+)
+def test_an_event_after_which_rows_are_missing_or_of_another_log_restarts_the_range(event: str) -> None:
+    rows = [(2, 0, "partition_added"), (2, 50, "ok"), (2, 30, event), (2, 40, "ok")]
+    assert read_logs(rows) == {2: ReadLog(30, 40)}
+
+
+@pytest.mark.parametrize("event", ["unreachable", "unauthorized", "corrupt_batch", "unsupported"])
+def test_an_event_after_which_reading_goes_on_where_it_was_leaves_the_range_whole(event: str) -> None:
+    rows = [(2, 0, "partition_added"), (2, 50, event), (1, 9, "ok"), (2, 60, "ok")]
+    assert read_logs(rows) == {1: ReadLog(9, 9), 2: ReadLog(0, 60)}
 
 
 def test_a_transactions_records_are_those_of_its_producer_that_any_replica_showed(tmp_path: Path) -> None:

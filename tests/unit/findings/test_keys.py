@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from parallax.findings.keys import KeyScan, ScanTooLong, markers_at, records_at
+from parallax.findings import keys
+from parallax.findings.keys import KeyScan, markers_at, records_at
 from parallax.model import Outcome, RowKind
 
 KEY = (-1, 5)
@@ -63,43 +64,36 @@ def chunk(*rows: tuple[int, tuple[int, int], Outcome, int], kind: RowKind = RowK
 
 
 def test_the_newest_record_that_is_not_aborted_is_visible() -> None:
-    scan = KeyScan([KEY], 1 << 20)
+    scan = KeyScan([KEY])
     scan.add(chunk((1, KEY, Outcome.NONE, 4), (3, KEY, Outcome.COMMITTED, 5), (5, KEY, Outcome.ABORTED, 6)))
-    shown = scan.result(complete=True, complete_from=0)[KEY]
-    assert shown.visible is not None
-    assert (shown.visible.offset, shown.visible.value_size, shown.newest_offset) == (3, 5, 5)
-    assert shown.visible.key_hash == "ffffffffffffffff0000000000000005"
+    assert (scan.visible[KEY].offset, scan.visible[KEY].value_size, scan.newest[KEY]) == (3, 5, 5)
+    assert scan.visible[KEY].key_hash == "ffffffffffffffff0000000000000005"
     assert scan.key_bytes[KEY] == b"key"
+    assert scan.offsets == {KEY: [1, 3, 5]}
 
 
-def test_a_tombstone_is_visible_and_not_live() -> None:
-    scan = KeyScan([KEY], 1 << 20)
+def test_a_tombstone_is_visible() -> None:
+    scan = KeyScan([KEY])
     scan.add(chunk((1, KEY, Outcome.NONE, 4), (3, KEY, Outcome.NONE, -1)))
-    shown = scan.result(complete=True, complete_from=0)[KEY]
-    assert shown.visible is not None
-    assert shown.live is None
+    assert (scan.visible[KEY].offset, scan.visible[KEY].value_size) == (3, -1)
 
 
 def test_a_key_is_told_by_both_halves_of_its_hash() -> None:
-    scan = KeyScan([KEY], 1 << 20)
+    scan = KeyScan([KEY])
     scan.add(chunk((1, SAME_LOW, Outcome.NONE, 4)))
-    assert scan.result(complete=True, complete_from=0)[KEY].visible is None
+    assert (scan.visible, scan.newest, scan.offsets) == ({}, {}, {})
 
 
-def test_ranges_may_be_added_in_any_order() -> None:
-    scan = KeyScan([KEY], 1 << 20)
-    scan.add(chunk((9, KEY, Outcome.NONE, 4)))
-    scan.add(chunk((2, KEY, Outcome.NONE, 4)))
-    shown = scan.result(complete=False, complete_from=9)[KEY]
-    assert shown.visible is not None
-    assert shown.visible.offset == 9
-
-
-def test_more_bytes_than_allowed_end_the_scan() -> None:
-    scan = KeyScan([KEY], 100)
-    scan.add(chunk((1, KEY, Outcome.NONE, 50)))
-    with pytest.raises(ScanTooLong):
-        scan.add(chunk((2, KEY, Outcome.NONE, 50)))
+def test_of_a_key_with_very_many_records_the_newest_are_kept_and_it_is_said_from_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keys, "_KEPT", 3)
+    scan = KeyScan([KEY])
+    for offset in range(10):
+        scan.add(chunk((offset, KEY, Outcome.NONE, 4)))
+    kept = scan.offsets[KEY]
+    assert kept[-3:] == [7, 8, 9]
+    assert kept == list(range(scan.floors[KEY], 10))
 
 
 def test_records_and_markers_are_picked_by_offset() -> None:

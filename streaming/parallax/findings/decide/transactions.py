@@ -224,6 +224,13 @@ def _outcome(case: Case) -> Decision:
     return case.not_shown(claim.first_offset, f"no other replica shows an outcome for offset {claim.first_offset}")
 
 
+def _unread_key(case: Case) -> str | None:
+    """Why it is not known what a replica shows of the key, where that may be told later; None where it is known."""
+    if case.claim.key is None:
+        return None
+    return next((a.key_error for a in (case.accused, *case.others) if a.key_error is not None), None)
+
+
 def _outcome_without_record(case: Case) -> Decision:
     """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
     claim = case.claim
@@ -233,7 +240,7 @@ def _outcome_without_record(case: Case) -> Decision:
             kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(claim)
             return case.confirmed(differing[0], kind, sides=differing[1])
         if not case.accused.key.complete:
-            return case.pending(f"the log of broker {claim.broker} is longer than one probe may read")
+            return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
     own = claim.recorded.outcomes.get(claim.broker)
     if own is not None and not case.live_only:
         truth = _outcomes_of_others(case)
@@ -245,6 +252,8 @@ def _outcome_without_record(case: Case) -> Decision:
                 _kind_of(own),
                 sides=_by_outcome(truth | {claim.broker: own}),
             )
+    if (unread := _unread_key(case)) is not None:
+        return case.pending(unread)
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
     return case.not_held(

@@ -217,7 +217,7 @@ def _accused_lacks(case: Case) -> Decision:
     key = accused.key
     resurrected = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
     if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
-        return case.pending(f"the log of broker {accused.broker} is longer than one probe may read")
+        return case.pending(accused.key_error or f"the log of broker {accused.broker} was not read to its beginning")
     if resurrected:
         return case.dismissed(f"broker {accused.broker} shows no live value of the key")
     for other in case.others:

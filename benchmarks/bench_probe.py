@@ -1,0 +1,278 @@
+"""What a verdict on a key costs: seconds, and bytes read from each replica, for partitions of 1 GB and of 50 GB.
+
+Three brokers hold a partition each; a tombstone is lost on broker 2, and cleaned on the others together with the value
+that it deletes. The brokers are simulated: they make each answer when they are asked, so that no disk has to hold 50 GB
+and no network delays an answer. Everything else is the product's: the prober with its default settings and its
+throttle, the reader and decoder, the recorded table with a row for each record and replica, the decision.
+
+Rows: a suspect whose key's offsets the views hold; the same when it is checked again as a finding; one of which they
+hold nothing, which waits for scans (1 GB only, at ten times the default rate); and the peer: the log of one replica
+read whole, as fast as it goes, which is what a probe without recorded offsets has to do for each of its four readings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import crc32c
+import numpy as np
+import pyarrow as pa
+from deltalake import write_deltalake
+from rich.console import Console
+from rich.table import Table
+
+from parallax.config import FindingSettings
+from parallax.findings.claim import Claim
+from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.history import RecordedHistory
+from parallax.findings.probe import Prober
+from parallax.model import FindingKind, Outcome, RowKind, Rule, TopicPartition
+from parallax.replica.decode import ContentHasher, Payload, decode_slices
+from parallax.replica.reader import read_range
+from parallax.replica.types import FetchedPartition, FetchPosition, PartitionMetadata, TopicMetadata, Watermarks
+
+PLACE = TopicPartition("orders", 0)
+BROKERS = (1, 2, 3)
+HASHER = ContentHasher(bytes(16))
+BATCH = 16
+"""Records in a batch."""
+UNREAD = 1000
+"""Offsets at the end of the log that the views have not recorded yet."""
+ROWS_PER_FILE = 1_000_000
+
+
+def varint(value: int) -> bytes:
+    """A zigzag varint."""
+    raw, out = (value << 1) ^ (value >> 63), bytearray()
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes(out) + bytes([raw])
+
+
+def encoded(base: int, records: Sequence[tuple[int, bytes, bytes]]) -> bytes:
+    """A record batch of 16 offsets: offset, key and value of each record."""
+    body = b""
+    for offset, key, value in records:
+        fields = b"\0" + varint(0) + varint(offset - base) + varint(len(key)) + key + varint(len(value)) + value + b"\0"
+        body += varint(len(fields)) + fields
+    covered = struct.pack(">hiqqqhii", 0, BATCH - 1, 0, 0, -1, -1, -1, len(records)) + body
+    return struct.pack(">qiibI", base, 9 + len(covered), 0, 2, crc32c.crc32c(covered)) + covered
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A partition: how many records of which size, and where the key's value and its tombstone were."""
+
+    gigabytes: int
+    value_bytes: int
+
+    @property
+    def records(self) -> int:
+        """How many there are, a multiple of a batch."""
+        return (self.gigabytes << 30) // (self.value_bytes + 20) // BATCH * BATCH
+
+    @property
+    def value_at(self) -> int:
+        """Offset of the value that was deleted."""
+        return self.records // 5
+
+    @property
+    def tombstone_at(self) -> int:
+        """Offset of the tombstone that broker 2 lost."""
+        return self.records * 3 // 5
+
+
+class Brokers:
+    """A client of three brokers that make their logs as they are asked."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        value = np.random.default_rng(1).bytes(shape.value_bytes)
+        self._usual = encoded(0, [(i, b"another", value) for i in range(BATCH)])[8:]
+        self._special = {}
+        for at in (shape.value_at, shape.tombstone_at):
+            base = at // BATCH * BATCH
+            rest = [(o, b"another", value) for o in range(base, base + BATCH) if o != at]
+            without = encoded(base, rest)
+            stale = encoded(base, sorted([*rest, (at, b"key", value)])) if at == shape.value_at else without
+            self._special[base] = {1: without, 2: stale, 3: without}
+
+    def metadata(self, _topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
+        """All three hold the partition."""
+        place = PartitionMetadata(1, 0, BROKERS, BROKERS, ())
+        return {PLACE.topic: TopicMetadata(PLACE.topic, "id", {0: place})}
+
+    def watermarks(self, _broker: int, _places: Sequence[Any], **_: Any) -> dict[TopicPartition, Watermarks]:
+        """The logs begin and end alike."""
+        end = self.shape.records
+        return {PLACE: Watermarks(end, end, 0, end)}
+
+    def end_offset_for_epoch(self, *_: Any, **__: Any) -> tuple[int, int]:
+        """All is of one leader epoch."""
+        return 0, self.shape.records
+
+    def begin_fetch(self, broker: int, positions: Sequence[FetchPosition], **_: Any) -> Answer:
+        """The answer is made when it is waited for."""
+        return Answer(lambda: self._fetch(broker, positions[0]))
+
+    def _fetch(self, broker: int, asked: FetchPosition) -> FetchedPartition:
+        data = bytearray()
+        base = asked.offset // BATCH * BATCH
+        while base < self.shape.records and (not data or len(data) < asked.max_bytes):
+            special = self._special.get(base)
+            data += special[broker] if special else base.to_bytes(8) + self._usual
+            base += BATCH
+        end = self.shape.records
+        return FetchedPartition(*PLACE, None, end, end, 0, records=memoryview(data))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A Fetch under way."""
+
+    answer: Callable[[], FetchedPartition]
+
+    def result(self, *_: Any) -> list[FetchedPartition]:
+        """The answer."""
+        return [self.answer()]
+
+    def cancel(self) -> None:
+        """Nothing is under way."""
+
+
+def hashed(key: bytes) -> tuple[int, int]:
+    data = memoryview(encoded(0, [(0, key, b"")]))
+    (columns,) = decode_slices(data, hasher=HASHER, payload=Payload.HASH, start=0, end=1)
+    return int(columns.key_hash_hi[0]), int(columns.key_hash_lo[0])
+
+
+KEY, NOWHERE = hashed(b"key"), hashed(b"nowhere")
+
+
+def record_views(shape: Shape, storage: Path) -> None:
+    """Write the table read_committed as the job would have left it: all records of all replicas, and positions."""
+    draw = np.random.default_rng(2)
+    end = shape.records - UNREAD
+    for broker in BROKERS:
+        positions = [(0, "partition_added"), (end, "ok")]
+        _write(storage, broker, np.array([o for o, _ in positions]), draw, [event for _, event in positions])
+        for first in range(0, end, ROWS_PER_FILE):
+            _write(storage, broker, np.arange(first, min(first + ROWS_PER_FILE, end)), draw, None, shape)
+
+
+def _write(
+    storage: Path,
+    broker: int,
+    offsets: np.ndarray[Any, Any],
+    draw: np.random.Generator,
+    events: Sequence[str] | None,
+    shape: Shape | None = None,
+) -> None:
+    n = len(offsets)
+    high, low = (draw.integers(-(1 << 63), (1 << 63) - 1, n, np.int64) for _ in range(2))
+    for at in () if shape is None else (shape.value_at, *((shape.tombstone_at,) if broker != 2 else ())):
+        high[offsets == at], low[offsets == at] = KEY
+    kind = RowKind.RECORD if events is None else RowKind.POSITION
+    stamps = pa.array([datetime.now(UTC)] * n, pa.timestamp("us", "UTC"))
+    rows = pa.table(
+        {
+            "topic": pa.array([PLACE.topic] * n),
+            "partition": pa.array(np.zeros(n, np.int32)),
+            "broker": pa.array(np.full(n, broker, np.int32)),
+            "kind": pa.array(np.full(n, int(kind), np.int8)),
+            "offset": pa.array(offsets.astype(np.int64)),
+            "timestamp": stamps,
+            "outcome": pa.array(np.full(n, int(Outcome.NONE), np.int8)),
+            "key_hash_hi": pa.array(high),
+            "key_hash_lo": pa.array(low),
+            "position": pa.array([{"event": e} for e in (events or [None] * n)], pa.struct([("event", pa.string())])),
+        }
+    )
+    write_deltalake(str(storage / "read_committed"), rows, mode="append", partition_by=["broker"])
+
+
+def claim(shape: Shape, key: tuple[int, int]) -> Claim:
+    kind = FindingKind.DELETED_RECORD_RESURRECTED
+    at = shape.tombstone_at
+    return Claim("s", Rule.LATEST_VALUE, kind, *PLACE, 2, at, key_hash_hi=key[0], key_hash_lo=key[1])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of the result."""
+
+    what: str
+    seconds: float
+    read: dict[int, int]
+    verdict: str
+
+
+def judged(prober: Prober, about: Claim, what: str) -> Measured:
+    """Probe until there is a verdict, and tell what it took."""
+    before, began = dict(prober.read_bytes), time.monotonic()
+    while (decision := _once(prober, about)).verdict is Verdict.PENDING:
+        time.sleep(0.2)
+    took = time.monotonic() - began
+    read = {broker: size - before.get(broker, 0) for broker, size in sorted(prober.read_bytes.items())}
+    return Measured(what, took, read, f"{decision.verdict}, broker {decision.accused}")
+
+
+def _once(prober: Prober, about: Claim) -> Decision:
+    (answers,) = prober.probe([about])
+    return decide(about, answers)
+
+
+def whole(client: Any, shape: Shape) -> Measured:
+    """The peer: one replica's log from its beginning to its end."""
+    began, read = time.monotonic(), 0
+    for chunk in read_range(client, 2, *PLACE, 0, shape.records, isolation=1, hasher=HASHER):  # type: ignore[arg-type]
+        read += int(chunk.columns.value_size.sum()) + 20 * len(chunk.columns)
+    return Measured("peer: one log read whole, unthrottled", time.monotonic() - began, {2: read}, "")
+
+
+def measured(shape: Shape, storage: Path) -> Iterator[Measured]:
+    """All rows of one partition."""
+    record_views(shape, storage)
+    client: Any = Brokers(shape)
+    history = RecordedHistory(str(storage))
+    prober = Prober(client, HASHER, FindingSettings(), history=history, recorded=history)
+    yield judged(prober, claim(shape, KEY), "suspect, offsets recorded")
+    yield judged(prober, replace(claim(shape, KEY), confirmed_at_ms=1), "checked again")
+    prober.close()
+    if shape.gigabytes <= 1:
+        settings = FindingSettings(max_bytes_per_second=100 << 20)
+        prober = Prober(client, HASHER, settings, scans=str(storage / "scans"))
+        yield judged(prober, claim(shape, KEY), "suspect, nothing recorded: scans, 100 MiB/s")
+        yield judged(prober, claim(shape, KEY), "checked again")
+        prober.close()
+        yield whole(client, shape)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="1 GB only")
+    options = parser.parse_args()
+    table = Table(
+        "partition", "what", "s", *(f"MiB of broker {b}" for b in BROKERS), "verdict", title="one claim on a key"
+    )
+    for shape in (Shape(1, 1024), Shape(50, 10240)) if not options.quick else (Shape(1, 1024),):
+        with tempfile.TemporaryDirectory(prefix="parallax-bench-") as folder:
+            name = f"{shape.gigabytes} GB, {shape.records / 1e6:.1f} M records"
+            for row in measured(shape, Path(folder)):
+                sizes = [f"{row.read.get(b, 0) / (1 << 20):.2f}" for b in BROKERS]
+                table.add_row(name, row.what, f"{row.seconds:.2f}", *sizes, row.verdict)
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()

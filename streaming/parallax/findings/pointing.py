@@ -1,0 +1,249 @@
+"""The newest visible record of keys on one replica, by where their records are known to lie. No IO.
+
+A replica's log only ever loses records below its end, as long as it is the same log. So if all of [start, end) was read
+once, and a key's records were then at some offsets, they are nowhere else in that range now. What the replica shows of
+the key now is found by reading these offsets again, newest first, and what lies beyond ``end``. What lies below
+``start`` matters only where nothing visible is found above: it has to be read once.
+
+What was known is a hint about where to look, and a proof of where not to; what is shown is always read anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from parallax.findings.answers import ABORTED, KeyShown, RecordShown
+from parallax.findings.keys import Key
+from parallax.findings.requests import KeysShown, Points, PointsShown
+from parallax.model import IsolationLevel
+
+_STEP_MOST = 8
+"""How many of a key's known offsets are read at once at most, after 1, 2 and 4. The newest is nearly always the one."""
+_MOST_STEPS = 64
+"""After so many steps the older offsets of a key are left unread, and so is what lies below them."""
+_FOREIGN = 8
+"""How many offsets are tried that only other replicas were recorded to show: a log that holds one is another log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Where a key's records lie in one replica's log, as far as it is known.
+
+    Attributes:
+        start: in ``[start, end)`` the replica holds records of the key at no other offsets than `offsets`.
+        end: see ``start``; equal to it where nothing is known.
+        offsets: newest first; those below ``start`` are hints.
+        foreign: newest first: offsets in ``[start, end)`` at which other replicas were recorded to show the key, and
+            this one was not.
+    """
+
+    start: int = 0
+    end: int = 0
+    offsets: Sequence[int] = ()
+    foreign: Sequence[int] = ()
+
+    def joined(self, other: Known) -> Known:
+        """What both know together: of one range, if they touch each other, else of the one that ends higher."""
+        if self.end <= self.start:
+            return other
+        if other.end <= other.start:
+            return self
+        low, high = sorted((self, other), key=lambda known: known.end)
+        start = min(low.start, high.start) if low.end >= high.start else high.start
+        offsets = tuple(sorted({*low.offsets, *high.offsets}, reverse=True))
+        foreign = tuple(sorted({*low.foreign, *high.foreign} - set(offsets), reverse=True))
+        return Known(start, high.end, offsets, foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Where the keys' records are known to lie. Answered by a mapping of each key to its `Known`.
+
+    Attributes:
+        end: up to where it is wanted.
+    """
+
+    keys: frozenset[Key]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """All records of the keys in ``[start, end)``, read as read_committed. Answered by `StretchShown`.
+
+    Attributes:
+        head: nothing is known of the keys here: what is too long for one probe is not begun.
+        scan: it is worth a scan in the background then.
+    """
+
+    keys: frozenset[Key]
+    start: int
+    end: int
+    head: bool = False
+    scan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StretchShown:
+    """The answer to `Stretch`.
+
+    Attributes:
+        reached: all that the replica shows below it was read.
+        visible: of each key, the newest record that is not aborted.
+        newest: of each key, the offset of the newest record, aborted ones too.
+        why: what keeps the rest from being read; None where it was read to the end.
+    """
+
+    reached: int
+    visible: Mapping[Key, RecordShown] = field(default_factory=dict)
+    newest: Mapping[Key, int] = field(default_factory=dict)
+    key_bytes: Mapping[Key, bytes] = field(default_factory=dict)
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The log is not the one of which `Held` told: forget it. Answered by None."""
+
+    keys: frozenset[Key]
+
+
+class _Search:
+    """What was found of one key so far."""
+
+    def __init__(self, key: Key, known: Known, start: int, end: int) -> None:
+        self.key = key
+        self.known = replace(known, end=min(known.end, end))
+        self.text = "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in key)
+        self.visible: RecordShown | None = None
+        self.newest = -1
+        self.floor = known.start if known.end > known.start else end
+        """All records of the key at or above it are known."""
+        self.replaced = False
+        """The replica shows a record that it was known not to hold."""
+        low, high = max(start, known.start), self.known.end
+        self._left = [o for o in known.offsets if low <= o < high]
+        self._foreign = [o for o in known.foreign if low <= o < high][:_FOREIGN]
+        self._never = frozenset(self._foreign)
+        self._steps = 0
+        self.cut_off = False
+        """Offsets were wanted, and not read."""
+
+    def next(self) -> list[int]:
+        """Offsets to read next: of those that may be newer than what was found."""
+        above = -1 if self.visible is None else self.visible.offset
+        self._left = [o for o in self._left if o > above]
+        step = min(_STEP_MOST, 1 << min(self._steps, 8))
+        wanted, self._left = self._left[:step], self._left[step:]
+        foreign, self._foreign = self._foreign, []
+        self._steps += 1
+        if self._left and self._steps >= _MOST_STEPS:
+            self.floor, self._left = wanted[-1], []
+        return wanted + foreign
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no offset is left that may be newer than what was found."""
+        above = -1 if self.visible is None else self.visible.offset
+        return not self.cut_off and not self._foreign and all(o <= above for o in self._left)
+
+    def take(self, record: RecordShown) -> None:
+        """Take in a record of the key."""
+        self.replaced |= record.offset in self._never
+        self.newest = max(self.newest, record.offset)
+        if record.outcome != ABORTED and (self.visible is None or self.visible.offset < record.offset):
+            self.visible = record
+
+    def result(self, start: int) -> KeyShown:
+        """What is known of the key now; ``start`` is where the log begins."""
+        if self.visible is not None:
+            return KeyShown(self.visible, True, self.newest, start)
+        return KeyShown(None, self.floor <= start, self.newest, max(start, self.floor))
+
+
+def newest_of_keys(keys: Collection[Key], start: int, end: int) -> Generator[Any, Any, KeysShown]:
+    """Find the newest visible record of each key in ``[start, end)`` of one replica.
+
+    Yields `Held`, `Stretch`, `Replaced` and `Points`; the last may be answered by text as well: why no more is read.
+
+    Args:
+        keys: to look for.
+        start: the log start.
+        end: the last stable offset.
+
+    Returns:
+        What is known of each key. A key is missing where its newest record cannot be told yet, and not complete where
+        there may be one below its ``complete_from``; ``error`` then says why.
+    """
+    known: Mapping[Key, Known] = yield Held(frozenset(keys), end)
+    searches = [_Search(key, known.get(key, Known()), start, end) for key in sorted(keys)]
+    # A replica that shows less than was read of it: it was restarted a moment ago, or its log is another one.
+    ahead = [s for s in searches if known.get(s.key, Known()).end > end]
+    pointed = [s for s in searches if s not in ahead and s.known.end > max(s.known.start, start)]
+    unknown = [s for s in searches if s not in ahead and s not in pointed]
+    key_bytes: dict[Key, bytes] = {}
+    why: str | None = None
+    low = min((s.known.end for s in pointed), default=end)
+    if low < end and (why := (yield from _stretch(pointed, low, end, key_bytes))) is not None:
+        pointed = []
+    if (left := (yield from _points(pointed, key_bytes))) is not None:
+        why = why or left
+        pointed = [s for s in pointed if s.is_over]
+    if replaced := [s for s in pointed if s.replaced]:
+        yield Replaced(frozenset(s.key for s in replaced))
+        unknown += [_Search(s.key, Known(), start, end) for s in replaced]
+        pointed = [s for s in pointed if not s.replaced]
+    told = list(pointed)
+    for heads in (ahead, unknown, [s for s in pointed if s.visible is None and s.floor > start]):
+        if not heads:
+            continue
+        until = end if heads is ahead else max(s.floor for s in heads)
+        missing = yield from _stretch(heads, start, until, key_bytes, head=True, scan=heads is not ahead)
+        why = why or missing
+        if missing is None:
+            for search in heads:
+                search.floor = start
+            told += [s for s in heads if s not in told]
+    return KeysShown({s.key: s.result(start) for s in told}, key_bytes, why)
+
+
+def _stretch(
+    searches: Sequence[_Search], start: int, end: int, key_bytes: dict[Key, bytes], **how: bool
+) -> Generator[Any, Any, str | None]:
+    """Read a stretch for some keys; returns why not all of it was read."""
+    shown: StretchShown = yield Stretch(frozenset(s.key for s in searches), start, end, **how)
+    if shown.why is not None:
+        return shown.why
+    key_bytes |= shown.key_bytes
+    for search in searches:
+        search.newest = max(search.newest, shown.newest.get(search.key, -1))
+        if (record := shown.visible.get(search.key)) is not None:
+            search.take(record)
+    return None
+
+
+def _points(searches: Sequence[_Search], key_bytes: dict[Key, bytes]) -> Generator[Any, Any, str | None]:
+    """Read the known offsets of keys, newest first, until each key's newest visible record is found.
+
+    Returns:
+        Why some were not read; None where all were that matter.
+    """
+    while True:
+        wanted: dict[int, list[_Search]] = {}
+        for search in searches:
+            for offset in search.next():
+                wanted.setdefault(offset, []).append(search)
+        if not wanted:
+            return None
+        shown: PointsShown | str = yield Points(frozenset(wanted), IsolationLevel.READ_COMMITTED)
+        if isinstance(shown, str):
+            for search in (s for some in wanted.values() for s in some):
+                search.cut_off = True
+            return shown
+        key_bytes |= shown.key_bytes
+        for offset, record in shown.records.items():
+            for search in wanted.get(offset, ()):
+                if record.key_hash == search.text:
+                    search.take(record)

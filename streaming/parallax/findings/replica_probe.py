@@ -1,0 +1,311 @@
+"""Asks one replica of one partition what a probe has to know of it: the IO of `parallax.findings.questions.reading`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from parallax.config import FindingSettings
+from parallax.findings.answers import MarkerShown, OpenTransaction, RecordShown
+from parallax.findings.history import KeyHistory
+from parallax.findings.index import Indexes, learnt
+from parallax.findings.keys import Key, KeyScan, markers_at, records_at
+from parallax.findings.pace import Counted, Paces
+from parallax.findings.pointing import Held, Known, Replaced, Stretch, StretchShown, newest_of_keys
+from parallax.findings.questions import driven
+from parallax.findings.requests import (
+    Aborted,
+    Ends,
+    EpochEnd,
+    Keys,
+    KeysShown,
+    Marks,
+    Points,
+    PointsShown,
+    Producers,
+    Request,
+    Wants,
+)
+from parallax.findings.scan import LogScans
+from parallax.model import IsolationLevel, TopicPartition
+from parallax.replica.client import FetchPosition, ReplicaClient
+from parallax.replica.decode import ContentHasher, Payload
+from parallax.replica.errors import BrokerTooOld, ReplicaError
+from parallax.replica.reader import Pacing, read_range
+
+POINT_BYTES = 1 << 14
+"""Fetch size for reading single offsets: a batch is served whole even where it is larger."""
+STRETCH_BYTES = 1 << 20
+_NEAR_BYTES = 4 << 20
+"""So much at the end of a log is read rather than looked up in the views."""
+_GAP = 256
+"""Offsets asked for that lie no farther apart than this are read in one range, if there is not too much in between."""
+
+
+class Around(Protocol):
+    """What all replicas' probes share."""
+
+    client: ReplicaClient
+    settings: FindingSettings
+    hasher: ContentHasher
+    payload: Payload
+    paces: Paces
+    indexes: Indexes
+    scans: LogScans
+
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic as the last metadata had it; empty where it is not known."""
+
+    def was_replaced(self, broker: int, place: TopicPartition, since_ms: int) -> bool:
+        """Whether the views' readers have noticed since a time that a replica's log is another one."""
+
+
+def chunks(
+    around: Around,
+    broker: int,
+    place: TopicPartition,
+    start: int,
+    end: int,
+    pace: Pacing,
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    max_bytes: int = STRETCH_BYTES,
+    after_epoch: int = -1,
+) -> Iterator[Any]:
+    """Chunks of one replica's log, at the pace given."""
+    return read_range(
+        around.client,
+        broker,
+        *place,
+        start,
+        end,
+        isolation=isolation,
+        hasher=around.hasher,
+        payload=around.payload,
+        max_bytes=max_bytes,
+        deadline_ms=around.settings.probe_timeout_ms,
+        after_epoch=after_epoch,
+        pace=pace,
+    )
+
+
+def holds(around: Around, broker: int, place: TopicPartition, read_to: int, epoch: int) -> bool:
+    """Whether a replica's log is still the one that was read up to an offset, in a leader epoch.
+
+    By its own epochs; a log that does not know the epoch any more counts as another one. Of a broker too old to say,
+    only what the views' readers notice is known.
+    """
+    if epoch < 0:
+        return False
+    try:
+        found = around.client.end_offset_for_epoch(broker, *place, epoch, timeout_ms=around.settings.probe_timeout_ms)
+    except BrokerTooOld:
+        return True
+    return found is not None and found[0] == epoch and found[1] >= read_to
+
+
+class ReplicaProbe:
+    """One replica of one partition, answering requests. Each may raise a `ReplicaError`.
+
+    Args:
+        around: the prober.
+        wants: what is asked.
+        broker: whose replica it is.
+        history: looks up what the views recorded of the keys, at most once for all replicas.
+    """
+
+    def __init__(self, around: Around, wants: Wants, broker: int, history: Callable[[], KeyHistory]) -> None:
+        self._around = around
+        self._wants = wants
+        self._broker = broker
+        self._history = history
+        self._pace = Counted(around.paces.of(broker))
+        self._index = around.indexes.of(broker, wants.place)
+        self._answers: dict[type, Callable[[Any], Any]] = {
+            Ends: self._ends,
+            Producers: self._producers,
+            Points: self._points,
+            Aborted: self._aborted,
+            Keys: self._keys,
+            EpochEnd: self._epoch_end,
+            Held: self._held,
+            Stretch: self._stretch,
+            Replaced: self._replaced,
+        }
+
+    def answer(self, request: Request | Held | Stretch | Replaced) -> Any:
+        """Answer one request, in the form that the request's docstring says."""
+        return self._answers[type(request)](request)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._around.settings.probe_timeout_ms
+
+    def _ends(self, _: Ends) -> Marks:
+        place = self._wants.place
+        marks = self._around.client.watermarks(self._broker, [place], timeout_ms=self._timeout_ms)[place]
+        if isinstance(marks, ReplicaError):
+            raise marks
+        return Marks(marks.high_watermark, marks.last_stable_offset, marks.log_start_offset, marks.log_end_offset)
+
+    def _producers(self, _: Producers) -> tuple[OpenTransaction, ...] | str:
+        place = self._wants.place
+        states = self._around.client.describe_producers(self._broker, [place], timeout_ms=self._timeout_ms)[place]
+        if isinstance(states, ReplicaError):
+            return str(states)
+        return tuple(
+            OpenTransaction(
+                producer_id=s.producer_id,
+                start_offset=s.current_transaction_start_offset,
+                producer_epoch=s.producer_epoch,
+                last_timestamp=s.last_timestamp,
+                coordinator_epoch=s.coordinator_epoch,
+            )
+            for s in states
+            if s.current_transaction_start_offset >= 0
+        )
+
+    def _points(self, points: Points) -> PointsShown:
+        shown: dict[int, RecordShown] = {}
+        markers: list[MarkerShown] = []
+        found: dict[Key, bytes] = {}
+        for start, end in ranges(points.offsets, self._gap):
+            for chunk in self._read(start, end, points.isolation, POINT_BYTES):
+                for record, key, key_bytes in records_at(chunk, points.offsets):
+                    shown[record.offset] = record
+                    if key_bytes is not None:
+                        found[key] = key_bytes
+                markers += markers_at(chunk, points.offsets)
+        return PointsShown(shown, tuple(markers), found)
+
+    @property
+    def _gap(self) -> int:
+        return min(_GAP, int(POINT_BYTES / self._index.density)) if self._index.density > 0 else _GAP
+
+    def _read(self, start: int, end: int, isolation: IsolationLevel, max_bytes: int) -> Iterator[Any]:
+        place = self._wants.place
+        return chunks(
+            self._around, self._broker, place, start, end, self._pace, isolation=isolation, max_bytes=max_bytes
+        )
+
+    def _aborted(self, request: Aborted) -> tuple[tuple[int, int], ...]:
+        self._pace.wait()
+        (answer,) = self._around.client.fetch(
+            self._broker,
+            [FetchPosition(*self._wants.place, request.offset, POINT_BYTES)],
+            isolation=IsolationLevel.READ_COMMITTED,
+            max_bytes=POINT_BYTES,
+            timeout_ms=self._timeout_ms,
+        )
+        if answer.error is not None:
+            raise answer.error
+        self._pace.received(len(answer.records))
+        return tuple((int(pid), int(first)) for pid, first in np.asarray(answer.aborted).reshape(-1, 2))
+
+    def _epoch_end(self, request: EpochEnd) -> int | str | None:
+        try:
+            found = self._around.client.end_offset_for_epoch(
+                self._broker, *self._wants.place, request.epoch, timeout_ms=self._timeout_ms
+            )
+        except BrokerTooOld as error:
+            return str(error)
+        return None if found is None else found[1]
+
+    # Keys.
+
+    def _keys(self, request: Keys) -> KeysShown:
+        def answer(asked: Any) -> Any:
+            if isinstance(asked, Points) and self._is_too_long(0):
+                return f"what one probe may read of broker {self._broker} (findings.max_scan_bytes) is spent"
+            return self.answer(asked)
+
+        return driven(newest_of_keys(self._wants.keys, request.start, request.end), answer)
+
+    def _held(self, request: Held) -> dict[Key, Known]:
+        """What the views recorded and what probes and scans have read, of the log that the replica has now.
+
+        The views are asked only where what was read before does not come near the end of the log: their tables are
+        large.
+        """
+        replica = self._broker, self._wants.place
+        index, scans, topic_id = self._index, self._around.scans, self._around.topic_id(self._wants.topic)
+        if index.topic_id and index.topic_id != topic_id:
+            self._forget()
+        index.topic_id = topic_id
+        scans.recall(replica, topic_id)
+        began = [ms for ms in (None if index.is_empty else index.since_ms, scans.began_ms(replica)) if ms is not None]
+        if began and not self._still_holds(min(began)):
+            self._forget()
+        known = index.known(request.keys)
+        if index.views_void or (len(known) == len(request.keys) and self._is_near(known.values(), request.end)):
+            return known
+        history = self._history()
+        found = {key: known.get(key, Known()).joined(history.of(self._broker, key)) for key in request.keys}
+        index.learn({key: one for key, one in found.items() if one.end > one.start})
+        return found
+
+    def _still_holds(self, since_ms: int) -> bool:
+        """Whether the replica's log is still the one that was read, and the views' readers have noticed no other."""
+        place, index = self._wants.place, self._index
+        if self._around.was_replaced(self._broker, place, since_ms):
+            return False
+        if index.is_empty or index.epoch < 0:
+            return True  # what the views recorded alone: theirs to notice
+        return holds(self._around, self._broker, place, index.read_to, index.epoch)
+
+    def _is_near(self, known: Collection[Known], end: int) -> bool:
+        """Whether little lies between what is known of keys and the end of the log."""
+        low = min((one.end for one in known), default=end)
+        return low > 0 and (end - low) * max(self._index.density, 1.0) <= _NEAR_BYTES
+
+    def _replaced(self, _: Replaced) -> None:
+        """The log was replaced, and no reader of the views has noticed."""
+        self._forget()
+        self._index.views_void = True
+
+    def _forget(self) -> None:
+        self._index.forget()
+        self._around.scans.forget((self._broker, self._wants.place))
+
+    def _stretch(self, request: Stretch) -> StretchShown:
+        """Read a stretch, as far as one probe may."""
+        scan, reached, epoch = KeyScan(request.keys), request.start, -1
+        before = self._pace.read_bytes
+        too_long = self._is_too_long(request.end - request.start)
+        if not (request.head and too_long):
+            for chunk in self._read(request.start, request.end, IsolationLevel.READ_COMMITTED, STRETCH_BYTES):
+                scan.add(chunk)
+                reached, epoch = chunk.position, max(epoch, chunk.epoch)
+                self._index.weigh(self._pace.read_bytes - before, reached - request.start)
+                if reached < request.end and self._is_too_long(request.end - reached if request.head else 0):
+                    break
+        if not request.head or reached >= request.end:
+            self._index.learn(learnt(scan, request.keys, request.start, reached), reached, epoch)
+        if reached >= request.end:
+            return StretchShown(reached, scan.visible, scan.newest, scan.key_bytes)
+        return StretchShown(reached, why=self._left_to_read(request, reached))
+
+    def _is_too_long(self, offsets: int) -> bool:
+        """Whether a probe may not read so many offsets more."""
+        left = self._around.settings.max_scan_bytes - self._pace.read_bytes
+        return left <= 0 or offsets * self._index.density > left
+
+    def _left_to_read(self, request: Stretch, reached: int) -> str:
+        if request.scan:
+            topic_id = self._around.topic_id(self._wants.topic)
+            replica = self._broker, self._wants.place
+            return self._around.scans.want(replica, request.keys, request.start, request.end, topic_id)
+        return f"offsets {reached} to {request.end} of the log of broker {self._broker} are still to be read"
+
+
+def ranges(offsets: Iterable[int], gap: int = _GAP) -> list[tuple[int, int]]:
+    """Half-open ranges that cover the offsets, those near to each other in one."""
+    found: list[tuple[int, int]] = []
+    for offset in sorted(offsets):
+        if found and offset - found[-1][1] <= gap:
+            found[-1] = found[-1][0], offset + 1
+        else:
+            found.append((offset, offset + 1))
+    return found

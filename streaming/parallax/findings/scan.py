@@ -1,0 +1,269 @@
+"""Scans of logs too long for one probe: in the background, behind all probes, and going on where they stopped.
+
+Each replica that is scanned has a small file of its own, replaced at once, with how far the scan is and what it has
+found. A file of a log that was replaced since is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import structlog
+
+from parallax.backoff import backoff
+from parallax.findings.index import Indexes
+from parallax.findings.keys import Key, KeyScan
+from parallax.findings.lanes import Lanes
+from parallax.findings.lap import Lap
+from parallax.model import TopicPartition
+from parallax.replica.errors import LogTruncated, OffsetOutOfRange, ReplicaError
+
+log = structlog.get_logger(__name__)
+
+_SLICE_BYTES = 8 << 20
+"""How much of one log is read before another has its turn, and before the file is written."""
+_TRIES = 5
+_RETRY_S = 1.0
+_RETRY_MAX_S = 30.0
+
+Replica = tuple[int, TopicPartition]
+"""A broker, and the partition that it holds."""
+
+
+class Reads(Protocol):
+    """What reads a replica for a scan."""
+
+    def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
+        """Chunks of a log as read_committed; raises `LogTruncated` where it is not the one of that epoch any more."""
+
+    def is_same_log(self, replica: Replica, lap: Lap) -> bool:
+        """Whether the replica's log is still the one that a scan has read."""
+
+
+class LogScans:
+    """The scans of all replicas.
+
+    Args:
+        reads: reads the replicas.
+        indexes: what is found goes there.
+        folder: where the files are; None keeps them in memory alone.
+        wait: waits some seconds and returns whether to give up.
+    """
+
+    def __init__(
+        self, reads: Reads, indexes: Indexes, folder: str | None, wait: Callable[[float], bool] = lambda _: False
+    ) -> None:
+        self._reads = reads
+        self._indexes = indexes
+        self._folder = None if folder is None else Path(folder)
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._laps: dict[Replica, Lap] = {}
+        self._looked: set[Replica] = set()
+        """Whose file was looked for."""
+        self._running: set[int] = set()
+        self._errors: dict[int, str] = {}
+        self._lanes = Lanes(1, "scan")
+        self._draw = Random()  # noqa: S311 - jitter
+
+    def close(self) -> None:
+        """Begin nothing any more; what is under way ends by ``wait``."""
+        self._lanes.close()
+
+    def want(self, replica: Replica, keys: Collection[Key], start: int, end: int, topic_id: str) -> str:
+        """Have keys looked for in the whole log of a replica; returns how far that is, for people."""
+        broker = replica[0]
+        self.recall(replica, topic_id)
+        with self._lock:
+            lap = self._laps.get(replica)
+            if lap is None:
+                lap = self._laps[replica] = Lap(start, end, start, topic_id, int(time.time() * 1000))
+            lap.want(keys, start, end)
+            share = min(lap.share(key) for key in keys)
+            error = self._errors.get(broker)
+            begin = broker not in self._running
+            self._running.add(broker)
+        if begin:
+            try:
+                self._lanes.submit(broker, lambda: self._run(broker))
+            except RuntimeError:
+                error = "the program ends"
+        text = f"the log of broker {broker} is being scanned: {100 * share:.0f} %"
+        return text if error is None else f"{text} ({error})"
+
+    def recall(self, replica: Replica, topic_id: str) -> None:
+        """Take up what an earlier process has left of the scan of a replica."""
+        lap = self._stored(replica, topic_id)
+        if lap is None:
+            return
+        with self._lock:
+            self._laps.setdefault(replica, lap)
+        index = self._indexes.of(*replica)
+        index.learn(lap.found, lap.read_to, lap.epoch)
+        index.since_ms = min(index.since_ms, lap.since_ms)
+
+    def began_ms(self, replica: Replica) -> int | None:
+        """When the scan of a replica began, milliseconds since 1970 UTC; None where there is none."""
+        with self._lock:
+            lap = self._laps.get(replica)
+            return None if lap is None else lap.since_ms
+
+    def forget(self, replica: Replica) -> None:
+        """The log is another one."""
+        with self._lock:
+            self._laps.pop(replica, None)
+            self._looked.add(replica)
+        self._write(replica, None)
+
+    # The thread of a broker.
+
+    def _run(self, broker: int) -> None:
+        failed = 0
+        while (replicas := self._of(broker)) and failed < _TRIES:
+            for replica in replicas:
+                if self._wait(0.0):
+                    failed = _TRIES
+                    break
+                try:
+                    self._slice(replica)
+                    failed = 0
+                    self._errors.pop(broker, None)
+                except ReplicaError as error:
+                    failed += 1
+                    self._errors[broker] = str(error)
+                    if self._wait(backoff(failed, _RETRY_S, _RETRY_MAX_S, self._draw)):
+                        failed = _TRIES
+                        break
+                except Exception as error:  # a thread that died would look like a scan that is under way
+                    failed = _TRIES
+                    self._errors[broker] = f"{type(error).__name__}: {error}"
+                    log.exception(
+                        "a scan failed", broker=broker, topic=replica[1].topic, partition=replica[1].partition
+                    )
+                    break
+        with self._lock:
+            self._running.discard(broker)
+
+    def _of(self, broker: int) -> list[Replica]:
+        with self._lock:
+            found = [replica for replica, lap in self._laps.items() if replica[0] == broker and lap.keys]
+            if not found:
+                self._running.discard(broker)
+            return found
+
+    def _slice(self, replica: Replica) -> None:
+        """Read the next part of a log."""
+        with self._lock:
+            lap = self._laps.get(replica)
+            if lap is None:
+                return  # it was forgotten meanwhile
+            keys, position, end = list(lap.keys), lap.position, lap.next_end
+            epoch = lap.epoch if lap.position == lap.read_to else -1
+            comes_round = lap.position == lap.start < lap.read_to
+        if comes_round and not self._reads.is_same_log(replica, lap):
+            self._again(replica)
+            return
+        scan, reached, size = KeyScan(keys), position, 0
+        try:
+            for chunk in self._reads.chunks(replica, position, end, epoch):
+                scan.add(chunk)
+                size += _bytes(chunk)
+                reached, epoch = chunk.position, max(epoch, chunk.epoch)
+                if size >= _SLICE_BYTES:
+                    break
+        except LogTruncated as error:
+            log.warning("a scan begins again: the log was replaced", broker=replica[0], error=str(error))
+            self._again(replica)
+            return
+        except OffsetOutOfRange:
+            self.forget(replica)  # the log start has moved; whoever still waits for a key asks again
+            return
+        if reached <= position and reached < end:
+            raise ReplicaError(f"broker {replica[0]} shows nothing beyond offset {reached} at present")
+        with self._lock:
+            if self._laps.get(replica) is not lap:
+                return  # it was forgotten meanwhile
+            known = lap.took(reached, scan.offsets, scan.floors, epoch)
+            since, read_to, at = lap.since_ms, lap.read_to, lap.epoch
+            document = lap.as_json()
+        index = self._indexes.of(*replica)
+        if known:
+            index.learn(known, read_to, at)
+            index.since_ms = min(index.since_ms, since)
+        self._write(replica, document)
+
+    def _again(self, replica: Replica) -> None:
+        """Drop all that is known of a log that is another one now; whoever still waits for a key asks again."""
+        self._indexes.of(*replica).forget()
+        self.forget(replica)
+
+    # The files.
+
+    def _path(self, replica: Replica) -> Path | None:
+        if self._folder is None:
+            return None
+        broker, (topic, partition) = replica
+        name = hashlib.sha256(topic.encode()).hexdigest()[:16]
+        return self._folder / f"scan-{broker}-{name}-{partition}.json"
+
+    def _stored(self, replica: Replica, topic_id: str) -> Lap | None:
+        """What an earlier process left of the scan of a replica, if the log is still the same."""
+        path = self._path(replica)
+        with self._lock:
+            if path is None or replica in self._looked:
+                return None
+            self._looked.add(replica)
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document.get("replica") != _named(replica):
+                return None
+            lap = Lap.parse(document)
+        except (OSError, ValueError, AttributeError):
+            return None
+        if (lap.topic_id and topic_id and lap.topic_id != topic_id) or not self._reads.is_same_log(replica, lap):
+            log.info("a scan begins again: the log is another one", broker=replica[0], topic=replica[1].topic)
+            self._write(replica, None)
+            return None
+        return lap
+
+    def _write(self, replica: Replica, document: dict[str, Any] | None) -> None:
+        """Replace the file of a replica, or remove it; a disk that is full costs the resumption, not the scan."""
+        path = self._path(replica)
+        if path is None:
+            return
+        try:
+            if document is None:
+                path.unlink(missing_ok=True)
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_name(f".{path.name}.{os.getpid()}")
+            scratch.write_text(json.dumps(document | {"replica": _named(replica)}), encoding="utf-8")
+            scratch.replace(path)
+        except OSError as error:
+            log.warning("a scan's progress cannot be written", path=str(path), error=str(error))
+
+
+def _named(replica: Replica) -> list[Any]:
+    broker, (topic, partition) = replica
+    return [broker, topic, partition]
+
+
+def _bytes(chunk: Any) -> int:
+    columns = chunk.columns
+    return int(columns.key_size.clip(0).sum()) + int(columns.value_size.clip(0).sum()) + 16 * len(columns)
+
+
+def folder_of(storage: str) -> str | None:
+    """Where the files are below ``storage.path``; None where that is no folder of this machine."""
+    return None if "://" in storage else str(Path(storage.removeprefix("file:")).absolute() / "scans")
+
+
+__all__ = ["LogScans", "Reads", "Replica", "folder_of"]

@@ -1,0 +1,273 @@
+"""The prober on logs that stand behind a stand-in for the client: what is read where, and how much of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax.config import FindingSettings
+from parallax.findings import scan
+from parallax.findings.claim import Claim
+from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.history import KeyHistory, ReadLog
+from parallax.findings.keys import Key
+from parallax.findings.probe import Prober
+from parallax.findings.requests import Recreated, TransactionRecords
+from parallax.model import FindingKind, Rule
+from parallax.replica.decode import ContentHasher
+from tests.unit.findings.logs import TOPIC, Brokers, Log
+
+HASHER = ContentHasher(bytes(16))
+SIZE = 10_000
+"""Bytes of each value."""
+OLD, TOMBSTONE, COUNT = 40, 700, 1000
+BOUND = 2_000_000
+"""What one probe may read: a fifth of the log."""
+
+
+def hashed(key: bytes) -> Key:
+    from tests.unit.replica.batches import Batch, Record
+
+    data = memoryview(Batch(0, [Record(key, b"")]).encode())
+    from parallax.replica.decode import Payload, decode_slices
+
+    (columns,) = decode_slices(data, hasher=HASHER, payload=Payload.HASH, start=0, end=1)
+    return int(columns.key_hash_hi[0]), int(columns.key_hash_lo[0])
+
+
+KEY = hashed(b"k")
+
+
+def log(*, stale: bool = False, key: bytes = b"k") -> Log:
+    """A log of many other keys; of ``key`` an old value, if the replica is stale, and else nothing any more."""
+    made = Log()
+    for offset in range(COUNT):
+        if offset == OLD:
+            if stale:
+                made.put(offset, key, b"old")
+        elif offset != TOMBSTONE:
+            made.put(offset, b"other-%d" % offset, bytes(SIZE))
+    return made
+
+
+def claim(key: Key = KEY) -> Claim:
+    kind = FindingKind.DELETED_RECORD_RESURRECTED
+    return Claim("s", Rule.LATEST_VALUE, kind, TOPIC, 0, 2, TOMBSTONE, key_hash_hi=key[0], key_hash_lo=key[1])
+
+
+class Recorded:
+    """What the views hold beside the keys."""
+
+    def __init__(self, replaced: set[int]) -> None:
+        self.replaced = replaced
+
+    def transaction(self, _: Any) -> TransactionRecords:
+        return TransactionRecords()
+
+    def was_recreated(self, question: Recreated) -> bool:
+        return question.broker in self.replaced
+
+
+def recorded(_topic: str, _partition: int, keys: Any) -> KeyHistory:
+    """What the views hold: all replicas were read whole, and each showed the value; 1 and 3 the tombstone too."""
+    logs = {broker: ReadLog(0, COUNT - 10) for broker in (1, 2, 3)}
+    return KeyHistory(logs, {(1, KEY): (TOMBSTONE, OLD), (2, KEY): (OLD,), (3, KEY): (TOMBSTONE, OLD)})
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    return Brokers({1: log(), 2: log(stale=True), 3: log()})
+
+
+Make = Callable[..., Prober]
+
+
+@pytest.fixture
+def make(brokers: Brokers) -> Iterator[Make]:
+    made: list[Prober] = []
+
+    def begin(**fields: Any) -> Prober:
+        settings = FindingSettings(max_scan_bytes=BOUND, max_bytes_per_second=1 << 34)
+        client: Any = brokers
+        made.append(Prober(client, HASHER, settings, **fields))
+        return made[-1]
+
+    yield begin
+    for prober in made:
+        prober.close()
+
+
+def judged(prober: Prober, about: Claim | None = None) -> Decision:
+    about = about or claim()
+    (answers,) = prober.probe([about])
+    return decide(about, answers)
+
+
+def eventually(prober: Prober, *, timeout: float = 60) -> Decision:
+    """The first verdict that does not wait for anything."""
+    until = time.monotonic() + timeout
+    while (decision := judged(prober)).verdict is Verdict.PENDING:
+        assert time.monotonic() < until, decision.reason
+        time.sleep(0.2)
+    return decision
+
+
+def test_a_key_whose_offsets_were_recorded_is_decided_by_reading_these_and_the_end_of_the_log(
+    brokers: Brokers, make: Make
+) -> None:
+    prober = make(history=recorded)
+    got = judged(prober)
+    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert got.accused == 2
+    assert max(prober.read_bytes.values()) < BOUND / 2
+    assert {offset for _, offset in brokers.fetched} <= {OLD, TOMBSTONE, COUNT - 10}
+
+
+def test_a_finding_that_is_checked_again_reads_nothing_but_what_came_since(brokers: Brokers, make: Make) -> None:
+    prober = make(history=recorded)
+    judged(prober)
+    brokers.fetched.clear()
+    assert judged(prober).verdict is Verdict.CONFIRMED
+    assert {offset for _, offset in brokers.fetched} <= {OLD, TOMBSTONE}
+
+
+def test_the_views_are_asked_once_as_long_as_the_log_is_the_same_and_little_was_written(
+    brokers: Brokers, make: Make
+) -> None:
+    asked: list[Any] = []
+
+    def counted(*question: Any) -> KeyHistory:
+        asked.append(question)
+        return recorded(*question)
+
+    replaced = Recorded(set())
+    prober = make(history=counted, recorded=replaced)
+    judged(prober)
+    once = len(asked)
+    assert judged(prober).verdict is Verdict.CONFIRMED
+    assert len(asked) == once
+    replaced.replaced.add(2)
+    judged(prober)
+    assert len(asked) > once
+    replaced.replaced.clear()
+    once = len(asked)
+    judged(prober)
+    assert len(asked) == once
+    brokers.topic_id = "another"
+    judged(prober)
+    assert len(asked) > once
+
+
+def test_without_recorded_offsets_a_log_too_long_for_one_probe_is_scanned_and_the_suspect_waits(make: Make) -> None:
+    prober = make()
+    got = judged(prober)
+    assert got.verdict is Verdict.PENDING
+    assert "is being scanned: " in got.reason
+    got = eventually(prober)
+    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert judged(prober).verdict is Verdict.CONFIRMED
+
+
+def test_probes_that_wait_for_a_scan_neither_begin_it_again_nor_read_the_log_themselves(
+    brokers: Brokers, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_SLICE_BYTES", 20 * SIZE)
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(broker: int, offset: int) -> None:
+        if broker == 2 and offset > TOMBSTONE:
+            held.set()
+            go_on.wait(60)
+
+    brokers.before = hold
+    prober = make(scans=str(tmp_path))
+    judged(prober)
+    assert held.wait(60)
+    brokers.fetched.clear()
+    reasons = {judged(prober).reason for _ in range(3)}
+    (reason,) = reasons
+    assert 60 < int(reason.split(": ")[-1].split(" ")[0]) < 100
+    assert {o for b, o in brokers.fetched if b == 2} <= {TOMBSTONE, OLD}
+    go_on.set()
+    assert eventually(prober).verdict is Verdict.CONFIRMED
+
+
+def test_a_short_log_is_read_at_once(brokers: Brokers, make: Make) -> None:
+    for one in brokers.logs.values():
+        one.batches = {o: b for o, b in one.batches.items() if len(b) < SIZE or o > COUNT - 10}
+    assert judged(make()).verdict is Verdict.CONFIRMED
+
+
+def test_a_scan_goes_on_where_it_stopped_in_another_process(
+    brokers: Brokers, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_SLICE_BYTES", 20 * SIZE)
+
+    def stop_at(broker: int, offset: int) -> None:
+        if broker == 2 and offset >= 900:
+            first._closed.set()
+
+    brokers.before = stop_at
+    first = make(scans=str(tmp_path))
+    eventually_closed(first)
+    (path,) = tmp_path.glob("scan-2-*.json")
+    position = json.loads(path.read_text())["position"]
+    assert 800 <= position < COUNT
+    brokers.before = lambda *_: None
+    brokers.fetched.clear()
+    second = make(scans=str(tmp_path))
+    assert eventually(second).verdict is Verdict.CONFIRMED
+    assert min(o for b, o in brokers.fetched if b == 2 and o > TOMBSTONE) >= position
+
+
+def eventually_closed(prober: Prober) -> None:
+    until = time.monotonic() + 60
+    while not prober._closed.is_set() or 2 in prober.scans._running:
+        judged(prober)
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def test_a_scan_of_a_log_that_is_another_one_begins_again(brokers: Brokers, make: Make, tmp_path: Path) -> None:
+    assert eventually(make(scans=str(tmp_path))).verdict is Verdict.CONFIRMED
+    fresh = Log(epoch=3)
+    for offset in range(COUNT + 5):
+        if offset not in (OLD, TOMBSTONE):
+            fresh.put(offset, b"other-%d" % offset, bytes(SIZE))
+    brokers.logs = {**brokers.logs, 2: fresh}
+    got = eventually(make(scans=str(tmp_path)))
+    assert got.verdict is Verdict.DISMISSED, got.reason
+
+
+def test_a_log_that_was_replaced_unnoticed_is_not_judged_by_what_was_recorded_of_another(
+    brokers: Brokers, make: Make
+) -> None:
+    """Broker 2 was never recorded to show the tombstone, and shows it now: it has another log than the views know."""
+    brokers.logs[2].put(TOMBSTONE, b"k", None)
+    prober = make(history=recorded)
+    assert "is being scanned: " in judged(prober).reason
+    assert eventually(prober).verdict is Verdict.DISMISSED
+
+
+def test_a_broker_that_did_not_answer_is_not_waited_for_again_at_once(brokers: Brokers, make: Make) -> None:
+    brokers.hang.add(2)
+    prober = make(history=recorded)
+    assert "no answer in time" in judged(prober).reason
+    assert "has not answered for" in judged(prober).reason
+    brokers.hang.clear()
+    assert "has not answered for" in judged(prober).reason
+    assert judged(prober, claim()).verdict is Verdict.PENDING
+
+
+def test_what_is_read_is_counted_by_broker(make: Make) -> None:
+    prober = make(history=recorded)
+    assert prober.read_bytes == {}
+    judged(prober)
+    assert set(prober.read_bytes) == {1, 2, 3}
+    assert all(0 < size < BOUND for size in prober.read_bytes.values())
