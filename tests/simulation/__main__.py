@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 
+from parallax.findings.incidents import ALONE
 from tests.simulation.world import Violation, run
 
 MODES = {"healthy": (True,), "faulty": (False,), "both": (True, False)}
@@ -67,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--mode", choices=sorted(MODES), default="both")
+    parser.add_argument("--alone", type=int, default=ALONE, help="more findings of a kind about one replica: incident")
     parser.add_argument("--failures", type=int, default=10, help="stop after this many failures")
     arguments = parser.parse_args()
     if arguments.histories is not None:
@@ -91,7 +93,7 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
-                    running[pool.submit(work, first, min(first + SHARE, stop), modes)] = first
+                    running[pool.submit(work, first, min(first + SHARE, stop), modes, arguments.alone)] = first
                 if not running:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -104,7 +106,7 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
             pool.shutdown(cancel_futures=True)
 
 
-def work(first: int, last: int, modes: tuple[bool, ...]) -> Share:
+def work(first: int, last: int, modes: tuple[bool, ...], alone: int = ALONE) -> Share:
     """Run the seeds of ``[first, last)``: what was counted, and the texts of the failures."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -112,7 +114,7 @@ def work(first: int, last: int, modes: tuple[bool, ...]) -> Share:
         for healthy in modes:
             counts["histories"] += 1
             try:
-                world = run(seed, healthy)
+                world = run(seed, healthy, alone)
             except Violation as violation:
                 failures.append(str(violation))
                 continue

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from parallax.findings.incidents import ALONE
+
 RETENTION = 2_000
 EXPIRATION = 5_000
 BROKERS = (1, 2, 3)
@@ -55,6 +57,8 @@ class Profile:
     """The brokers that operations are drawn for."""
     kinds: tuple[str, ...] = ()
     """What else befalls it, by the names of tests/simulation/kinds.py."""
+    alone: int = ALONE
+    """More findings of a kind about one replica are an incident; with 0 each is."""
 
 
 def profile(seed: int, healthy: bool) -> Profile:

@@ -24,6 +24,7 @@ from parallax.findings import finding as findings
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import claim_of
 from parallax.findings.history import KeyHistory, read_logs
+from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import (
     Action,
     Answered,
@@ -44,6 +45,7 @@ from tests.simulation.content import content_hash, key_halves, key_of_halves, ke
 from tests.simulation.expected import Shown, Taken
 from tests.simulation.model import Batch, Cluster, End, Record, Replica
 from tests.simulation.probe import ask
+from tests.simulation.singles import Singles
 
 RU, RC, PROGRESS = 0, 1, 2
 TOPIC, PARTITION, TOPIC_ID = "t", 0, "1"
@@ -89,7 +91,7 @@ class Monitor:
     suspects: list[Any] = field(default_factory=list)
     raised: dict[str, Claim] = field(default_factory=dict)
     events: list[findings.Finding] = field(default_factory=list)
-    """What the findings table would hold, in order."""
+    """What the findings table would hold, in order; of an incident, what it says of each key."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
     coverage: Any = None
@@ -104,10 +106,15 @@ class Monitor:
     reads_decoded: int = 0
     eventful: bool = False
     """Replicas come, go, or lose what they had."""
+    alone: int = ALONE
+    """More of a kind about one replica are an incident; with 0 each is."""
 
     def __post_init__(self) -> None:
         self.state = PartitionState().to_bytes()
-        self.lifecycle = Lifecycle(FindingSettings(recheck_interval_s=RECHECK_S), random.Random(self.seed))
+        settings = FindingSettings(recheck_interval_s=RECHECK_S)
+        self.lifecycle = Lifecycle(settings, random.Random(self.seed), self.alone)
+        self.singles = Singles()
+        self.appended = 0
         self.lifecycle.cluster_id = "simulated"
         self.clock = 0.0
         self.todo: deque[Action] = deque()
@@ -390,8 +397,7 @@ class Monitor:
     @property
     def pending(self) -> list[Claim]:
         """Suspects that have no verdict yet."""
-        waiting = self.lifecycle.status().undecided
-        return [claim for name, claim in self.raised.items() if name in waiting]
+        return [claim for name, claim in self.raised.items() if self.lifecycle.waits(name) is not None]
 
     def probe(self, between: Callable[[], None] | None = None) -> list[Finding]:
         """Let the lifecycle probe whatever waits, a few times; returns what was confirmed now.
@@ -414,6 +420,9 @@ class Monitor:
         return self.lifecycle.handle(event, now)
 
     def _carry_out(self, action: Action, between: Callable[[], None] | None) -> None:
+        if isinstance(action, Append):
+            self.todo += self._append(action, self.cluster)
+            return
         assert isinstance(action, Probe), f"the judging of a claim raised: {action}"
         before = self.cluster if between is None else copy.deepcopy(self.cluster)
         answers = ask(self.cluster, action.claims, between or _nothing, self._history)
@@ -427,7 +436,10 @@ class Monitor:
 
     def _append(self, action: Append, before: Cluster) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""
-        events = [replace(e, sequence=len(self.events) + 1 + i) for i, e in enumerate(action.events)]
+        numbered = [replace(e, sequence=self.appended + 1 + i) for i, e in enumerate(action.events)]
+        self.appended += len(numbered)
+        then = self._handle(Committed(numbered))
+        events = [told for event in numbered for told in self._told(event)]
         self.events += events
         for event in events:
             claim = claim_of(event)
@@ -435,7 +447,13 @@ class Monitor:
                 self.confirmed.append(_finding(event, claim, self.cluster.now, before))
             elif event.status is FindingStatus.DISMISSED:
                 self.dismissed.append((claim, event.summary))
-        return self._handle(Committed(events))
+        return then
+
+    def _told(self, event: findings.Finding) -> list[findings.Finding]:
+        """An event; that of an incident as the events of its members."""
+        if not event.is_incident:
+            return [event]
+        return self.singles.told(event, self.lifecycle.members(event.finding_id))
 
     def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""

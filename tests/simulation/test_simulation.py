@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parallax.findings.incidents import ALONE
 from tests.simulation import kinds
 from tests.simulation.world import Violation, World, run
 
@@ -19,11 +20,11 @@ def name(first: int) -> str:
     return f"seeds-{first}-to-{first + CHUNK - 1}"
 
 
-def hold(seeds: range, healthy: bool) -> list[World]:
+def hold(seeds: range, healthy: bool, alone: int = ALONE) -> list[World]:
     worlds = []
     for seed in seeds:
         try:
-            worlds.append(run(seed, healthy))
+            worlds.append(run(seed, healthy, alone))
         except Violation as violation:
             pytest.fail(str(violation), pytrace=False)
     return worlds
@@ -47,3 +48,10 @@ def test_what_was_lost_is_found_or_unknown_and_every_finding_is_true(first: int)
 def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy: bool) -> None:
     worlds = hold(range(first, first + CHUNK), healthy)
     assert {kind for w in worlds for kind in w.profile.kinds} == set(kinds.fitting(healthy))
+
+
+@pytest.mark.parametrize("first", [*range(0, 2 * CHUNK, CHUNK), kinds.FIRST], ids=name)
+@pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
+def test_they_hold_as_well_where_every_finding_on_a_key_is_an_incident(first: int, healthy: bool) -> None:
+    worlds = hold(range(first, first + CHUNK), healthy, alone=0)
+    assert any(w.monitor.singles.known for w in worlds) is not healthy

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
+from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.simulation import events, known
@@ -72,6 +73,7 @@ class World:
             deletes=p.trims or not p.compacted,
             wired=p.wired and not audits,
             eventful=eventful,
+            alone=p.alone,
         )
 
     def run(self, ops: Sequence[Op]) -> None:
@@ -475,13 +477,18 @@ _OPERATIONS: dict[str, Callable[[World, int, int, int], Iterable[Finding] | None
 }
 
 
-def run(seed: int, healthy: bool) -> World:
+def run(seed: int, healthy: bool, alone: int = ALONE) -> World:
     """Draw the history of a seed and run it.
+
+    Args:
+        seed: of the history.
+        healthy: whether nothing befalls it that makes replicas diverge.
+        alone: see `Monitor.alone`.
 
     Raises:
         Violation: with the seed, and the shortest history found that still fails.
     """
-    p = profile(seed, healthy)
+    p = replace(profile(seed, healthy), alone=alone)
     ops = generate(p)
     world = World(p)
     try:
@@ -530,7 +537,7 @@ def explain(p: Profile, ops: list[Op], error: Exception) -> str:
     mode = "healthy" if p.healthy else "faulty"
     lines = [
         f"{type(error).__name__}: {error}",
-        f"reproduce: python -m tests.simulation --mode {mode} --seed {p.seed} --count 1",
+        f"reproduce: python -m tests.simulation --mode {mode} --seed {p.seed} --count 1 --alone {p.alone}",
         f"{p}",
         f"shrunken history ({len(short)} of {len(ops)} operations): {short}",
         *(f"  {line}" for line in world.trace or ()),

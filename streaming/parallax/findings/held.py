@@ -153,7 +153,7 @@ class Waiting(Held):
             at = self.behind(WAITING)
         if not len(at):
             return None
-        at = self.alike(at)
+        at, self.due = self.alike(at), now  # Behind those that have waited for longer.
         claims = self.members.claims(at)
         return self._page(number, at, claims, claims)
 

@@ -37,8 +37,8 @@ from parallax.model import FindingStatus, Rule, TopicPartition
 
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
-PAGES = 2
-"""Pages that are being asked about at a time, of all partitions."""
+PAGES = 4
+"""Pages that are being asked about at a time, of all partitions; of those that accuse one broker there is one."""
 _ABSORBED = 4096
 """Single findings that become part of an incident with one event of it at most."""
 _FORGET_AFTER = timedelta(hours=24)
@@ -147,10 +147,10 @@ class Incidents:
         """The pages to ask about now."""
         held: list[Waiting | Proven] = [*self._waiting.values(), *self._proven.values()]
         for one in sorted(held, key=lambda h: h.due):
-            if one.busy:
-                continue
             if len(self._pages) >= PAGES:
                 return
+            if one.busy or any(page.group.broker == one.group.broker for page in self._pages.values()):
+                continue
             number = self._last_page + 1
             page = one.next_page(number, now, self._interval)
             if page is not None:
@@ -162,8 +162,9 @@ class Incidents:
         """When the next page or event is due; None where nothing waits but for pages that are being asked about."""
         times = [self._report_at(proven) for proven in self._proven.values()]
         if len(self._pages) < PAGES:
-            times += [waiting.when(now) for waiting in self._waiting.values() if not waiting.busy]
-            times += [proven.when(now) for proven in self._proven.values() if not proven.busy]
+            asked = {page.group.broker for page in self._pages.values()}
+            times += [waiting.when(now) for group, waiting in self._waiting.items() if group.broker not in asked]
+            times += [proven.when(now) for group, proven in self._proven.items() if group.broker not in asked]
         return min((time for time in times if time != _NEVER), default=None)
 
     # What follows from answers.

@@ -372,6 +372,10 @@ class Lifecycle:
         """The findings that stand, acknowledged or not."""
         return [finding for finding in self._ledger if finding.stands]
 
+    def members(self, finding_id: str) -> list[Claim]:
+        """What an incident counts, as single findings would claim it; an object for each."""
+        return self._incidents.members(finding_id)
+
     def status(self) -> FindingsStatus:
         """What has been committed."""
         pending = self._incidents.pending()

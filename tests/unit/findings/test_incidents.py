@@ -314,6 +314,23 @@ class TestGroups:
         assert life.counts == [100]
 
 
+def test_a_probe_that_hangs_about_one_broker_holds_up_no_other() -> None:
+    def of_the_accused(claim: Claim) -> Answers:
+        return Answers({b: replica(b, shown(3) if b == claim.broker else NONE) for b in (1, 2, 3)}, leader=1)
+
+    life = Flood()
+    life.suspect(*(lost(key) for key in range(100)))
+    hangs, life.probes = life.probes, []
+    life.suspect(*(lost(key, suspect_id=f"q-{key}", partition=1) for key in range(100)))
+    assert life.probes == [], "one at a time about each broker"
+    life.suspect(*(lost(key, suspect_id=f"b-{key}", broker=3) for key in range(100)))
+    life.settle(of_the_accused)
+    assert [f.broker for f in life.open] == [3]
+    life.probes = hangs
+    life.settle(of_the_accused)
+    assert [(f.broker, f.partition) for f in life.open] == [(3, 0), (2, 0), (2, 1)]
+
+
 class TestWhatIsReported:
     def test_says_who_leads_and_is_reported_again_when_that_changes(self) -> None:
         life = flood(range(100), at_once=100)
