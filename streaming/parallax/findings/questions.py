@@ -187,7 +187,8 @@ _Readings = dict[int, Reading]
 def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Question, Any, dict[str, _Readings]]:
     """Ask about offsets and transactions, and about keys; about keys too where a record is no longer held."""
     about_keys = [c for c in claims if c.kind in KEY_KINDS and c.key is not None]
-    rest = [c for c in claims if c not in about_keys]
+    by_key = {c.suspect_id for c in about_keys}
+    rest = [c for c in claims if c.suspect_id not in by_key]
     found: dict[str, _Readings] = {}
     if rest:
         answers = yield from _about_offsets(rest, replicas)
