@@ -236,13 +236,16 @@ def eventually_closed(prober: Prober) -> None:
 
 def test_a_scan_of_a_log_that_is_another_one_begins_again(brokers: Brokers, make: Make, tmp_path: Path) -> None:
     assert eventually(make(scans=str(tmp_path))).verdict is Verdict.CONFIRMED
-    fresh = Log(epoch=3)
+    fresh, elsewhere = Log(epoch=3), 300
     for offset in range(COUNT + 5):
-        if offset not in (OLD, TOMBSTONE):
+        if offset == elsewhere:
+            fresh.put(offset, b"k", b"old")
+        elif offset not in (OLD, TOMBSTONE):
             fresh.put(offset, b"other-%d" % offset, bytes(SIZE))
     brokers.logs = {**brokers.logs, 2: fresh}
     got = eventually(make(scans=str(tmp_path)))
-    assert got.verdict is Verdict.DISMISSED, got.reason
+    assert got.verdict is Verdict.CONFIRMED, got.reason
+    assert f"value at offset {elsewhere}" in got.reason
 
 
 def test_a_log_that_was_replaced_unnoticed_is_not_judged_by_what_was_recorded_of_another(
