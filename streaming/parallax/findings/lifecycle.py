@@ -11,11 +11,10 @@ holds, and hands in `Committed` or `NotCommitted` before anything else; hands in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
-from typing import NamedTuple
 
 from parallax.backoff import backoff
 from parallax.config import FindingSettings
@@ -32,13 +31,30 @@ from parallax.findings.finding import (
     made,
     was_explained,
 )
+from parallax.findings.happenings import (
+    Action,
+    Answered,
+    Append,
+    Broken,
+    Committed,
+    Event,
+    FindingsStatus,
+    Loaded,
+    Moment,
+    News,
+    NotCommitted,
+    Probe,
+    Suspected,
+    Tick,
+)
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof, is_part_of_incident
-from parallax.findings.incidents import ALONE, Incidents, group_of_claim, is_held
-from parallax.findings.ledger import Label, Ledger
+from parallax.findings.incidents import ALONE, Incidents
+from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
+from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, FindingKind, FindingStatus, TopicPartition
+from parallax.model import NOBODY, FindingStatus, TopicPartition
 
 _GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
@@ -59,234 +75,6 @@ _RAISED_AGAIN_MAX_S = 300.0
 """A suspect that was dismissed and is raised again is probed again, after twice the time for each dismissal."""
 
 
-class Moment(NamedTuple):
-    """Now, by two clocks: seconds that only ever grow, for waiting; UTC, for what is written."""
-
-    monotonic: float
-    at: datetime
-
-
-# What happened.
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """All events of the findings table, oldest first; handed in once, before anything else."""
-
-    events: Sequence[Finding]
-
-
-@dataclass(frozen=True, slots=True)
-class Suspected:
-    """Suspects that are in their table. One that is known already is left alone."""
-
-    claims: Sequence[Claim]
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """Probes that came back: the answers in the order of the probe's claims, or None where the probe itself failed."""
-
-    results: Sequence[tuple[Probe, Sequence[Answers] | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The last `Append` is in the table: its events, numbered."""
-
-    events: Sequence[Finding]
-
-
-@dataclass(frozen=True, slots=True)
-class NotCommitted:
-    """Nothing of the last `Append` is in the table, or the table cannot be read.
-
-    Attributes:
-        error: one line for people; None where another process was faster, which is no fault.
-    """
-
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """Events that others have appended to the table: acknowledgements, and what seemed not to have been written."""
-
-    events: Sequence[Finding]
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed."""
-
-
-Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
-
-
-# What is to be done.
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """Ask about claims that accuse one replica of one partition.
-
-    Attributes:
-        tasks: by what the answers find their claims again; none where the claims are a page of many.
-        page: what they are a page of.
-    """
-
-    claims: tuple[Claim, ...]
-    tasks: tuple[int, ...]
-    page: Page | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Append events to the findings table, in one commit."""
-
-    events: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The judging of a claim raised: say so. The claim is put off; no other is held up by it."""
-
-    claim: Claim
-    error: Exception
-
-
-Action = Probe | Append | Broken
-
-
-@dataclass(frozen=True, slots=True)
-class FindingsStatus:
-    """What has been committed, for metrics.
-
-    Attributes:
-        open: findings that stand confirmed and that nobody has acknowledged.
-        acknowledged: findings that stand and are acknowledged.
-        confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
-        pending: suspects that wait for a verdict, by partition.
-        undecided: why each suspect that is probed by itself is still pending, by its id; empty text before the first
-            probe.
-        judging_errors_total: how often the judging of a claim raised.
-        unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
-        probe_bytes: bytes of records that probes have read, by broker id, since the process started.
-        last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
-        error: why findings cannot be written or read at present; None where they can.
-        skipped: rows of both tables that are left out, since a newer version wrote them.
-    """
-
-    open: tuple[Finding, ...] = ()
-    acknowledged: tuple[Finding, ...] = ()
-    confirmed_total: Mapping[Label, int] = field(default_factory=dict)
-    dismissed_total: int = 0
-    resolved_total: int = 0
-    pending: Mapping[TopicPartition, int] = field(default_factory=dict)
-    undecided: Mapping[str, str] = field(default_factory=dict)
-    probes_total: int = 0
-    judging_errors_total: int = 0
-    unlisted_total: Mapping[str, int] = field(default_factory=dict)
-    probe_bytes: Mapping[int, int] = field(default_factory=dict)
-    last_probe_at: float | None = None
-    error: str | None = None
-    skipped: int = 0
-
-
-@dataclass(slots=True)
-class _Task:
-    """A claim to be probed: a suspect, or a finding (by its id) that is checked again.
-
-    Attributes:
-        number: no other task of the process has it.
-        due: when to probe, by the monotonic clock.
-        attempts: probes that decided nothing.
-        gone: probes in a row that found the object gone.
-        lone: probes that found the difference to hang on a lone witness.
-        agreed: probes in a row that confirmed the same thing, `proven`.
-        busy: a probe is under way, or its event is being written.
-    """
-
-    number: int
-    claim: Claim
-    due: float
-    finding_id: str | None = None
-    attempts: int = 0
-    gone: int = 0
-    lone: int = 0
-    agreed: int = 0
-    proven: tuple[FindingKind, int, int] | None = None
-    reason: str = ""
-    busy: bool = False
-
-    @property
-    def name(self) -> str:
-        """There is one task of each name."""
-        return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
-
-
-class _Tasks:
-    """The tasks by number, by name and, those of suspects, by partition."""
-
-    def __init__(self) -> None:
-        self._by_number: dict[int, _Task] = {}
-        self._by_name: dict[str, int] = {}
-        self._suspects: dict[TopicPartition, dict[int, _Task]] = {}
-        self.alone: Counter[Group] = Counter()
-        """How many suspects of each group there are, of those that may be put together."""
-        self._last = 0
-
-    def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
-        """A new task, in the place of the one of the same name."""
-        self._last += 1
-        task = _Task(self._last, claim, due, finding_id)
-        self.drop(task.name)
-        self._by_number[task.number] = task
-        self._by_name[task.name] = task.number
-        if finding_id is None:
-            self._suspects.setdefault(claim.place, {})[task.number] = task
-            if is_held(claim):
-                self.alone[group_of_claim(claim)] += 1
-
-    def drop(self, name: str) -> None:
-        """Away with the task of that name, if there is one."""
-        number = self._by_name.pop(name, None)
-        if number is None:
-            return
-        claim = self._by_number.pop(number).claim
-        place = claim.place
-        suspects = self._suspects.get(place, {})
-        if suspects.pop(number, None) is not None and is_held(claim):
-            group = group_of_claim(claim)
-            self.alone[group] -= 1
-            if not self.alone[group]:
-                del self.alone[group]
-        if not suspects:
-            self._suspects.pop(place, None)
-
-    def numbered(self, number: int) -> _Task | None:
-        """The task of a number; None where another has taken its place."""
-        return self._by_number.get(number)
-
-    def named(self, name: str) -> _Task | None:
-        """The task of a name."""
-        number = self._by_name.get(name)
-        return None if number is None else self._by_number[number]
-
-    def suspects_of(self, place: TopicPartition) -> Iterable[_Task]:
-        """The suspects of a partition."""
-        return self._suspects.get(place, {}).values()
-
-    def suspects(self) -> Iterator[_Task]:
-        """All suspects."""
-        for tasks in self._suspects.values():
-            yield from tasks.values()
-
-    def idle(self) -> Iterator[_Task]:
-        """All that is neither being probed nor being written."""
-        return (task for task in self._by_number.values() if not task.busy)
-
-
 class Lifecycle:
     """Decides what is probed when, and what events follow from the answers.
 
@@ -301,10 +89,10 @@ class Lifecycle:
         """Part of every finding's id; to be set before the first event."""
         self._settings = settings
         self._draw = draw
-        self._tasks = _Tasks()
+        self._tasks = Tasks()
         self._ledger = Ledger()
         self._incidents = Incidents(self._interval, settings.probe_retry_ms / 1000, draw, alone)
-        self._writing: list[_Task] = []
+        self._writing: list[Task] = []
         self._appending = False
         self._probes = 0
         self._unlisted: Counter[str] = Counter()
@@ -438,9 +226,9 @@ class Lifecycle:
                 pages.append((probe.page, answers))
         return pages
 
-    def _back(self, answered: Answered, now: Moment) -> list[tuple[_Task, Answers]]:
+    def _back(self, answered: Answered, now: Moment) -> list[tuple[Task, Answers]]:
         """The answers with their tasks, those on transactions first: they may explain others."""
-        results: list[tuple[_Task, Answers]] = []
+        results: list[tuple[Task, Answers]] = []
         for probe, answers in answered.results:
             self._probes += 1
             self._last_probe_at = now.at.timestamp()
@@ -487,7 +275,7 @@ class Lifecycle:
 
     def _due(self, now: Moment) -> list[Probe]:
         """Everything that is due, together where it concerns one replica of one partition."""
-        groups: dict[tuple[TopicPartition, int], list[_Task]] = {}
+        groups: dict[tuple[TopicPartition, int], list[Task]] = {}
         for task in self._tasks.idle():
             if task.due <= now.monotonic:
                 claim = task.claim
@@ -526,7 +314,7 @@ class Lifecycle:
         seconds = self._settings.recheck_interval_s * max(1.0, self._ledger.open / _CALM_OPEN)
         return seconds * (_RESOLVED_FACTOR if finding is not None and not finding.is_open else 1)
 
-    def _put_off(self, task: _Task, reason: str, now: Moment, *, soon: bool = False) -> None:
+    def _put_off(self, task: Task, reason: str, now: Moment, *, soon: bool = False) -> None:
         """Probe again later, after twice the time for each try; a finding after its interval, unless it is soon."""
         task.reason = reason
         task.attempts += 1
@@ -538,7 +326,7 @@ class Lifecycle:
 
     # What follows from answers.
 
-    def _judge(self, results: Sequence[tuple[_Task, Answers]], events: list[Finding], now: Moment) -> list[Action]:
+    def _judge(self, results: Sequence[tuple[Task, Answers]], events: list[Finding], now: Moment) -> list[Action]:
         """What is to be said of answers to single claims; ``events`` takes up the events that they call for."""
         broken: list[Action] = []
         for task, answers in results:
@@ -575,12 +363,12 @@ class Lifecycle:
 
     def _outcome(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
         """What a probe makes of one member of a page."""
-        task = _Task(0, page.claims[at], 0.0, "" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
+        task = Task(0, page.claims[at], 0.0, "" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
         outcome = self._outcome_of(task, page, page.originals[at], answers, before)
         return replace(outcome, gone=task.gone, lone=task.lone)
 
     def _outcome_of(
-        self, task: _Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
+        self, task: Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
     ) -> Outcome:
         judged = whole(named(task.claim, answers), answers, live_only=page.is_proven)
         claim, decision, answers = judged.claim, judged.decision, judged.answers
@@ -604,7 +392,7 @@ class Lifecycle:
         state = State.SPREAD if decision.has_spread else State.WRONG
         return Outcome(state, group, Proof(claim, decision, answers))
 
-    def _event(self, task: _Task, answers: Answers, before: Sequence[Finding], now: Moment) -> Finding | None:
+    def _event(self, task: Task, answers: Answers, before: Sequence[Finding], now: Moment) -> Finding | None:
         """The event that a probe calls for; None where nothing is decided or nothing has changed."""
         judged = whole(named(task.claim, answers), answers, live_only=task.finding_id is not None)
         claim, decision, answers = judged.claim, judged.decision, judged.answers
@@ -638,7 +426,7 @@ class Lifecycle:
         return made(finding_id, status, claim, decision, answers, known, now.at, leans_on=leans_on)
 
     def _rechecked(
-        self, task: _Task, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, now: Moment
+        self, task: Task, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, now: Moment
     ) -> Finding | None:
         """What a finding that was checked again has become; None where that is what it was."""
         if known is None:
@@ -678,7 +466,7 @@ class Lifecycle:
         causes = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
         return next(((name, cause) for name, cause in causes.items() if explains(cause, claim)), None)
 
-    def _twice(self, task: _Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
+    def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
         task.gone = task.gone + 1 if answers.gone is not None else 0
         if 0 < task.gone < _GONE_PROBES:
@@ -694,7 +482,7 @@ class Lifecycle:
         return decision
 
     def _linked(
-        self, task: _Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> tuple[Decision, str | None]:
         """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
         if decision.verdict is Verdict.DISMISSED:
@@ -731,3 +519,22 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
 def _says_more(decision: Decision, known: Finding) -> bool:
     """Whether a verdict refines a finding: by its kind, or by accusing where nobody was accused."""
     return refines(decision.kind, known.kind) or (known.broker == NOBODY and decision.accused != NOBODY)
+
+
+__all__ = [
+    "Action",
+    "Answered",
+    "Append",
+    "Broken",
+    "Committed",
+    "Event",
+    "FindingsStatus",
+    "Lifecycle",
+    "Loaded",
+    "Moment",
+    "News",
+    "NotCommitted",
+    "Probe",
+    "Suspected",
+    "Tick",
+]

@@ -1,0 +1,149 @@
+"""What happens in the life of suspects and findings, and what is to be done: what `lifecycle` takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from parallax.findings.answers import Answers
+from parallax.findings.claim import Claim
+from parallax.findings.finding import Finding
+from parallax.findings.held import Page
+from parallax.findings.ledger import Label
+from parallax.model import TopicPartition
+
+
+class Moment(NamedTuple):
+    """Now, by two clocks: seconds that only ever grow, for waiting; UTC, for what is written."""
+
+    monotonic: float
+    at: datetime
+
+
+# What happened.
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """All events of the findings table, oldest first; handed in once, before anything else."""
+
+    events: Sequence[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspected:
+    """Suspects that are in their table. One that is known already is left alone."""
+
+    claims: Sequence[Claim]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Probes that came back: the answers in the order of the probe's claims, or None where the probe itself failed."""
+
+    results: Sequence[tuple[Probe, Sequence[Answers] | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The last `Append` is in the table: its events, numbered."""
+
+    events: Sequence[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class NotCommitted:
+    """Nothing of the last `Append` is in the table, or the table cannot be read.
+
+    Attributes:
+        error: one line for people; None where another process was faster, which is no fault.
+    """
+
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Events that others have appended to the table: acknowledgements, and what seemed not to have been written."""
+
+    events: Sequence[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = Loaded | Suspected | Answered | Committed | NotCommitted | News | Tick
+
+
+# What is to be done.
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask about claims that accuse one replica of one partition.
+
+    Attributes:
+        tasks: by what the answers find their claims again; none where the claims are a page of many.
+        page: what they are a page of.
+    """
+
+    claims: tuple[Claim, ...]
+    tasks: tuple[int, ...]
+    page: Page | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append events to the findings table, in one commit."""
+
+    events: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The judging of a claim raised: say so. The claim is put off; no other is held up by it."""
+
+    claim: Claim
+    error: Exception
+
+
+Action = Probe | Append | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsStatus:
+    """What has been committed, for metrics.
+
+    Attributes:
+        open: findings that stand confirmed and that nobody has acknowledged.
+        acknowledged: findings that stand and are acknowledged.
+        confirmed_total: how often a finding was confirmed, by `Label`; counted over the whole table.
+        pending: suspects that wait for a verdict, by partition.
+        undecided: why each suspect that is probed by itself is still pending, by its id; empty text before the first
+            probe.
+        judging_errors_total: how often the judging of a claim raised.
+        unlisted_total: by topic, for how many claims a probe found that no coordinator lists the producer.
+        probe_bytes: bytes of records that probes have read, by broker id, since the process started.
+        last_probe_at: when a probe last came back, seconds since 1970 UTC; None before the first.
+        error: why findings cannot be written or read at present; None where they can.
+        skipped: rows of both tables that are left out, since a newer version wrote them.
+    """
+
+    open: tuple[Finding, ...] = ()
+    acknowledged: tuple[Finding, ...] = ()
+    confirmed_total: Mapping[Label, int] = field(default_factory=dict)
+    dismissed_total: int = 0
+    resolved_total: int = 0
+    pending: Mapping[TopicPartition, int] = field(default_factory=dict)
+    undecided: Mapping[str, str] = field(default_factory=dict)
+    probes_total: int = 0
+    judging_errors_total: int = 0
+    unlisted_total: Mapping[str, int] = field(default_factory=dict)
+    probe_bytes: Mapping[int, int] = field(default_factory=dict)
+    last_probe_at: float | None = None
+    error: str | None = None
+    skipped: int = 0

@@ -1,0 +1,106 @@
+"""What is probed one by one: suspects, and findings that are checked again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from parallax.findings.claim import Claim
+from parallax.findings.incidents import group_of_claim, is_held
+from parallax.findings.members import Group
+from parallax.model import FindingKind, TopicPartition
+
+
+@dataclass(slots=True)
+class Task:
+    """A claim to be probed: a suspect, or a finding (by its id) that is checked again.
+
+    Attributes:
+        number: no other task of the process has it.
+        due: when to probe, by the monotonic clock.
+        attempts: probes that decided nothing.
+        gone: probes in a row that found the object gone.
+        lone: probes that found the difference to hang on a lone witness.
+        agreed: probes in a row that confirmed the same thing, `proven`.
+        busy: a probe is under way, or its event is being written.
+    """
+
+    number: int
+    claim: Claim
+    due: float
+    finding_id: str | None = None
+    attempts: int = 0
+    gone: int = 0
+    lone: int = 0
+    agreed: int = 0
+    proven: tuple[FindingKind, int, int] | None = None
+    reason: str = ""
+    busy: bool = False
+
+    @property
+    def name(self) -> str:
+        """There is one task of each name."""
+        return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
+
+
+class Tasks:
+    """The tasks by number, by name and, those of suspects, by partition."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, Task] = {}
+        self._by_name: dict[str, int] = {}
+        self._suspects: dict[TopicPartition, dict[int, Task]] = {}
+        self.alone: Counter[Group] = Counter()
+        """How many suspects of each group there are, of those that may be put together."""
+        self._last = 0
+
+    def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
+        """A new task, in the place of the one of the same name."""
+        self._last += 1
+        task = Task(self._last, claim, due, finding_id)
+        self.drop(task.name)
+        self._by_number[task.number] = task
+        self._by_name[task.name] = task.number
+        if finding_id is None:
+            self._suspects.setdefault(claim.place, {})[task.number] = task
+            if is_held(claim):
+                self.alone[group_of_claim(claim)] += 1
+
+    def drop(self, name: str) -> None:
+        """Away with the task of that name, if there is one."""
+        number = self._by_name.pop(name, None)
+        if number is None:
+            return
+        claim = self._by_number.pop(number).claim
+        place = claim.place
+        suspects = self._suspects.get(place, {})
+        if suspects.pop(number, None) is not None and is_held(claim):
+            group = group_of_claim(claim)
+            self.alone[group] -= 1
+            if not self.alone[group]:
+                del self.alone[group]
+        if not suspects:
+            self._suspects.pop(place, None)
+
+    def numbered(self, number: int) -> Task | None:
+        """The task of a number; None where another has taken its place."""
+        return self._by_number.get(number)
+
+    def named(self, name: str) -> Task | None:
+        """The task of a name."""
+        number = self._by_name.get(name)
+        return None if number is None else self._by_number[number]
+
+    def suspects_of(self, place: TopicPartition) -> Iterable[Task]:
+        """The suspects of a partition."""
+        return self._suspects.get(place, {}).values()
+
+    def suspects(self) -> Iterator[Task]:
+        """All suspects."""
+        for tasks in self._suspects.values():
+            yield from tasks.values()
+
+    def idle(self) -> Iterator[Task]:
+        """All that is neither being probed nor being written."""
+        return (task for task in self._by_number.values() if not task.busy)
