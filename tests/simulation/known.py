@@ -15,6 +15,8 @@ ANY = "any"
 UNCLEAN = "unclean elections"
 INDEX = "a lost index of aborted transactions"
 HEAD = "a lost head of a log"
+AWAY = "a monitor that was away"
+COPIED = "replicas copied anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +44,30 @@ def _known(shown_by: str, name: str, whats: str, *where: str) -> Known:
 
 
 VIOLATIONS = (
-    _known("a transaction that all hold open again", SOUND, "read_committed_frozen", UNCLEAN),
-    _known("a marker that all have lost", NEVER_RIGHT, "marker_missing | read_committed_frozen", UNCLEAN),
-    _known("a lost index whose record is cleaned away", SOUND, "visibility_mismatch", INDEX),
     _known("a lost head that all have taken over", NEEDLESS, "key", HEAD),
+    _known("a value that was cleaned in a log that was cut off", NEEDLESS, "key", UNCLEAN),
+    _known("a log that was cut off before an audit", KNOWN, "key, consistent in an audit", UNCLEAN),
+    _known("a turned outcome that was cut off before an audit", KNOWN, "outcome, consistent in an audit", UNCLEAN),
+    _known("a tombstone of two unclean elections", SOUND, "deleted_record_resurrected", UNCLEAN),
+    _known("a right one after two unclean elections", NEVER_RIGHT, "deleted_record_resurrected", UNCLEAN),
+    _known("an outcome whose end marker was cut off unread", SOUND, "visibility_mismatch", UNCLEAN),
+    _known(
+        "a replica copied anew before it was accused",
+        NEVER_RIGHT,
+        "committed_record_aborted | aborted_record_committed",
+        COPIED,
+    ),
+    _known("a value told before its cause", ONE_CAUSE, "visibility_mismatch", UNCLEAN, AWAY),
+    _known("an outcome that read_uncommitted never showed", KNOWN, "outcome"),
+    _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected"),
     _known("a lost head where a policy deletes", KNOWN, "key | key, consistent in an audit", HEAD),
-    _known("healed by a marker that turned it", ENDS_RIGHT, "read_committed_frozen | marker_missing"),
-    _known("unlike markers are told twice", ONE_CAUSE, "visibility_mismatch", UNCLEAN),
-    _known("a finding that ends before its key is right", ONE_CAUSE, "deleted_record_resurrected"),
 )
 
 
 def kinds_of(p: Profile) -> frozenset[str]:
     """What a history is of, as the entries name it."""
-    return frozenset(p.kinds) | {ANY} | ({UNCLEAN} if p.unclean else set())
+    of_profile = {UNCLEAN: p.unclean, COPIED: p.wipes or p.reassigns}
+    return frozenset(p.kinds) | {ANY} | {name for name, held in of_profile.items() if held}
 
 
 def entry_of(p: Profile, broken: Broken) -> Known | None:

@@ -104,7 +104,9 @@ def _is_of(span: Span, said: Said) -> bool:
 def is_wrong_in(said: Said, wrong: Wrong) -> bool:
     """Whether a replica is wrong in the keys or the transaction that a finding names."""
     if said.about == "transaction":
-        return any(_is_of(span, said) for span in wrong.spans)
+        # A difference without direction names who shows the record, and by that the key, otherwise.
+        named = said.accused is None and said.key is not None and said.key in wrong.unlike
+        return named or any(_is_of(span, said) for span in wrong.spans)
     if said.about == "record":
         return said.offset in wrong.offsets
     return (said.key is not None and said.key in wrong.unlike) or said.offset in wrong.offsets

@@ -14,58 +14,91 @@ from tests.simulation.world import World
 
 # By the name of the entry: the seed whose replicas and micro-batches it has, and its operations.
 SHOWN: dict[str, tuple[int, str]] = {
-    "a transaction that all hold open again": (
-        10000429,
-        (
-            "write -1 0 49; write 2 0 -1; sync; stop 2; end 2 1; tick 5000; pair -1 0 47; tick 2001; "
-            "write -1 90 88; sync; clean 1; usurp 2; start 1; write -1 90 84; sync; unassign 2"
-        ),
-    ),
-    "a marker that all have lost": (
-        10000429,
-        (
-            "write -1 0 49; write 2 0 -1; sync; stop 2; end 2 1; tick 5000; pair -1 0 47; tick 2001; "
-            "write -1 90 88; sync; clean 1; usurp 2; start 1; write -1 90 84; sync; unassign 2"
-        ),
-    ),
-    "a lost index whose record is cleaned away": (
-        100000286,
-        (
-            "write 3 0 55182; end 3; write 3 0 36292; end 3; sync; stop 1; unindex 1 4; start 1; sync; stop "
-            "2; round; tick 2001; write -1 90 37; clean 1; tick 2001; write -1 90 2; sync; clean 1"
-        ),
-    ),
     "a lost head that all have taken over": (
         100000180,
         ("read 0 1 3; write -1 1 21; tick 150; write 0 1 31919; sync; round; stop 2; behead 2; start 2; sync; stop 1"),
     ),
+    "a value that was cleaned in a log that was cut off": (
+        71010059,
+        (
+            "read 1 3 1; write -1 90 27; sync; stop 1; write -1 90 52; tick 200; write -1 90 33; sync; clean 3; "
+            "round; usurp 1"
+        ),
+    ),
+    "a log that was cut off before an audit": (
+        72000667,
+        ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
+    ),
+    "a turned outcome that was cut off before an audit": (
+        71001103,
+        (
+            "write 1 0 89; stop 3; round; sync; stop 2; end 1 1; round; usurp 2; pair 1 2 -1; round 530; probe "
+            "44; start 3; sync; stop 2"
+        ),
+    ),
+    "a tombstone of two unclean elections": (
+        72001810,
+        (
+            "write 2 2 -1; sync; stop 1; end 2; write -1 2 89; write 2 0 88; end 2 1; tick 200; write -1 90 3; "
+            "sync; clean 2; tick 2001; write -1 90 77; clean 2; tick 2001; write -1 90 35; sync; clean 2; start"
+            " 1; write 0 0 46; sync; stop 2; write -1 0 64; write -1 1 62; write -1 1 83; sync; round; usurp 2;"
+            " write -1 3 76; write -1 2 -1; end 0 1; round 147; usurp 1; end 0 1; start 3; sync; clean 1; clean"
+            " 3"
+        ),
+    ),
+    "a right one after two unclean elections": (
+        72001810,
+        (
+            "write 2 2 -1; sync; stop 1; end 2; write -1 2 89; write 2 0 88; end 2 1; tick 200; write -1 90 3; "
+            "sync; clean 2; tick 2001; write -1 90 77; clean 2; tick 2001; write -1 90 35; sync; clean 2; start"
+            " 1; write 0 0 46; sync; stop 2; write -1 0 64; write -1 1 62; write -1 1 83; sync; round; usurp 2;"
+            " write -1 3 76; write -1 2 -1; end 0 1; round 147; usurp 1; end 0 1; start 3; sync; clean 1; clean"
+            " 3"
+        ),
+    ),
+    "an outcome whose end marker was cut off unread": (
+        71011099,
+        (
+            "write 0 0 86; sync; stop 1; write 3 2 42; end; sync; read 1 2 3; usurp 1; write -1 0 -1; start 2; "
+            "end 0 1; tick 2001; write -1 90 12; sync; clean 2"
+        ),
+    ),
+    "a replica copied anew before it was accused": (
+        71012043,
+        (
+            "write 3 1 -1; sync; stop 2; end 3 1; sync; tick 2001; round; write -1 90 92; clean 1; tick 2001; "
+            "write -1 90 47; sync; clean 1; tick 200; write -1 90 92; clean 1; tick 2001; write -1 90 89; sync;"
+            " clean 1; write 3 1 23; end 3; start 2; sync; read 1 2 1000; wipe 2 1"
+        ),
+    ),
+    "a value told before its cause": (
+        420000317,
+        (
+            "write 1 2 33936; sync; stop 2; end 1; tick 2001; write -1 90 49; clean 1; tick 2001; write -1 90 "
+            "7; clean 1; tick 2001; write -1 90 23; clean 1; start 2; sync; round; tick 2001; round; write 1 3 "
+            "34553; end 1 1"
+        ),
+    ),
+    "an outcome that read_uncommitted never showed": (
+        430000635,
+        (
+            "write 3 2 79240; sync; stop 2; end 3; write -1 2 81926; tick 2001; write -1 90 17; sync; clean 1; "
+            "tick 200; write -1 90 17; clean 1; tick 2001; write -1 90 14; sync; clean 1; clean 3; write 3 0 "
+            "73276; end 3 1; start 2; sync; clean 5; read 1 2 3; clean 2; clean 4"
+        ),
+    ),
+    "superseded by a record that is wrong itself": (
+        430000610,
+        (
+            "write -1 0 1747; sync; stop 3; write -1 0 -1; sync; round; tick 200; write -1 90 85; clean 1; tick"
+            " 2001; write -1 90 67; sync; clean 1; start 3; sync; round; tick 200; round 453; end 2 1; write 3 "
+            "0 -1; sync; stop 1; stop 3; end 3; tick 2001; write -1 90 68; sync; clean 2; tick 2001; write -1 "
+            "90 55; clean 2; tick 2001; write -1 90 26; sync; clean 2; write 3 1 1290; end 3 1"
+        ),
+    ),
     "a lost head where a policy deletes": (
         300001190,
         "write -1 2 71570; tick 150; write -1 90 1; sync; stop 1; behead 1",
-    ),
-    "healed by a marker that turned it": (
-        100000428,
-        (
-            "write 1 0 -1; sync; stop 2; end 1 1; write -1 0 54980; tick 2001; write -1 90 49; sync; clean 3; "
-            "clean 1; tick 2001; write -1 90 91; sync; clean 1; clean 3; tick 2001; write -1 90 86; sync; "
-            "clean 1; clean 3; start 2; sync; round; tick 2001; round; write 1 2 54709; end 1"
-        ),
-    ),
-    "unlike markers are told twice": (
-        100000373,
-        (
-            "write 1 0 61426; sync; stop 1; end 1 1; sync; round; usurp 1; end 1; round; tick 2001; write -1 "
-            "90 56; clean 1; tick 2001; write -1 90 7; clean 1; tick 2001; write -1 90 86; clean 1"
-        ),
-    ),
-    "a finding that ends before its key is right": (
-        5579,
-        (
-            "write -1 0 35; write 3 0 -1; sync; round; stop 3; end 3 1; sync; read 1 2 1; tick 200; write -1 "
-            "90 36; clean 1; tick 2001; write -1 90 43; sync; clean 1; tick 2001; write -1 90 37; sync; clean "
-            "1; tick 2001; write -1 90 4; clean 1; write 3 2 35; end 3; start 3; tick 200; write -1 90 47; "
-            "sync; clean 3; round; tick 200; write -1 90 69; sync; clean 3"
-        ),
     ),
 }
 

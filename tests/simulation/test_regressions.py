@@ -119,6 +119,44 @@ SHRUNKEN = {
             "start 3; tick 200; write -1 90 94; sync; clean 3; tick 200; write 0 0 84919; sync; clean 3"
         ),
     ),
+    "a transaction that was ended in a log that was cut off is held against nobody": (
+        10000429,
+        (
+            "write -1 0 49; write 2 0 -1; sync; stop 2; end 2 1; tick 5000; pair -1 0 47; tick 2001; "
+            "write -1 90 88; sync; clean 1; usurp 2; start 1; write -1 90 84; sync; unassign 2"
+        ),
+    ),
+    "a difference that a lost index explained is told when that has left no trace": (
+        100000286,
+        (
+            "write 3 0 55182; end 3; write 3 0 36292; end 3; sync; stop 1; unindex 1 4; start 1; sync; stop "
+            "2; round; tick 2001; write -1 90 37; clean 1; tick 2001; write -1 90 2; sync; clean 1"
+        ),
+    ),
+    "an end marker that came later heals nothing where nobody can tell what it should have been": (
+        100000428,
+        (
+            "write 1 0 -1; sync; stop 2; end 1 1; write -1 0 54980; tick 2001; write -1 90 49; sync; clean 3; "
+            "clean 1; tick 2001; write -1 90 91; sync; clean 1; clean 3; tick 2001; write -1 90 86; sync; "
+            "clean 1; clean 3; start 2; sync; round; tick 2001; round; write 1 2 54709; end 1"
+        ),
+    ),
+    "what one had shown of a log that was cut off is not told beside the transaction that it holds open": (
+        100000373,
+        (
+            "write 1 0 61426; sync; stop 1; end 1 1; sync; round; usurp 1; end 1; round; tick 2001; write -1 "
+            "90 56; clean 1; tick 2001; write -1 90 7; clean 1; tick 2001; write -1 90 86; clean 1"
+        ),
+    ),
+    "a finding that names no key does not end before the key of its record is right": (
+        5579,
+        (
+            "write -1 0 35; write 3 0 -1; sync; round; stop 3; end 3 1; sync; read 1 2 1; tick 200; write -1 "
+            "90 36; clean 1; tick 2001; write -1 90 43; sync; clean 1; tick 2001; write -1 90 37; sync; clean "
+            "1; tick 2001; write -1 90 4; clean 1; write 3 2 35; end 3; start 3; tick 200; write -1 90 47; "
+            "sync; clean 3; round; tick 200; write -1 90 69; sync; clean 3"
+        ),
+    ),
     "a transaction of a tail that was cut off and written anew is not over because an earlier tick did not list it": (
         5039,
         (

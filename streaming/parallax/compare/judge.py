@@ -335,6 +335,8 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         if not verdict.proven:
             sides = {name: _brokers(state, int(part[name][0])) for name in ("visible", "aborted")}
             observations |= _without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
+            if ends := _ends_shown(state, part[0]):
+                observations["ends"] = ends
         marker = int(verdict.markers[which == group][0])
         if marker != UNKNOWN:
             observations["leader_epoch"] = _epoch_of(state, marker, producer)
@@ -353,6 +355,15 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
             )
         )
     return accusations
+
+
+def _ends_shown(state: PartitionState, row: Array) -> dict[str, str]:
+    """By broker, the offset and the leader epoch of the first end marker that it showed behind a record."""
+    behind = (state.markers["producer_id"] == row["producer_id"]) & (state.markers["offset"] > row["offset"])
+    found: dict[str, str] = {}
+    for marker in state.markers[behind][::-1]:
+        found |= _named(state, int(marker["shown"]), f"{marker['offset']}:{marker['leader_epoch']}")
+    return found
 
 
 def _epoch_of(state: PartitionState, offset: int, producer: int) -> int:

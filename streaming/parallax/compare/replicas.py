@@ -18,7 +18,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.rules.arrays import has_bit
-from parallax.compare.state import DISPUTED, MAX_BROKERS, NEVER, PartitionState, new_broker
+from parallax.compare.state import MAX_BROKERS, NEVER, PartitionState, new_broker
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, ReadEvent, Rule, UnknownReason
 
@@ -276,7 +276,10 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
 
 
 def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
-    """An outcome by an end marker that was cut off says nothing of the log that took its place."""
+    """An outcome by an end marker that was cut off says nothing of the log that took its place.
+
+    What was in dispute for it still is: the record may be gone from the log that has given it another outcome by now.
+    """
     if not len(state.pending):
         return
     own = state.markers[has_bit(state.markers["shown"], slot) & (state.markers["offset"] < offset)]
@@ -287,7 +290,6 @@ def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
     made = state.pending.copy()
     for name in ("visible", "aborted"):
         made[name][gone] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
-    made["flags"][(made["visible"] == 0) | (made["aborted"] == 0)] &= np.uint8(0xFF ^ DISPUTED)
     state.pending = made[(made["visible"] | made["aborted"]) != 0]
 
 

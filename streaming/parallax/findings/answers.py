@@ -94,6 +94,7 @@ class ReplicaAnswer:
         committed: records at the offsets asked for, as a read_committed consumer decides them, by offset.
         asked: the offsets of which ``committed`` was asked: one that is in here and not in there is not held.
         uncommitted: the same, as a read_uncommitted consumer reads them.
+        asked_uncommitted: the offsets of which ``uncommitted`` was asked.
         markers: end markers at the offsets asked for.
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
         open_transactions: None where it could not say (see ``open_error``).
@@ -113,6 +114,7 @@ class ReplicaAnswer:
     committed: Mapping[int, RecordShown] = field(default_factory=dict)
     asked: frozenset[int] = frozenset()
     uncommitted: Mapping[int, RecordShown] = field(default_factory=dict)
+    asked_uncommitted: frozenset[int] = frozenset()
     markers: tuple[MarkerShown, ...] = ()
     aborted: tuple[tuple[int, int], ...] = ()
     open_transactions: tuple[OpenTransaction, ...] | None = None
@@ -224,6 +226,7 @@ def _replica_json(answer: ReplicaAnswer) -> dict[str, Any]:
     document = asdict(answer)
     for name in ("committed", "uncommitted"):
         document[name] = list(document[name].values())
-    document["asked"] = sorted(answer.asked)
+    for name in ("asked", "asked_uncommitted"):
+        document[name] = sorted(document[name])
     document["aborted"] = [{"producer_id": p, "first_offset": o} for p, o in answer.aborted]
     return {k: v for k, v in document.items() if v is not None and k != "broker"}

@@ -28,6 +28,7 @@ class Recorded:
         records: the content fingerprint that the broker showed at the claim's offset.
         epochs: the leader epoch in which the broker was read up to where its log was truncated.
         topics: the code of the topic's id as the broker was read (`parallax.compare.observations.topic_id_code`).
+        ends: the end marker by which the broker ended the transaction, as ``offset:leader epoch``.
         shown_to: the offset up to which the broker was read before its log was truncated.
         sides: of a difference without direction, who shows what: by what they show, the brokers.
         pivot: of a difference without direction, the broker that is asked last, which accuses nobody.
@@ -41,6 +42,7 @@ class Recorded:
     epochs: Mapping[int, str] = field(default_factory=dict)
     topics: Mapping[int, str] = field(default_factory=dict)
     shown_to: Mapping[int, str] = field(default_factory=dict)
+    ends: Mapping[int, str] = field(default_factory=dict)
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
     leader_epoch: int = -1
@@ -207,6 +209,11 @@ class Claim:
             if is_about_records and min(offset, self.recorded.leader_epoch) >= 0
             else None
         )
+
+    def end_on(self, broker: int) -> tuple[int, int] | None:
+        """Offset and leader epoch of the end marker that gave the outcome which a broker showed; None if not known."""
+        offset, _, epoch = self.recorded.ends.get(broker, "").partition(":")
+        return (int(offset), int(epoch)) if offset.isdigit() and epoch.isdigit() else None
 
     @property
     def first_offset(self) -> int:

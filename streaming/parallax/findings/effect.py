@@ -78,11 +78,14 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
-    """A claim on each other record of the transaction; each with a suspect id of its own."""
+    """A claim on each other record of the transaction; each with a suspect id of its own.
+
+    On the own record too of a finding that does not name its key: the key's value has yet to be asked for.
+    """
     return [
         replace(claim, suspect_id=f"{claim.suspect_id}:{offset}", offset=offset, key_hash_hi=high, key_hash_lo=low)
         for offset, (high, low) in recorded.records
-        if offset != claim.offset
+        if offset != claim.offset or (claim.key is None and claim.confirmed_at_ms)
     ]
 
 
@@ -113,7 +116,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
 
 
 _ORDER: Sequence[Resolution] = (Resolution.SPREAD, Resolution.HEALED, Resolution.SUPERSEDED)
-_TRACES = frozenset({Resolution.COMPACTED, Resolution.DELETED, Resolution.SUPERSEDED})
+_TRACES = frozenset({Resolution.COMPACTED, Resolution.UNTOLD, Resolution.DELETED, Resolution.SUPERSEDED})
 """Ends of one record that say nothing of the others of its transaction."""
 
 

@@ -394,7 +394,7 @@ class Lifecycle:
 
     def _event(self, task: Task, answers: Answers, before: Sequence[Finding], now: Moment) -> Finding | None:
         """The event that a probe calls for; None where nothing is decided or nothing has changed."""
-        judged = whole(named(task.claim, answers), answers, live_only=task.finding_id is not None)
+        judged = whole(named(task.claim, answers), answers, live_only=self._goes_by_what_is_live(task))
         claim, decision, answers = judged.claim, judged.decision, judged.answers
         decision = self._twice(task, claim, decision, answers)
         leans_on: str | None = None
@@ -424,6 +424,20 @@ class Lifecycle:
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, now.at, leans_on=leans_on)
+
+    def _goes_by_what_is_live(self, task: _Task) -> bool:
+        """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
+
+        One that another finding had explained, or that was the same: that one has ended, and what was recorded before
+        it did says nothing of what is left.
+        """
+        if task.finding_id is not None:
+            return True
+        claim = task.claim
+        known = self._ledger.standing(claim.finding_id(self.cluster_id))
+        handled = self._ledger.handled(claim.suspect_id)
+        over_ms = known.decided_at.timestamp() * 1000 if known is not None and not known.stands else 0
+        return claim.raised_at_ms < max(over_ms, handled.decided_ms if handled is not None else 0)
 
     def _rechecked(
         self, task: Task, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, now: Moment

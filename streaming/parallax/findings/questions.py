@@ -304,6 +304,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         committed=committed.records,
         asked=decided,
         uncommitted=uncommitted.records,
+        asked_uncommitted=held,
         markers=uncommitted.markers,
         open_transactions=opened,
         open_error=open_error,
@@ -331,8 +332,9 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
 
 def _epochs(claim: Claim) -> list[int]:
     """The leader epochs whose end tells whether a log is the one that a claim is about."""
-    proof = [] if claim.proof is None else [claim.proof[1]]
-    return proof if claim.lost_epoch < 0 else [*proof, claim.lost_epoch]
+    proofs = [claim.proof, *(claim.end_on(broker) for broker in claim.recorded.ends)]
+    epochs = [proof[1] for proof in proofs if proof is not None]
+    return epochs if claim.lost_epoch < 0 else [*epochs, claim.lost_epoch]
 
 
 def _is_told_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:

@@ -126,6 +126,8 @@ _RESOLVED = {
     "be wrong.",
     Resolution.COMPACTED: "Resolved, not healed: {reason}. Compaction has taken the record with which broker {broker} "
     "showed the difference; consumers that read it before were misled, those that read now are not.",
+    Resolution.UNTOLD: "Resolved, not healed: {reason}. Nothing is left that tells whether what broker {broker} shows "
+    "is right.",
     Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "
     "log; consumers that read it before were misled, those that read now are not.",
     Resolution.SUPERSEDED: "Resolved, not healed: {reason}. All replicas had come to show what broker {broker} showed; "
@@ -140,7 +142,7 @@ _RESOLVED_WITHOUT_DIRECTION = (
     "Resolved, not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
     "what is left may be wrong."
 )
-_TRACELESS = (Resolution.COMPACTED, Resolution.DELETED, Resolution.SUPERSEDED)
+_TRACELESS = (Resolution.COMPACTED, Resolution.UNTOLD, Resolution.DELETED, Resolution.SUPERSEDED)
 
 
 def resolved(claim: Claim, decision: Decision) -> str:

@@ -352,7 +352,7 @@ class TestBreaks:
         )
         self.apply(made, shown(view, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
         rows = made.pending[["offset", "producer_id", "visible", "aborted", "flags"]].tolist()
-        assert rows == [(2, 9, 0b11, 0, 0), (4, 9, 0b10, 0, 0), (4, 8, 0, 0b10, 0), (4, -1, 0b11, 0, 0)]
+        assert rows == [(2, 9, 0b11, 0, 0), (4, 9, 0b10, 0, DISPUTED), (4, 8, 0, 0b10, DISPUTED), (4, -1, 0b11, 0, 0)]
 
     def test_in_read_committed_a_truncation_takes_no_transaction_away(self) -> None:
         made = self.read()

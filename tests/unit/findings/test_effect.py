@@ -122,3 +122,7 @@ def test_an_end_marker_that_another_replica_shows_is_remembered_and_the_accuseds
 
 def test_the_record_that_the_claim_names_is_not_asked_about_twice() -> None:
     assert [c.offset for c in covered(POISON, TransactionRecords(((10, K1), (11, K2), (12, K1))))] == [11, 12]
+    nameless = replace(POISON, key_hash_hi=0, key_hash_lo=0)
+    assert [c.offset for c in covered(nameless, TransactionRecords(((10, K1), (11, K2))))] == [11]
+    found = covered(replace(nameless, confirmed_at_ms=1), TransactionRecords(((10, K1), (11, K2))))
+    assert [(c.offset, c.key) for c in found] == [(10, K1), (11, K2)], "a finding without a key"

@@ -31,6 +31,8 @@ class Resolution(StrEnum):
     """All show the same again; which side was right was never proven, so that all may be wrong."""
     COMPACTED = "evidence_compacted"
     """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
+    UNTOLD = "nothing_to_compare"
+    """The accused goes on showing the record, and no other holds what would tell whether it is right."""
     DELETED = "evidence_deleted"
     """The record lies below the log start: retention or DeleteRecords took it, right or wrong."""
     SPREAD = "spread"

@@ -46,6 +46,16 @@ def open_everywhere(case: Case, held: OpenTransaction, open_on: Collection[int],
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 
+def hanging(where: str) -> Decision:
+    """Judge a transaction that has ended, that the leader's log holds open, and of whose end no log that stands knows.
+
+    The end marker was lost with a log that was cut off, or with those that were deleted: whoever follows the leader
+    comes to hold it open as well, and no replica is to blame.
+    """
+    reason = f"{where}, by whose log all go, and no replica shows its end marker"
+    return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
+
+
 def agreed(case: Case, own: str) -> Decision:
     """Judge an outcome that all replicas that show one show as the accused does."""
     claim = case.claim

@@ -10,16 +10,18 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import (
     Case,
     Decision,
+    Resolution,
     Verdict,
     broker_list,
     is_another_log,
     is_cut_off,
+    is_of_another_epoch,
     lists_as_aborted,
     names,
     shows_deleted,
 )
 from parallax.findings.decide.repaired import repaired
-from parallax.findings.decide.spread import agreed, open_everywhere
+from parallax.findings.decide.spread import agreed, hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind
 
@@ -63,11 +65,9 @@ def _is_marker_cut_off(case: Case) -> bool:
 def _of_a_log_that_was_cut_off(case: Case) -> Decision:
     """The end marker that was recorded is none of the log that stands: it says of no replica that it is wrong.
 
-    What the replicas show now may differ all the same, or from what those show that cannot be asked.
+    What the replicas show now may differ all the same.
     """
-    absent = {a.broker for a in case.absent}
-    outcomes = {b: o for b, o in case.claim.recorded.outcomes.items() if b in absent}
-    claim = replace(case.claim, marker_offset=-1, recorded=Recorded(outcomes=outcomes))
+    claim = replace(case.claim, marker_offset=-1, recorded=Recorded())
     decision = transaction(replace(case, claim=claim))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in _OPEN:
         return decision
@@ -133,6 +133,8 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         return complete
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    if case.answers.leader in is_open and _is_nobodys_fault(case, held, closed):
+        return hanging(where)
     if not closed and not _ended_by_coordinator(case):
         unsure = [a for a in case.others if not _knew(claim, a)]
         if unsure and _ended_by_record(case, held):
@@ -158,6 +160,24 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
     reason = f"{where}; broker {accused.broker} is past the end marker"
     return case.confirmed(reason, FindingKind.MARKER_MISSING, sides=sides)
+
+
+def _is_nobodys_fault(case: Case, held: OpenTransaction, closed: Sequence[ReplicaAnswer]) -> bool:
+    """Whether a transaction has ended, and no log that may be the partition's has ever held its end marker."""
+    if not closed:
+        return _ended_by_coordinator(case) and not _ended_by_record(case, held)
+    return _past_the_marker(case.claim, case.accused, closed) and _had_ended(case, held)
+
+
+def _had_ended(case: Case, held: OpenTransaction) -> bool:
+    """Whether one that holds the transaction open had ended it once, in a log that was cut off since.
+
+    The cleaner leaves alone what is open. So one whose log reaches down to the transaction's first record and does not
+    hold it had let the cleaner take it. Who was copied from it since never had the transaction, and has seen no end.
+    """
+    start = held.start_offset
+    lacking = [a for a in (case.accused, *case.others) if start in a.asked_uncommitted - a.uncommitted.keys()]
+    return any(a.holds_open(held.producer_id, start) for a in lacking)
 
 
 def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
@@ -221,7 +241,8 @@ def _outcome(case: Case) -> Decision:
         )
     if truth:
         return agreed(case, own)
-    return case.not_shown(claim.first_offset, f"no other replica shows an outcome for offset {claim.first_offset}")
+    reason = f"no other replica shows an outcome for offset {claim.first_offset}"
+    return case.not_shown(claim.first_offset, reason, Resolution.UNTOLD)
 
 
 def _unread_key(case: Case) -> str | None:
@@ -268,12 +289,17 @@ def unlike_outcomes(case: Case) -> Decision:
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
     own = _live_outcome(claim, accused)
-    if own is None and not case.live_only:
+    if own is None and not case.live_only and not _has_lost_its_end(claim, accused):
         own = claim.recorded.outcomes.get(accused.broker)
+    # Of one that cannot be asked nobody knows whether its log is still the one that was read.
+    absent = {a.broker for a in case.absent}
+    truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
+    against = sorted(b for b, outcome in truth.items() if outcome != own)
+    # The record may be gone where it had the other outcome, and a value with it.
+    if (own is None or not against) and (differing := _latest_differs(case)) is not None:
+        return case.differs(_by_value(case), differing[0])
     if own is None:
         return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
-    truth = _outcomes_of_others(case)
-    against = sorted(b for b, outcome in truth.items() if outcome != own)
     if against:
         return case.differs(
             _by_outcome(truth | {accused.broker: own}),
@@ -281,8 +307,17 @@ def unlike_outcomes(case: Case) -> Decision:
             f"{broker_list(against)}; no end marker was read that says which is right",
         )
     if truth:
-        return case.dismissed(f"every replica shows offset {claim.offset} as {own}")
+        return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
+
+
+def _by_value(case: Case) -> dict[str, list[int]]:
+    """Who shows a value of the key and who shows none, of those that are past the claim's offset."""
+    sides: dict[str, list[int]] = {}
+    for answer in (case.accused, *case.others):
+        if answer.key is not None and answer.last_stable_offset > case.claim.first_offset:
+            sides.setdefault("no value" if answer.key.live is None else "a value", []).append(answer.broker)
+    return sides
 
 
 def _wrong_outcome_kind(claim: Claim) -> FindingKind:
@@ -313,6 +348,9 @@ def _outcomes_of_others(case: Case) -> dict[int, str]:
         if is_another_log(claim, answer):
             truth.pop(answer.broker, None)
             continue
+        if answer.last_stable_offset <= claim.first_offset or _has_lost_its_end(claim, answer):
+            # An outcome is for good: what it showed was of a log that was cut off, or it cannot show it yet.
+            truth.pop(answer.broker, None)
         for marker in answer.markers:
             if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
                 truth[answer.broker] = _ended_by(marker.type)
@@ -320,6 +358,12 @@ def _outcomes_of_others(case: Case) -> dict[int, str]:
             truth[answer.broker] = live
     truth.pop(case.accused.broker, None)
     return truth
+
+
+def _has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether the end marker by which a replica had ended the transaction was cut off with its log."""
+    end = claim.end_on(answer.broker)
+    return end is not None and is_of_another_epoch(answer, *end)
 
 
 def _by_outcome(outcomes: Mapping[int, str]) -> dict[str, list[int]]:

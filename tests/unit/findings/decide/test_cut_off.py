@@ -57,9 +57,13 @@ class TestTransaction:
         return decide(c, answers(*replicas))
 
     def test_an_outcome_that_another_leader_gave_is_no_fault_of_its_replica(self) -> None:
-        got = self.judged(self.c, silent(1), holding(2, "aborted", **self.another), silent(3))
+        other = holding(1, "committed")
+        got = self.judged(self.c, other, holding(2, "aborted", **self.another), silent(3))
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
         assert got.sides == {"aborted": (2,), "committed": (1,)}
+        # Of those that cannot be asked nobody knows whether they have cut off their logs.
+        got = self.judged(self.c, silent(1), holding(2, "aborted", **self.another), silent(3))
+        assert got.verdict is Verdict.PENDING
         got = self.judged(self.c, silent(1), holding(2, "aborted", **self.standing), silent(3))
         assert (got.kind, got.accused) == (FindingKind.COMMITTED_RECORD_ABORTED, 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ MISSING = claim(FindingKind.RECORD_MISSING, rule=Rule.LATEST_VALUE, producer_id=
 BACK = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, producer_id=-1, key_hash_lo=1)
 
 
-def stuck(broker: int) -> ReplicaAnswer:
-    return replica(broker, open_transactions=OPEN, last_stable_offset=10)
+def stuck(broker: int, **fields: Any) -> ReplicaAnswer:
+    return replica(broker, open_transactions=OPEN, last_stable_offset=10, **fields)
 
 
 def found(c: Claim, *replicas: ReplicaAnswer, **fields: object) -> Decision:
@@ -48,6 +49,28 @@ class TestAMarkerThatIsMissingOnAll:
         got = found(FROZEN, stuck(1), stuck(2), stuck(3), coordinator=coordinator, leader=1)
         assert ended(got) == SPREAD
         assert "broker 2 only" not in got.reason
+
+    @pytest.mark.parametrize(("held_by", "spread"), [({2}, True), ({1, 2}, False), (set(), True)])
+    def test_that_one_had_ended_in_a_log_that_was_cut_off_is_nobodys_fault(
+        self, held_by: set[int], spread: bool
+    ) -> None:
+        # Broker 1 leads; the cleaner took its record while the transaction had ended there. 3 is a copy of it.
+        asked = {"asked_uncommitted": frozenset({10})}
+        held = {b: {10: record()} if b in held_by else {} for b in (1, 2)}
+        given = stuck(1, uncommitted=held[1], **asked), stuck(2, uncommitted=held[2], **asked), replica(3)
+        assert decide(FROZEN, answers(*given)).has_spread is spread
+        assert decide(FROZEN, answers(*given, leader=3)).verdict is Verdict.CONFIRMED
+        assert decide(FROZEN, answers(stuck(1), stuck(2), replica(3))).verdict is Verdict.CONFIRMED, "it was not asked"
+
+    def test_of_which_only_the_coordinator_knows_that_it_has_ended_is_nobodys_fault_where_the_leader_holds_it_open(
+        self,
+    ) -> None:
+        ended_long_ago = CoordinatorAnswer(PID, "t", "CompleteAbort")
+        above = replica(3, log_start_offset=40)
+        for leader, spread in ((1, True), (3, False)):
+            got = decide(FROZEN, answers(stuck(1), stuck(2), above, coordinator=ended_long_ago, leader=leader))
+            assert got.has_spread is spread
+            assert spread or got.verdict is Verdict.CONFIRMED
 
     def test_is_frozen_from_then_on_whatever_it_was_before(self) -> None:
         got = found(claim(FindingKind.MARKER_MISSING), stuck(1), stuck(2), stuck(3))

@@ -15,7 +15,7 @@ from parallax.findings.answers import (
 )
 from parallax.findings.claim import Recorded
 from parallax.findings.decide import Resolution, Verdict, decide, named
-from parallax.model import FindingKind, Rule
+from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import (
     OPEN,
     PID,
@@ -352,6 +352,26 @@ class TestUnlikeOutcomes:
         recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}),
     )
     UNDIRECTED = (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+
+    def test_the_value_of_the_key_tells_where_the_record_is_gone(self) -> None:
+        c = replace(self.c, key_hash_lo=7)
+        value = record(10, "committed")
+        held = {"committed": {10: value}, "asked": frozenset({10})}
+        for given in (
+            [shows(1, value, **held), shows(2, None), shows(3, value, **held)],
+            [shows(1, None), shows(2, value, **held), shows(3, value, **held)],
+        ):
+            got = decide(c, answers(*given), live_only=True)
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+            assert {len(brokers) for brokers in got.sides.values()} == {1, 2}
+        assert outcome_of(c, *(shows(b, None) for b in (1, 2, 3)), live_only=True) is Verdict.DISMISSED
+
+    def test_what_one_had_shown_counts_for_nothing_once_it_cannot_be_asked_or_has_not_decided_it(self) -> None:
+        accused = holding(2, "committed")
+        assert outcome_of(self.c, silent(1), accused, silent(3)) is Verdict.PENDING
+        undecided = [replica(b, last_stable_offset=10) for b in (1, 3)]
+        assert outcome_of(self.c, undecided[0], accused, undecided[1]) is Verdict.PENDING
+        assert outcome_of(self.c, replica(1), accused, replica(3)) is Verdict.CONFIRMED
 
     def test_live_answers_that_differ_confirm_the_difference_and_no_direction(self) -> None:
         got = decide(self.c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
