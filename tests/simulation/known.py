@@ -60,6 +60,14 @@ VIOLATIONS = (
     _known("a value told before its cause", ONE_CAUSE, "visibility_mismatch", UNCLEAN, AWAY),
     _known("an outcome that read_uncommitted never showed", KNOWN, "outcome"),
     _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected"),
+    _known("a lost index whose record is cleaned while it is probed", SOUND, "visibility_mismatch", INDEX),
+    _known("a lost index that an audit finds no trace of", KNOWN, "outcome, consistent in an audit", INDEX),
+    _known(
+        "an outcome against a copy of a cleaned log",
+        NEVER_RIGHT,
+        "committed_record_aborted | aborted_record_committed",
+        UNCLEAN,
+    ),
     _known("a lost head where a policy deletes", KNOWN, "key | key, consistent in an audit", HEAD),
 )
 

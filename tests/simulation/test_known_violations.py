@@ -96,6 +96,25 @@ SHOWN: dict[str, tuple[int, str]] = {
             "90 55; clean 2; tick 2001; write -1 90 26; sync; clean 2; write 3 1 1290; end 3 1"
         ),
     ),
+    "a lost index whose record is cleaned while it is probed": (
+        440000198,
+        ("write -1 2 89643; write 3 2 36261; end 3; sync; stop 2; unindex 2 8; start 2; sync; round 936"),
+    ),
+    "a lost index that an audit finds no trace of": (
+        440002421,
+        (
+            "write 0 0 79435; end; sync; stop 1; unindex 1 6; start 1; tick 200; write -1 90 44; sync; clean 1;"
+            " clean 2; tick 2001; write -1 90 10; sync; clean 1; clean 3; write 3 0 31356; end 3 1; write 0 0 "
+            "-1"
+        ),
+    ),
+    "an outcome against a copy of a cleaned log": (
+        74002045,
+        (
+            "write 2 0 -1; sync; stop 3; end 2 1; stop 2; round; usurp 3; write -1 1 11; write 1 1 31; round "
+            "252; start 2; sync; stop 3; round"
+        ),
+    ),
     "a lost head where a policy deletes": (
         300001190,
         "write -1 2 71570; tick 150; write -1 90 1; sync; stop 1; behead 1",

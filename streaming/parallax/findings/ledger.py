@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, leans_on
@@ -143,7 +143,7 @@ class Ledger:
         freed = self._leaning.pop(finding_id, {})
         for suspect_id in freed:
             del self._leant_on[suspect_id]
-        return list(freed.values())
+        return [replace(claim, freed=True) for claim in freed.values()]
 
 
 def _says_otherwise(known: Finding, event: Finding) -> bool:

@@ -431,13 +431,14 @@ class Lifecycle:
         One that another finding had explained, or that was the same: that one has ended, and what was recorded before
         it did says nothing of what is left.
         """
-        if task.finding_id is not None:
-            return True
         claim = task.claim
+        if task.finding_id is not None or claim.freed:
+            return True
         known = self._ledger.standing(claim.finding_id(self.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)
         over_ms = known.decided_at.timestamp() * 1000 if known is not None and not known.stands else 0
-        return claim.raised_at_ms < max(over_ms, handled.decided_ms if handled is not None else 0)
+        verdict_ms = max(over_ms, handled.decided_ms if handled is not None else 0)
+        return 0 < claim.raised_at_ms <= verdict_ms
 
     def _rechecked(
         self, task: Task, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, now: Moment

@@ -87,18 +87,12 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     is_healed = decision.resolution is Resolution.HEALED
     if not claim.spread:
         is_lost = is_healed and claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
-        if is_healed and claim.broker == NOBODY and not _is_superseded(case):
+        if is_healed and claim.broker == NOBODY:
             return replace(decision, resolution=Resolution.AGREED)
         return _lost_everywhere(case) if is_lost else decision
     if is_healed and claim.kind in TRANSACTION_KINDS:
         return decision
     return _of_one_that_had_spread(case, decision, wrong)
-
-
-def _is_superseded(case: Case) -> bool:
-    """Whether the key of a claim has a newer record than the one that it is about."""
-    shown = None if case.accused.key is None else case.accused.key.visible
-    return shown is not None and shown.offset > case.claim.first_offset
 
 
 def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool | None]) -> Decision:

@@ -129,11 +129,14 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     start = claim.transaction_start_offset
     is_open = [accused.broker, *(a.broker for a in case.others if _held(claim, a) is not None)]
     has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case, held))
+    where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
+    leads = case.answers.leader in is_open
+    if leads and case.absent and not case.live_only and _is_nobodys_fault(case, held, ()):
+        return hanging(where)
     if (complete := open_everywhere(case, held, is_open, has_ended=has_ended)) is not None:
         return complete
-    where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
-    if case.answers.leader in is_open and _is_nobodys_fault(case, held, closed):
+    if leads and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     if not closed and not _ended_by_coordinator(case):
         unsure = [a for a in case.others if not _knew(claim, a)]
@@ -263,7 +266,7 @@ def _outcome_without_record(case: Case) -> Decision:
         if not case.accused.key.complete:
             return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
     own = claim.recorded.outcomes.get(claim.broker)
-    if own is not None and not case.live_only:
+    if own is not None and not case.live_only and case.accused.log_start_offset <= claim.first_offset:
         truth = _outcomes_of_others(case)
         against = sorted(b for b, outcome in truth.items() if outcome != own)
         if against:
@@ -277,6 +280,9 @@ def _outcome_without_record(case: Case) -> Decision:
         return case.pending(unread)
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
+    if case.live_only and case.absent and claim.key is not None and case.accused.log_start_offset <= claim.first_offset:
+        # It may be one of these that shows another value of the key.
+        return case.pending(f"the values of the key were not compared with {names(case.absent)}")
     return case.not_held(
         f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}",
         claim.first_offset,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.answers import MarkerShown, ReplicaAnswer
-from parallax.findings.decide import Decision, Resolution, decide
+from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind
 from tests.unit.findings.decide.answered import PID, answers, claim, record, shows, silent
 
@@ -50,6 +50,8 @@ def test_a_log_that_begins_above_the_record_lost_it_to_retention() -> None:
 
 
 def test_nothing_is_healed_while_a_replica_is_away_or_its_key_was_not_read_whole() -> None:
-    assert ended(SHOWN, NONE[0], NONE[1], silent(3)).resolution is Resolution.COMPACTED
+    assert ended(SHOWN, NONE[0], NONE[1], silent(3)).verdict is Verdict.PENDING
+    above = [replace(a, log_start_offset=11) for a in NONE[:2]]
+    assert ended(SHOWN, *above, silent(3)).resolution is Resolution.DELETED
     partly = shows(3, None, complete=False)
     assert ended(SHOWN, NONE[0], NONE[1], partly, recreated=True).resolution is Resolution.COMPACTED

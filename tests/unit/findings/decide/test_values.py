@@ -46,8 +46,8 @@ def test_replicas_that_agree_about_a_difference_without_direction_are_not_called
         assert got.verdict is Verdict.DISMISSED
         return got.resolution
 
-    assert (ended(50), ended(None)) == (Resolution.AGREED, Resolution.AGREED)
-    assert ended(60) is Resolution.HEALED, "a newer value has replaced it on all"
+    # A newer value may be the one that a replica lacked.
+    assert {ended(50), ended(60), ended(None)} == {Resolution.AGREED}
 
 
 class TestResurrected:
