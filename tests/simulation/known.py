@@ -17,6 +17,8 @@ INDEX = "a lost index of aborted transactions"
 HEAD = "a lost head of a log"
 AWAY = "a monitor that was away"
 COPIED = "replicas copied anew"
+SEVERAL = "two, four or five replicas"
+VICTIMS = "two victims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ VIOLATIONS = (
         COPIED,
     ),
     _known("a value told before its cause", ONE_CAUSE, "visibility_mismatch", UNCLEAN, AWAY),
-    _known("an outcome that read_uncommitted never showed", KNOWN, "outcome"),
-    _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected"),
+    _known("an outcome that read_uncommitted never showed", KNOWN, "outcome", SEVERAL),
+    _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected", VICTIMS),
     _known("a lost index whose record is cleaned while it is probed", SOUND, "visibility_mismatch", INDEX),
     _known("a lost index that an audit finds no trace of", KNOWN, "outcome, consistent in an audit", INDEX),
     _known(
