@@ -90,10 +90,11 @@ SHOWN: dict[str, tuple[int, str]] = {
     "superseded by a record that is wrong itself": (
         430000610,
         (
-            "write -1 0 1747; sync; stop 3; write -1 0 -1; sync; round; tick 200; write -1 90 85; clean 1; tick"
-            " 2001; write -1 90 67; sync; clean 1; start 3; sync; round; tick 200; round 453; end 2 1; write 3 "
-            "0 -1; sync; stop 1; stop 3; end 3; tick 2001; write -1 90 68; sync; clean 2; tick 2001; write -1 "
-            "90 55; clean 2; tick 2001; write -1 90 26; sync; clean 2; write 3 1 1290; end 3 1"
+            "write -1 0 1747; sync; stop 3; write -1 0 -1; sync; tick 200; write -1 90 85; clean 1; tick 2001; "
+            "write -1 90 67; sync; clean 1; start 3; sync; round; tick 200; round 453; end; end 1 1; end 2 1; "
+            "write -1 0 2644; write 3 0 -1; sync; stop 1; stop 3; end 3; tick 2001; write -1 90 68; sync; clean"
+            " 2; tick 2001; write -1 90 55; clean 2; tick 2001; write -1 90 26; sync; clean 2; write 3 1 1290; "
+            "end 3 1"
         ),
     ),
     "a lost index whose record is cleaned while it is probed": (
