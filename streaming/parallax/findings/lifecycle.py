@@ -425,7 +425,7 @@ class Lifecycle:
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, now.at, leans_on=leans_on)
 
-    def _goes_by_what_is_live(self, task: _Task) -> bool:
+    def _goes_by_what_is_live(self, task: Task) -> bool:
         """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
 
         One that another finding had explained, or that was the same: that one has ended, and what was recorded before
