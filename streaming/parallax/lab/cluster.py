@@ -238,7 +238,7 @@ class Cluster:
             )
         return self._admin
 
-    def wait_ready(self, timeout: float = 60.0) -> None:
+    def wait_ready(self, timeout: float = 180.0) -> None:
         """Wait until every broker that runs is part of the cluster.
 
         Raises:
