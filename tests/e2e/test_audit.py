@@ -32,7 +32,7 @@ from parallax.replica.errors import ReplicaError
 from tests.e2e.job_process import JobProcess
 from tests.e2e.play import Played
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 Ended = subprocess.CompletedProcess[str]
 Audit = Callable[..., Ended]

@@ -22,7 +22,7 @@ from parallax.model import FindingKind
 from parallax.replica.client import ReplicaClient, Watermarks
 from tests.e2e.job_process import JobProcess, expected_places, places
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 COMPACTED = {"cleanup.policy": "compact"}
 QUICK = {"segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "1000"}

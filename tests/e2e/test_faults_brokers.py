@@ -13,7 +13,7 @@ from parallax.lab.waiting import until
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 from tests.e2e.proxy import Fault, Proxies
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 _QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")
 _IN_THE_RECORDS = (Fault.FLIP_RECORDS, Fault.FLIP_OFFSET, Fault.FLIP_LENGTH)

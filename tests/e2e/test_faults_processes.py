@@ -15,7 +15,7 @@ from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 BETWEEN_THE_COMMITS = """
 import contextlib, os, psutil, pyarrow.compute as pc

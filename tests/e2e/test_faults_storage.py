@@ -18,7 +18,7 @@ from parallax.lab.waiting import until
 from tests.e2e.disk import Disk
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 _GARBAGE = b"\x00garbage\xff" * 20
 _QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")

@@ -13,7 +13,7 @@ from parallax.lab.traffic import ProducerKind
 from tests.e2e.job_process import await_compared, await_exactly
 from tests.e2e.play import Played
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 PRODUCERS: tuple[ProducerKind, ...] = ("legacy", "java")
 

@@ -14,7 +14,7 @@ from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from tests.e2e.job_process import JobProcess, await_compared, await_exactly, expected_places, places
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(scope="module")
