@@ -333,8 +333,7 @@ class Lifecycle:
             try:
                 event = self._event(task, answers, events, now)
             except Exception as error:  # noqa: BLE001 - one claim that cannot be judged holds up no other
-                self._judging_errors += 1
-                self._put_off(task, f"it could not be judged: {type(error).__name__}: {error}", now)
+                self._put_off(task, self._unjudged(error), now)
                 broken.append(Broken(task.claim, error))
                 continue
             if event is not None:
@@ -354,12 +353,15 @@ class Lifecycle:
                 try:
                     outcomes.append(self._outcome(page, i, answers, before))
                 except Exception as error:  # noqa: BLE001 - as of a single one
-                    self._judging_errors += 1
-                    reason = f"it could not be judged: {type(error).__name__}: {error}"
-                    outcomes.append(Outcome(State.UNDECIDED, reason=reason))
+                    outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
                     broken = [Broken(page.claims[i], error)]
             self._incidents.judged(page, outcomes, now.monotonic)
         return broken
+
+    def _unjudged(self, error: Exception) -> str:
+        """Count a claim whose judging raised; returns the reason why it waits."""
+        self._judging_errors += 1
+        return f"it could not be judged: {type(error).__name__}: {error}"
 
     def _outcome(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
         """What a probe makes of one member of a page."""
@@ -370,14 +372,7 @@ class Lifecycle:
     def _outcome_of(
         self, task: Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
     ) -> Outcome:
-        judged = whole(named(task.claim, answers), answers, live_only=page.is_proven)
-        claim, decision, answers = judged.claim, judged.decision, judged.answers
-        decision = self._twice(task, claim, decision, answers)
-        leans_on: str | None = None
-        if not page.is_proven:
-            decision, leans_on = self._linked(task, claim, decision, before)
-        elif decision.verdict is not Verdict.PENDING:
-            decision = self._explained(claim, decision, before)
+        claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=page.is_proven)
         if decision.verdict is Verdict.PENDING:
             return Outcome(State.UNDECIDED, reason=decision.reason)
         if leans_on is not None or decision.resolution is Resolution.EXPLAINED:
@@ -392,14 +387,25 @@ class Lifecycle:
         state = State.SPREAD if decision.has_spread else State.WRONG
         return Outcome(state, group, Proof(claim, decision, answers))
 
+    def _verdict(
+        self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
+    ) -> tuple[Claim, Decision, Answers, str | None]:
+        """What a probe proves, with the claim and the answers that it is about, and the finding that it leans on."""
+        judged = whole(named(task.claim, answers), answers, live_only=live_only)
+        claim, answers = judged.claim, judged.answers
+        decision = self._twice(task, claim, judged.decision, answers)
+        leans_on: str | None = None
+        if task.finding_id is None:
+            if claim.kind in KEY_KINDS:
+                decision, leans_on = self._linked(task, claim, decision, before)
+        elif decision.verdict is not Verdict.PENDING:
+            decision = self._explained(claim, decision, before)
+        return claim, decision, answers, leans_on
+
     def _event(self, task: Task, answers: Answers, before: Sequence[Finding], now: Moment) -> Finding | None:
         """The event that a probe calls for; None where nothing is decided or nothing has changed."""
-        judged = whole(named(task.claim, answers), answers, live_only=self._goes_by_what_is_live(task))
-        claim, decision, answers = judged.claim, judged.decision, judged.answers
-        decision = self._twice(task, claim, decision, answers)
-        leans_on: str | None = None
-        if claim.kind in KEY_KINDS and task.finding_id is None:
-            decision, leans_on = self._linked(task, claim, decision, before)
+        live_only = self._goes_by_what_is_live(task)
+        claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
         if decision.verdict is Verdict.PENDING:
             self._put_off(task, decision.reason, now, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
             return None
@@ -407,7 +413,6 @@ class Lifecycle:
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing(finding_id)
         if task.finding_id is not None:
-            decision = self._explained(claim, decision, before)
             return self._rechecked(task, claim, decision, answers, known, now)
         is_proven = decision.verdict is Verdict.CONFIRMED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED

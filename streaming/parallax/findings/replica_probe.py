@@ -266,8 +266,7 @@ class ReplicaProbe:
         self._index.views_void = True
 
     def _forget(self) -> None:
-        self._index.forget()
-        self._around.scans.forget((self._broker, self._wants.place))
+        self._around.scans.start_anew((self._broker, self._wants.place))
 
     def _stretch(self, request: Stretch) -> StretchShown:
         """Read a stretch, as far as one probe may."""

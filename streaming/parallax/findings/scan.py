@@ -116,8 +116,13 @@ class LogScans:
             lap = self._laps.get(replica)
             return None if lap is None else lap.since_ms
 
+    def start_anew(self, replica: Replica) -> None:
+        """Drop all that is known of a log that is another one now; whoever still waits for a key asks again."""
+        self._indexes.of(*replica).forget()
+        self.forget(replica)
+
     def forget(self, replica: Replica) -> None:
-        """The log is another one."""
+        """Drop the scan alone."""
         with self._lock:
             self._laps.pop(replica, None)
             self._looked.add(replica)
@@ -169,7 +174,7 @@ class LogScans:
             epoch = lap.epoch if lap.position == lap.read_to else -1
             comes_round = lap.position == lap.start < lap.read_to
         if comes_round and not self._reads.is_same_log(replica, lap):
-            self._again(replica)
+            self.start_anew(replica)
             return
         scan, reached, size = KeyScan(keys), position, 0
         try:
@@ -181,7 +186,7 @@ class LogScans:
                     break
         except LogTruncated as error:
             log.warning("a scan begins again: the log was replaced", broker=replica[0], error=str(error))
-            self._again(replica)
+            self.start_anew(replica)
             return
         except OffsetOutOfRange:
             self.forget(replica)  # the log start has moved; whoever still waits for a key asks again
@@ -199,11 +204,6 @@ class LogScans:
             index.learn(known, read_to, at)
             index.since_ms = min(index.since_ms, since)
         self._write(replica, document)
-
-    def _again(self, replica: Replica) -> None:
-        """Drop all that is known of a log that is another one now; whoever still waits for a key asks again."""
-        self._indexes.of(*replica).forget()
-        self.forget(replica)
 
     # The files.
 

@@ -316,21 +316,8 @@ def _sip_tail(data: Any, at: Any, size: Any) -> Any:
 
 
 @njit(forceinline=True)
-def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
-    """SipHash-2-4 of ``data[at:at + size]``: (low, high) halves of 128 bits if ``wide``, else (64 bits, 0)."""
-    v0 = k0 ^ np.uint64(0x736F6D6570736575)
-    v1 = k1 ^ np.uint64(0x646F72616E646F6D)
-    v2 = k0 ^ np.uint64(0x6C7967656E657261)
-    v3 = k1 ^ np.uint64(0x7465646279746573)
-    if wide:
-        v1 ^= np.uint64(0xEE)
-    for i in range(size >> 3):
-        word = _u64(data, at + 8 * i)
-        v3 ^= word
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-        v0 ^= word
-    word = _sip_tail(data, at, size)
+def _sip_finish(v0: Any, v1: Any, v2: Any, v3: Any, word: Any, wide: Any) -> Any:
+    """Take the last word in; (low, high) halves of 128 bits if ``wide``, else (64 bits, 0)."""
     v3 ^= word
     v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
     v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
@@ -345,6 +332,24 @@ def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
     for _ in range(4):
         v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
     return low, v0 ^ v1 ^ v2 ^ v3
+
+
+@njit(forceinline=True)
+def _siphash(data: Any, at: Any, size: Any, k0: Any, k1: Any, wide: Any) -> Any:
+    """SipHash-2-4 of ``data[at:at + size]``: (low, high) halves of 128 bits if ``wide``, else (64 bits, 0)."""
+    v0 = k0 ^ np.uint64(0x736F6D6570736575)
+    v1 = k1 ^ np.uint64(0x646F72616E646F6D)
+    v2 = k0 ^ np.uint64(0x6C7967656E657261)
+    v3 = k1 ^ np.uint64(0x7465646279746573)
+    if wide:
+        v1 ^= np.uint64(0xEE)
+    for i in range(size >> 3):
+        word = _u64(data, at + 8 * i)
+        v3 ^= word
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
+        v0 ^= word
+    return _sip_finish(v0, v1, v2, v3, _sip_tail(data, at, size), wide)
 
 
 @njit([types.UniTuple(_U64, 2)(_BYTES, _I64, _I64, _U64, _U64)], cache=True, nogil=True)
@@ -432,20 +437,7 @@ def sip_add_varint(state: Any, value: Any) -> None:
 def sip_end(state: Any, wide: Any) -> Any:
     """The hash of what came: (64 bits, 0), or the low and the high half of 128 bits."""
     word = state[4] | ((state[5] & np.uint64(0xFF)) << np.uint64(56))
-    v0, v1, v2, v3 = state[0], state[1], state[2], state[3] ^ word
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    v0 ^= word
-    v2 ^= np.uint64(0xEE) if wide else np.uint64(0xFF)
-    for _ in range(4):
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    low = v0 ^ v1 ^ v2 ^ v3
-    if not wide:
-        return low, np.uint64(0)
-    v1 ^= np.uint64(0xDD)
-    for _ in range(4):
-        v0, v1, v2, v3 = _sip_round(v0, v1, v2, v3)
-    return low, v0 ^ v1 ^ v2 ^ v3
+    return _sip_finish(state[0], state[1], state[2], state[3], word, wide)
 
 
 # --- names of headers: text to Kafka, which a broker that cleans decodes and encodes again ---
