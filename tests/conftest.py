@@ -29,7 +29,6 @@ LONGEST_FIRST = (
     "test_faults_storage",
     "test_faults_brokers",
     "test_faults_processes",
-    "test_job_restarts",
     "test_lab",
     "test_cleaner_differential",
 )

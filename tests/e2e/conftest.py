@@ -13,6 +13,7 @@ import pytest
 from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
 from parallax.views.session import build_session
+from tests.e2e.job_process import SHORT_LIVED
 from tests.e2e.play import Played, played_once
 
 
@@ -27,7 +28,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """A session in this process; modules come one after the other to the same JVM."""
-    session = build_session(SparkSettings(master="local[2]", driver_memory="1g"))
+    session = build_session(SparkSettings(master="local[2]", driver_memory="1g", **SHORT_LIVED))
     yield session
     session.stop()
 

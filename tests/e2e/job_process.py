@@ -35,6 +35,9 @@ from parallax.lab.watchdog import Watchdog
 from parallax.model import UNTIL_AUDITED, IsolationLevel, RowKind, UnknownReason
 from parallax.views.positions import open_table
 
+SHORT_LIVED = {"driver_java_options": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+"""Spark settings of a JVM that runs for minutes: what the second compiler would win, it never gets back."""
+
 
 class JobEndedError(AssertionError):
     """The job is not there, or not any more."""
@@ -60,6 +63,7 @@ class JobProcess:
             "audit": {"unread_delay_s": 0},
             # A machine that runs other things takes its time; but what hangs is to be mended while a test waits.
             "supervisor": {"no_progress_deadline_s": 150},
+            "spark": SHORT_LIVED,
         }
         for name, section in sections.items():
             document[name] = {**document.get(name, {}), **section}

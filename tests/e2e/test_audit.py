@@ -29,7 +29,7 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
-from tests.e2e.job_process import JobProcess
+from tests.e2e.job_process import SHORT_LIVED, JobProcess
 from tests.e2e.play import Played
 
 pytestmark = pytest.mark.timeout(1500)
@@ -75,7 +75,7 @@ def written(lab: Cluster, folder: Path) -> Path:
         "topics": {"pattern": "(gone|well)-.*"},
         "storage": {"path": str(folder / "data")},
         "read": {"payload": "key"},
-        "spark": {"master": "local[2]"},
+        "spark": {"master": "local[2]", **SHORT_LIVED},
     }
     config.write_text(yaml.safe_dump(settings))
     return config

@@ -18,6 +18,7 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from tests.e2e.job_process import SHORT_LIVED
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.release]
 
@@ -41,7 +42,7 @@ def audited(lab: Cluster, folder: Path, *topics: str) -> dict[str, Any]:
         "kafka": {"bootstrap.servers": lab.bootstrap_servers},
         "topics": {"pattern": "|".join(topics)},
         "storage": {"path": str(folder / "data")},
-        "spark": {"master": "local[2]"},
+        "spark": {"master": "local[2]", **SHORT_LIVED},
     }
     config.write_text(yaml.safe_dump(settings))
     command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(config), "--format", "json"]

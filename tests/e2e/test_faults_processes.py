@@ -1,19 +1,24 @@
-"""The processes that make up the job, killed one by one: each row once, each finding once."""
+"""The processes of the job, killed one by one, and a broker that is down: each row once, each finding once."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow.compute as pc
 import pytest
 
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
+from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
-from tests.e2e.job_process import JobProcess, Stream, await_exactly
+from parallax.model import IsolationLevel, RowKind
+from parallax.views.positions import open_table
+from tests.e2e.job_process import JobProcess, Stream, await_compared, await_exactly, expected_places, places
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -89,56 +94,95 @@ def _running(job: JobProcess, module: str) -> list[psutil.Process]:
     return found
 
 
-def test_a_job_killed_between_the_two_commits_of_a_batch_records_each_row_once(
-    kafka: Cluster, job: JobProcess, topic: str
-) -> None:
-    stream = Stream(kafka, f"killed-{topic}")
-    stream.write()
-    stream.await_recorded_once(job)
+def recorded(job: JobProcess) -> list[int]:
+    """How many records each view holds, of whatever topic."""
+    tables = (open_table(job.storage, isolation.option) for isolation in IsolationLevel)
+    return [table.to_pyarrow_dataset().count_rows(filter=pc.field("kind") == int(RowKind.RECORD)) for table in tables]
+
+
+def between_two_commits(job: JobProcess, stream: Stream) -> None:
+    """Have the job kill itself when one table holds what the other does not, and start it again."""
     (Path(job.storage) / "kill-now").touch()
     stream.write()
     assert job.process.wait(120) == -signal.SIGKILL
-    uncommitted, committed = (sum(counts.values()) for counts in job.recorded(stream.topic).values())
+    uncommitted, committed = recorded(job)
     assert uncommitted > committed
     job.start(BETWEEN_THE_COMMITS)
-    stream.write()
-    stream.await_recorded_once(job)
-    assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 
-@pytest.mark.parametrize("who", [python, jvm])
-def test_the_job_goes_on_when_processes_of_it_are_killed(
-    kafka: Cluster, job: JobProcess, topic: str, who: Callable[[JobProcess], list[psutil.Process]]
-) -> None:
-    stream = Stream(kafka, f"killed-{topic}")
-    job.await_observed(stream.topic, stream.write(), 1)
+def driver_alone(job: JobProcess, _: Stream) -> None:
+    """Kill the driver and start another job; the JVM that is left must end by itself."""
+    (orphan,) = jvm(job)
+    job.process.kill()
+    job.process.wait(30)
+    job.start(BETWEEN_THE_COMMITS)
+    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=120)
+
+
+def jvm_alone(job: JobProcess, _: Stream) -> None:
+    """Kill Spark's JVM under the driver, which must start another."""
+    driver = job.process.pid
+    kill_and_await_restart(job, jvm)
+    assert job.process.pid == driver
+    assert job.process.poll() is None
+
+
+def kill_and_await_restart(job: JobProcess, who: Callable[[JobProcess], list[psutil.Process]]) -> None:
+    """Kill processes of the job; its queries must be restarted."""
     restarts = job.metric("parallax_query_restarts_total") or 0.0
     for victim in until(lambda: who(job), f"{who.__name__} to be there", timeout=120):
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
     until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart told", timeout=120)
+
+
+DEATHS: dict[str, Callable[[JobProcess, Stream], None]] = {
+    "broker 2 is out of the ISR": between_two_commits,
+    "bringing broker 2 back": driver_alone,
+    "shows": jvm_alone,
+}
+"""What dies, by what the scenario says at that moment."""
+
+
+def test_a_job_that_dies_three_times_in_an_outage_records_each_row_and_finds_each_divergence_once(
+    kafka: Cluster, job: JobProcess, topic: str
+) -> None:
+    stream = Stream(kafka, f"killed-{topic}")
+    stream.write()
+    left, started = dict(DEATHS), time.time()
+
+    def compares() -> bool:
+        return (job.metric("parallax_heartbeat_timestamp_seconds") or 0.0) > started
+
+    def die(said: str) -> None:
+        nonlocal started
+        moment = next(iter(left), None)
+        if moment is not None and moment in said:
+            until(compares, "the job to compare", timeout=300, interval=0.2)
+            left.pop(moment)(job, stream)
+            started = time.time()
+
+    prefix = f"killed-{topic}-"
+    result = SCENARIOS["all"].run(kafka, topic_prefix=prefix, say=die, await_observed=job.await_observed)
+    assert not left
+    found = await_exactly(job, result)
+    assert len({f.finding_id for f in found}) == len(found) == 5
+    stream.write()
+    stream.await_recorded_once(job)
+    until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=120)
+    assert [f for f in job.findings() if f.topic == stream.topic] == []
+    assert places([f for f in job.findings() if f.topic in result.topics]) == expected_places(result.expected)
+
+
+def test_the_job_goes_on_when_its_python_processes_are_killed(kafka: Cluster, job: JobProcess, topic: str) -> None:
+    stream = Stream(kafka, f"killed-{topic}")
+    job.await_observed(stream.topic, stream.write(), 1)
+    kill_and_await_restart(job, python)
     stream.write()
     stream.await_recorded_once(job)
     until(lambda: job.metric("parallax_query_up") == 3.0, "all three queries to run", timeout=120)
     assert job.process.poll() is None
     assert [f for f in job.findings() if f.topic == stream.topic] == []
-
-
-def test_a_driver_killed_alone_takes_its_jvm_along_and_the_next_finds_a_divergence_once(
-    kafka: Cluster, job: JobProcess, topic: str
-) -> None:
-    stream = Stream(kafka, f"killed-{topic}")
-    job.await_observed(stream.topic, stream.write(), 1)
-    (orphan,) = jvm(job)
-    job.process.kill()
-    job.process.wait(30)
-    job.start(BETWEEN_THE_COMMITS)
-    stream.write()
-    until(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "its JVM to end", timeout=120)
-    stream.await_recorded_once(job)
-    result = SCENARIOS["frozen"].run(kafka, topic_prefix=f"killed-{topic}-", await_observed=job.await_observed)
-    (finding,) = await_exactly(job, result)
-    assert finding.broker == 2
 
 
 @pytest.mark.release
@@ -158,3 +202,36 @@ def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
         stream.await_recorded_once(job)
         until(lambda: job.metric("parallax_query_up") == 4.0, "all four queries to run", timeout=120)
         assert "cannot be stopped" in job.log.read_text()
+
+
+def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_told(
+    kafka: Cluster, tmp_path: Path, topic: str
+) -> None:
+    name = f"down-{topic}"
+    kafka.create_topic(name, replicas=[1, 2, 3], config={"cleanup.policy": "compact"})
+    kafka.kill_broker(3)
+    try:
+        kafka.wait_isr(name, {1, 2})
+        producer = PlainProducer(kafka.bootstrap_servers)
+        offset = producer.send(name, "k", "v")
+        with JobProcess(tmp_path, kafka.bootstrap_servers, name) as job:
+            job.start()
+            for broker in (1, 2):
+                job.await_observed(name, offset, broker)
+            until(
+                lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0, "broker 3 told down", timeout=180
+            )
+            until(
+                lambda: (job.metric("parallax_unknown_offsets", topic=name) or 0) > 0,
+                "its offsets unknown",
+                timeout=180,
+            )
+            kafka.start_broker(3)
+            job.await_observed(name, offset, 3)
+            await_compared(job, (name,))
+            assert job.findings() == []
+            assert job.stop() == 0
+    finally:
+        if not kafka.brokers[3].running:
+            kafka.start_broker(3)
+        kafka.wait_isr(name, {1, 2, 3})

@@ -29,7 +29,7 @@ from parallax.source import feedback
 from parallax.views import sink
 from parallax.views.queries import view_queries
 from parallax.views.sink import ViewSink
-from tests.e2e.job_process import kill_with_children
+from tests.e2e.job_process import SHORT_LIVED, kill_with_children
 
 JOB = """
 import contextlib, json, sys
@@ -79,7 +79,7 @@ def settings(kafka: Cluster, topic: str, path: Path, **read: Any) -> dict[str, A
         "topics": {"include": [topic]},
         "storage": {"path": str(path)},
         "read": {"trigger_ms": 100, "request_timeout_ms": 2000, **read},
-        "spark": {"master": "local[2]"},
+        "spark": {"master": "local[2]", **SHORT_LIVED},
         # A machine that runs other things takes its time over the first batch.
         "supervisor": {"no_progress_deadline_s": 600},
     }
@@ -167,7 +167,7 @@ def wait(
     while not condition():
         assert alive is None or alive.poll() is None, f"the job ended before {what}: {alive.poll()}"
         assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.1)
+        time.sleep(0.4)
 
 
 def produce(kafka: Cluster, topic: str, values: range) -> None:
@@ -204,6 +204,7 @@ def test_every_row_is_recorded_once_by_queries_that_break_off(
         await_everything_once(tmp_path / "data", second)
 
 
+@pytest.mark.release
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("grouping", "point"), [("isolation", "after the commit"), ("all", "after the feedback")])
 def test_every_row_is_recorded_once_through_kill_9(

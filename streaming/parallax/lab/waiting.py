@@ -10,6 +10,8 @@ from parallax.lab.errors import LabError
 
 T = TypeVar("T")
 
+_SELDOM_S = 0.5
+
 
 def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0, interval: float = 0.05) -> T:
     """Ask again and again until the condition gives a true value, and give that value.
@@ -18,16 +20,18 @@ def until(condition: Callable[[], T | None], what: str, *, timeout: float = 30.0
         condition: is asked every ``interval`` seconds; false or None means not yet.
         what: what is waited for, as words that fit behind "waited for".
         timeout: seconds before giving up.
-        interval: seconds between two askings.
+        interval: seconds between the first askings; the longer it has waited the less often it asks, down to once in
+            half a second.
 
     Raises:
         LabError: the time is up.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - began
+        if waited >= timeout:
             raise LabError(f"waited {timeout:.0f} s in vain for {what}")
-        time.sleep(interval)
+        time.sleep(max(interval, min(_SELDOM_S, waited / 20)))
