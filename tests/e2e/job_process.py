@@ -35,7 +35,7 @@ from parallax.lab.watchdog import Watchdog
 from parallax.model import UNTIL_AUDITED, IsolationLevel, RowKind, UnknownReason
 from parallax.views.positions import open_table
 
-SHORT_LIVED = {"driver_java_options": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+SHORT_LIVED = {"driver_java_options": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"}
 """Spark settings of a JVM that runs for minutes: what the second compiler would win, it never gets back."""
 
 
@@ -53,6 +53,8 @@ class JobProcess:
         self.storage = str(sections.get("storage", {}).get("path", folder / "data"))
         self.log = folder / "job.log"
         self.config = folder / "parallax.yaml"
+        self.metrics_port = sections.get("alerting", {}).get("metrics_port", 0)
+        """As it is set; 0 where the job chooses one itself."""
         document: dict[str, Any] = {
             "kafka": {"bootstrap.servers": bootstrap_servers},
             "topics": {"pattern": pattern},

@@ -112,8 +112,11 @@ def topics(result: ScenarioResult) -> list[str]:
     return [flag for topic in result.topics for flag in ("--topic", topic)]
 
 
-def test_without_history_it_proves_what_the_replicas_still_show(diverged: ScenarioResult, config: Path) -> None:
-    ended = run_alone(config, *topics(diverged), "--format", "json")
+@pytest.mark.parametrize("run", [run_here, pytest.param(run_alone, marks=pytest.mark.release)])
+def test_without_history_it_proves_what_the_replicas_still_show(
+    diverged: ScenarioResult, config: Path, run: Callable[..., Ended]
+) -> None:
+    ended = run(config, *topics(diverged), "--format", "json")
     found = results(ended)
     assert ended.returncode == 1, ended.stderr
     for name in ("tombstone", "abort", "commit"):

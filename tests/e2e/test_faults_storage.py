@@ -37,13 +37,16 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
 @pytest.fixture(scope="module")
 def job(kafka: Cluster, disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
     """One job whose tables and checkpoints are on that disk; each test leaves it running."""
-    process = JobProcess(
-        tmp_path_factory.mktemp("job"),
-        kafka.bootstrap_servers,
-        "stored-.*",
-        storage={"path": str(disk.folder / "data")},
-        supervisor={"restart_backoff_max_ms": 5000},
-    )
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        process = JobProcess(
+            tmp_path_factory.mktemp("job"),
+            kafka.bootstrap_servers,
+            "stored-.*",
+            storage={"path": str(disk.folder / "data")},
+            supervisor={"restart_backoff_max_ms": 5000},
+            alerting={"metrics_port": squatter.getsockname()[1]},
+        )
+        assert_refused(process)
     disk.jobs.append(process)  # type: ignore[attr-defined]
     with process:
         yield process.start()
@@ -75,7 +78,7 @@ def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 
-def test_broken_and_lost_checkpoints_are_built_anew_from_the_tables(
+def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_told_in_one_line(
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(kafka, f"stored-{topic}")
@@ -89,7 +92,8 @@ def test_broken_and_lost_checkpoints_are_built_anew_from_the_tables(
     def newest(query: str, log: str) -> Path:
         return max((checkpoints / query / log).glob("[0-9]*"), key=lambda path: int(path.name))
 
-    job.kill()
+    with socket.create_connection(("127.0.0.1", job.metrics_port)):  # a scrape under way keeps the address half open
+        job.kill()
     offsets = newest("read_uncommitted", "offsets")
     offsets.write_bytes(offsets.read_bytes()[:-20])
     newest("read_committed", "commits").write_bytes(_GARBAGE)
@@ -109,6 +113,8 @@ def test_broken_and_lost_checkpoints_are_built_anew_from_the_tables(
     assert sorted(path.name for path in checkpoints.glob("*.broken-*")) == sorted(f"{q}.broken-1" for q in _QUERIES)
 
     job.kill()
+    with socket.create_server(("127.0.0.1", job.metrics_port)):
+        assert_refused(job)
     shutil.rmtree(checkpoints)
     shutil.rmtree(data / "feedback")
     job.start()
@@ -134,28 +140,10 @@ def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_written_anew(
     stream.await_recorded_once(job)
 
 
-def test_a_metrics_port_that_is_taken_ends_a_start_or_restart_in_one_line(
-    kafka: Cluster, tmp_path: Path, topic: str
-) -> None:
-    kafka.create_topic(topic)
-    with socket.create_server(("127.0.0.1", 0)) as squatter:
-        port = squatter.getsockname()[1]
-        alerting = {"metrics_port": port}
-        job = JobProcess(tmp_path, kafka.bootstrap_servers, topic, alerting=alerting)
-        assert_refused(job, port)
-    with job:
-        job.start()
-        with socket.create_connection(("127.0.0.1", port)):  # a scrape under way keeps the address half open
-            job.kill()
-        job.start()
-        job.kill()
-        with socket.create_server(("127.0.0.1", port)):
-            assert_refused(job, port)
-
-
-def assert_refused(job: JobProcess, port: int) -> None:
+def assert_refused(job: JobProcess) -> None:
+    """A start ends in one line: somebody listens on its port."""
     command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(job.config)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.strip().splitlines()) == 1
-    assert f"alerting.metrics_port: cannot listen on 127.0.0.1:{port}" in ended.stderr
+    assert f"alerting.metrics_port: cannot listen on 127.0.0.1:{job.metrics_port}" in ended.stderr

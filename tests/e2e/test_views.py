@@ -78,7 +78,7 @@ def settings(kafka: Cluster, topic: str, path: Path, **read: Any) -> dict[str, A
         "kafka": {"bootstrap.servers": kafka.bootstrap_servers},
         "topics": {"include": [topic]},
         "storage": {"path": str(path)},
-        "read": {"trigger_ms": 100, "request_timeout_ms": 2000, **read},
+        "read": {"trigger_ms": 500, "request_timeout_ms": 2000, **read},
         "spark": {"master": "local[2]", **SHORT_LIVED},
         # A machine that runs other things takes its time over the first batch.
         "supervisor": {"no_progress_deadline_s": 600},
@@ -187,7 +187,7 @@ POINTS = ["before the commit", "after the commit", "after the feedback"]
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("grouping", ["isolation", "all"])
+@pytest.mark.parametrize("grouping", ["isolation", pytest.param("all", marks=pytest.mark.release)])
 def test_every_row_is_recorded_once_by_queries_that_break_off(
     spark: Any, kafka: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, grouping: str
 ) -> None:
