@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.simulation.history import Profile
-from tests.simulation.properties import ENDS_RIGHT, KNOWN, NEEDLESS, NEVER_RIGHT, ONE_CAUSE, SOUND, Broken
+from tests.simulation.properties import ENDS_RIGHT, KNOWN, NEEDLESS, NEVER_RIGHT, SOUND, Broken
 
 ANY = "any"
 UNCLEAN = "unclean elections"
 INDEX = "a lost index of aborted transactions"
 HEAD = "a lost head of a log"
-AWAY = "a monitor that was away"
 COPIED = "replicas copied anew"
 SEVERAL = "two, four or five replicas"
 VICTIMS = "two victims"
@@ -50,26 +49,16 @@ VIOLATIONS = (
     _known("a value that was cleaned in a log that was cut off", NEEDLESS, "key", UNCLEAN),
     _known("a log that was cut off before an audit", KNOWN, "key, consistent in an audit", UNCLEAN),
     _known("a turned outcome that was cut off before an audit", KNOWN, "outcome, consistent in an audit", UNCLEAN),
-    _known("a tombstone of two unclean elections", SOUND, "deleted_record_resurrected", UNCLEAN),
-    _known("a right one after two unclean elections", NEVER_RIGHT, "deleted_record_resurrected", UNCLEAN),
-    _known("an outcome whose end marker was cut off unread", SOUND, "visibility_mismatch", UNCLEAN),
     _known(
         "a replica copied anew before it was accused",
         NEVER_RIGHT,
         "committed_record_aborted | aborted_record_committed",
         COPIED,
     ),
-    _known("a value told before its cause", ONE_CAUSE, "visibility_mismatch", UNCLEAN, AWAY),
     _known("an outcome that read_uncommitted never showed", KNOWN, "outcome", SEVERAL),
     _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected", VICTIMS),
     _known("a lost index whose record is cleaned while it is probed", SOUND, "visibility_mismatch", INDEX),
     _known("a lost index that an audit finds no trace of", KNOWN, "outcome, consistent in an audit", INDEX),
-    _known(
-        "an outcome against a copy of a cleaned log",
-        NEVER_RIGHT,
-        "committed_record_aborted | aborted_record_committed",
-        UNCLEAN,
-    ),
     _known("a lost head where a policy deletes", KNOWN, "key | key, consistent in an audit", HEAD),
 )
 

@@ -455,6 +455,12 @@ class Monitor:
             return [event]
         return self.singles.told(event, self.lifecycle.members(event.finding_id))
 
+    def had_ended(self, first: Finding, later: Finding) -> bool:
+        """Whether a finding had ended before another one was confirmed."""
+        told = [(event.suspect_id, event.status) for event in self.events]
+        ended = first.claim.suspect_id, FindingStatus.RESOLVED
+        return ended in told and told.index(ended) < told.index((later.claim.suspect_id, FindingStatus.CONFIRMED))
+
     def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
         names = list(self.positions)

@@ -157,7 +157,8 @@ def _points(replica: Replica, _wants: Wants, request: Points) -> PointsShown:
             else:
                 kind = "commit" if batch.marker is End.COMMIT else "abort"
                 markers.append(MarkerShown(batch.base, batch.producer_id, kind, batch.leader_epoch))
-    return PointsShown(records, tuple(markers))
+    left = {o: next((b.leader_epoch for b in replica.batches if b.last >= o), None) for o in request.offsets}
+    return PointsShown(records, tuple(markers), epochs={o: e for o, e in left.items() if e is not None})
 
 
 def _aborted(replica: Replica, _wants: Wants, request: Aborted) -> tuple[tuple[int, int], ...]:
@@ -178,9 +179,8 @@ def _stretch(replica: Replica, _wants: Wants, request: Stretch) -> StretchShown:
     return StretchShown(request.end, visible, newest)
 
 
-def _epoch_end(replica: Replica, _wants: Wants, request: EpochEnd) -> int | None:
-    found = replica.epoch_end(request.epoch)
-    return None if found is None else found[1]
+def _epoch_end(replica: Replica, _wants: Wants, request: EpochEnd) -> tuple[int, int] | None:
+    return replica.epoch_end(request.epoch)
 
 
 _ANSWERS: dict[type, Callable[[Replica, Wants, Any], Any]] = {

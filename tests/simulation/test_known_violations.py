@@ -36,47 +36,12 @@ SHOWN: dict[str, tuple[int, str]] = {
             "44; start 3; sync; stop 2"
         ),
     ),
-    "a tombstone of two unclean elections": (
-        72001810,
-        (
-            "write 2 2 -1; sync; stop 1; end 2; write -1 2 89; write 2 0 88; end 2 1; tick 200; write -1 90 3; "
-            "sync; clean 2; tick 2001; write -1 90 77; clean 2; tick 2001; write -1 90 35; sync; clean 2; start"
-            " 1; write 0 0 46; sync; stop 2; write -1 0 64; write -1 1 62; write -1 1 83; sync; round; usurp 2;"
-            " write -1 3 76; write -1 2 -1; end 0 1; round 147; usurp 1; end 0 1; start 3; sync; clean 1; clean"
-            " 3"
-        ),
-    ),
-    "a right one after two unclean elections": (
-        72001810,
-        (
-            "write 2 2 -1; sync; stop 1; end 2; write -1 2 89; write 2 0 88; end 2 1; tick 200; write -1 90 3; "
-            "sync; clean 2; tick 2001; write -1 90 77; clean 2; tick 2001; write -1 90 35; sync; clean 2; start"
-            " 1; write 0 0 46; sync; stop 2; write -1 0 64; write -1 1 62; write -1 1 83; sync; round; usurp 2;"
-            " write -1 3 76; write -1 2 -1; end 0 1; round 147; usurp 1; end 0 1; start 3; sync; clean 1; clean"
-            " 3"
-        ),
-    ),
-    "an outcome whose end marker was cut off unread": (
-        71011099,
-        (
-            "write 0 0 86; sync; stop 1; write 3 2 42; end; sync; read 1 2 3; usurp 1; write -1 0 -1; start 2; "
-            "end 0 1; tick 2001; write -1 90 12; sync; clean 2"
-        ),
-    ),
     "a replica copied anew before it was accused": (
         71012043,
         (
             "write 3 1 -1; sync; stop 2; end 3 1; sync; tick 2001; round; write -1 90 92; clean 1; tick 2001; "
             "write -1 90 47; sync; clean 1; tick 200; write -1 90 92; clean 1; tick 2001; write -1 90 89; sync;"
             " clean 1; write 3 1 23; end 3; start 2; sync; read 1 2 1000; wipe 2 1"
-        ),
-    ),
-    "a value told before its cause": (
-        420000317,
-        (
-            "write 1 2 33936; sync; stop 2; end 1; tick 2001; write -1 90 49; clean 1; tick 2001; write -1 90 "
-            "7; clean 1; tick 2001; write -1 90 23; clean 1; start 2; sync; round; tick 2001; round; write 1 3 "
-            "34553; end 1 1"
         ),
     ),
     "an outcome that read_uncommitted never showed": (
@@ -107,13 +72,6 @@ SHOWN: dict[str, tuple[int, str]] = {
             "write 0 0 79435; end; sync; stop 1; unindex 1 6; start 1; tick 200; write -1 90 44; sync; clean 1;"
             " clean 2; tick 2001; write -1 90 10; sync; clean 1; clean 3; write 3 0 31356; end 3 1; write 0 0 "
             "-1"
-        ),
-    ),
-    "an outcome against a copy of a cleaned log": (
-        74002045,
-        (
-            "write 2 0 -1; sync; stop 3; end 2 1; stop 2; round; usurp 3; write -1 1 11; write 1 1 31; round "
-            "252; start 2; sync; stop 3; round"
         ),
     ),
     "a lost head where a policy deletes": (

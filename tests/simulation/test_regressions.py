@@ -355,6 +355,38 @@ SHRUNKEN = {
             "clean 1"
         ),
     ),
+    "a tombstone of an epoch that no log knows after two unclean elections accuses nobody": (
+        72001810,
+        (
+            "write 2 2 -1; sync; stop 1; end 2; write -1 2 89; write 2 0 88; end 2 1; tick 200; write -1 90 3; "
+            "sync; clean 2; tick 2001; write -1 90 77; clean 2; tick 2001; write -1 90 35; sync; clean 2; start"
+            " 1; write 0 0 46; sync; stop 2; write -1 0 64; write -1 1 62; write -1 1 83; sync; round; usurp 2;"
+            " write -1 3 76; write -1 2 -1; end 0 1; round 147; usurp 1; end 0 1; start 3; sync; clean 1; clean"
+            " 3"
+        ),
+    ),
+    "an outcome whose end marker was cut off unread is no difference": (
+        71011099,
+        (
+            "write 0 0 86; sync; stop 1; write 3 2 42; end; sync; read 1 2 3; usurp 1; write -1 0 -1; start 2; "
+            "end 0 1; tick 2001; write -1 90 12; sync; clean 2"
+        ),
+    ),
+    "a value is told of where the finding that explained it has ended": (
+        420000317,
+        (
+            "write 1 2 33936; sync; stop 2; end 1; tick 2001; write -1 90 49; clean 1; tick 2001; write -1 90 "
+            "7; clean 1; tick 2001; write -1 90 23; clean 1; start 2; sync; round; tick 2001; round; write 1 3 "
+            "34553; end 1 1"
+        ),
+    ),
+    "an end marker between two epochs accuses no copy of a cleaned log": (
+        74002045,
+        (
+            "write 2 0 -1; sync; stop 3; end 2 1; stop 2; round; usurp 3; write -1 1 11; write 1 1 31; round "
+            "252; start 2; sync; stop 3; round"
+        ),
+    ),
     "a finding on a transaction of several keys stands until all are right": (
         100000264,
         (
@@ -370,7 +402,20 @@ SEEDS = (
     *(4000193, 4001861, 5000148, 5000277, 5000994, 10000319, 10000429, 10000491, 10000557),
     *(11000027, 11000255, 11001181, 11002171, 11002800, 11003104, 11004960, 11005563, 11006942, 11006966, 11008029),
     *(11018258, 11021694, 12004991, 13000246, 13002770, 13005023, 30020718, 30021456, 40011855, 40020160, 50000123),
-    *(60005423, 60009493, 60025403, 60026166, 60026663, 60039405, 60043302, 60053406, 60073571, 60087739, 60090765),
+    *(
+        60005423,
+        60009493,
+        60025403,
+        60026166,
+        60026663,
+        60039405,
+        60043302,
+        60053406,
+        60073571,
+        60087739,
+        60090765,
+        73000918,
+    ),
 )
 
 

@@ -249,14 +249,16 @@ class World:
     def _check_one_cause(self) -> None:
         """What a wrong outcome explains is not told a second time as a difference of a key.
 
-        A finding about a transaction that begins behind the record says nothing of it: the producer's earlier ones may
-        have been ended wrongly as well. Nor does one whose missed marker lies below the record: that one ended another
-        transaction, and the marker of the record's own was lost for itself.
+        Where its finding ended, and the values still differ, the key is told of instead. A finding about a transaction
+        that begins behind the record says nothing of it: the producer's earlier ones may have been ended wrongly as
+        well. Nor does one whose missed marker lies below the record: that one ended another transaction, and the marker
+        of the record's own was lost for itself.
         """
         told = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
             again = finding.claim.kind in KEY_KINDS and any(
                 f.producer_id == finding.producer_id
+                and not self.monitor.had_ended(f, finding)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
                 for f in told

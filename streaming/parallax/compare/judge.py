@@ -288,6 +288,8 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
                 unmarked = state.partition["unmarked"][0]
                 verdicts = outcome.judge_disputes(state.pending, rows, state.markers, state.intervals, unmarked)
                 accusations += [a for verdict in verdicts for a in _accuse_disputed(state, verdict)]
+                judged = np.unique(np.concatenate([v.rows for v in verdicts])) if verdicts else rows[:0]
+                state.partition["skipped"][0, READ_COMMITTED] += len(rows) - len(judged)
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= TOLD
             del horizons[producer]

@@ -262,14 +262,15 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     Returns:
         Whether rows that it had shown are lost.
     """
-    _skip(state, view, offset, end)
+    _give_up(state, view, offset, end)
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
-    state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] < offset)]
+    # What its transactions ended at now may lie where the other view has been read, in the log that was cut off.
+    state.unended = state.unended[state.unended["slot"] != slot]
     _forget_outcomes(state, slot, offset)
     if view == READ_UNCOMMITTED:
         # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
-        _skip(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
+        _give_up(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
         _forget_markers(state, slot, offset)
     return view == READ_UNCOMMITTED and offset < end
@@ -330,6 +331,12 @@ def _skip(state: PartitionState, view: int, start: int, end: int) -> None:
     state.partition["skipped"][0, view] += max(0, end - max(start, int(state.partition["floor"][0, view])))
     if end > start:
         _raise_floor(state, view, end)
+
+
+def _give_up(state: PartitionState, view: int, start: int, end: int) -> None:
+    """As `_skip`, with what lies below and has no verdict yet: the floor passes it as well."""
+    if end > start:
+        _skip(state, view, min(start, int(state.partition["floor"][0, view])), end)
 
 
 def _raise_floor(state: PartitionState, view: int, offset: int) -> None:

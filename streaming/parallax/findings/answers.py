@@ -102,6 +102,8 @@ class ReplicaAnswer:
         key_error: why the key is not there, or not complete; None where it is.
         epoch_ends: by the leader epochs asked for: up to where its log is of that epoch or an older one; None where it
             knows neither that epoch nor a newer one.
+        epochs_known: of the leader epochs asked for, those that its log knows itself: it has held records of them.
+        epochs_at: by the offsets asked for, the leader epoch of the first batch that its log has left there or above.
     """
 
     broker: int
@@ -122,6 +124,8 @@ class ReplicaAnswer:
     key: KeyShown | None = None
     key_error: str | None = None
     epoch_ends: Mapping[int, int | None] = field(default_factory=dict)
+    epochs_known: frozenset[int] = frozenset()
+    epochs_at: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def ended_below(self) -> int:
@@ -226,7 +230,7 @@ def _replica_json(answer: ReplicaAnswer) -> dict[str, Any]:
     document = asdict(answer)
     for name in ("committed", "uncommitted"):
         document[name] = list(document[name].values())
-    for name in ("asked", "asked_uncommitted"):
+    for name in ("asked", "asked_uncommitted", "epochs_known"):
         document[name] = sorted(document[name])
     document["aborted"] = [{"producer_id": p, "first_offset": o} for p, o in answer.aborted]
     return {k: v for k, v in document.items() if v is not None and k != "broker"}

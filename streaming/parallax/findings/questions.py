@@ -104,6 +104,7 @@ class Reading:
             committed={o: answer.committed[o] for o in sorted(offsets) if o in answer.committed},
             uncommitted={o: answer.uncommitted[o] for o in sorted(offsets | places) if o in answer.uncommitted},
             markers=tuple(m for place in sorted(places) for m in self._markers_at.get(place, ())),
+            epochs_at={o: answer.epochs_at[o] for o in sorted(offsets | places) if o in answer.epochs_at},
             aborted=tuple(a for a in listed if a[0] == claim.producer_id),
             key=key,
             key_error=None if key is not None and key.complete else self.key_error,
@@ -171,7 +172,7 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
             asked_at_ms=asked_at_ms,
             key=_key_bytes(found[claim.suspect_id].values(), claim),
             rest=tuple(
-                (c, Answers(_of(read, c), where.leader, asked_at_ms=asked_at_ms, recreated=recreated))
+                (c, Answers(_of(read, c), where.leader, asked_at_ms=asked_at_ms, isr=where.isr, recreated=recreated))
                 for c, read in rest.get(claim.suspect_id, ())
             ),
             rest_unknown=unknown.get(claim.suspect_id),
@@ -289,11 +290,11 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         if marks.log_start_offset <= offset <= marks.log_end_offset:
             aborted[offset] = yield Aborted(offset)
     keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
-    epoch_ends: dict[int, int | None] = {}
+    ends: dict[int, tuple[int, int] | None] = {}
     for epoch in sorted(wants.epochs):
         end = yield EpochEnd(epoch)
         if not isinstance(end, str):
-            epoch_ends[epoch] = end
+            ends[epoch] = end
     answer = ReplicaAnswer(
         broker=broker,
         high_watermark=marks.high_watermark,
@@ -308,7 +309,9 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         markers=uncommitted.markers,
         open_transactions=opened,
         open_error=open_error,
-        epoch_ends=epoch_ends,
+        epoch_ends={epoch: None if end is None else end[1] for epoch, end in ends.items()},
+        epochs_known=frozenset(epoch for epoch, end in ends.items() if end is not None and end[0] == epoch),
+        epochs_at=uncommitted.epochs,
     )
     key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
     return Reading(answer, aborted, keys.keys, key_bytes, keys.error)

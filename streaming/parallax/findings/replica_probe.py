@@ -171,14 +171,16 @@ class ReplicaProbe:
         shown: dict[int, RecordShown] = {}
         markers: list[MarkerShown] = []
         found: dict[Key, bytes] = {}
+        epochs: dict[int, int] = {}
         for start, end in ranges(points.offsets, self._gap):
             for chunk in self._read(start, end, points.isolation, POINT_BYTES):
+                epochs |= chunk.columns.epochs_at(sorted(points.offsets - epochs.keys()))
                 for record, key, key_bytes in records_at(chunk, points.offsets):
                     shown[record.offset] = record
                     if key_bytes is not None:
                         found[key] = key_bytes
                 markers += markers_at(chunk, points.offsets)
-        return PointsShown(shown, tuple(markers), found)
+        return PointsShown(shown, tuple(markers), found, epochs)
 
     @property
     def _gap(self) -> int:
@@ -204,14 +206,13 @@ class ReplicaProbe:
         self._pace.received(len(answer.records))
         return tuple((int(pid), int(first)) for pid, first in np.asarray(answer.aborted).reshape(-1, 2))
 
-    def _epoch_end(self, request: EpochEnd) -> int | str | None:
+    def _epoch_end(self, request: EpochEnd) -> tuple[int, int] | str | None:
         try:
-            found = self._around.client.end_offset_for_epoch(
+            return self._around.client.end_offset_for_epoch(
                 self._broker, *self._wants.place, request.epoch, timeout_ms=self._timeout_ms
             )
         except BrokerTooOld as error:
             return str(error)
-        return None if found is None else found[1]
 
     # Keys.
 

@@ -175,11 +175,16 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class PointsShown:
-    """The answer to `Points`; an offset that holds neither is in neither. ``key_bytes`` where the payload is read."""
+    """The answer to `Points`; an offset that holds neither is in neither. ``key_bytes`` where the payload is read.
+
+    Attributes:
+        epochs: by the offsets asked for, the leader epoch of the first record or batch that is left there or above.
+    """
 
     records: Mapping[int, RecordShown] = field(default_factory=dict)
     markers: tuple[MarkerShown, ...] = ()
     key_bytes: Mapping[Key, bytes] = field(default_factory=dict)
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +215,8 @@ class KeysShown:
 class EpochEnd:
     """Up to where the log is of a leader epoch or an older one (OffsetsForLeaderEpoch).
 
-    Answered by an int; by None where the log knows neither that epoch nor a newer one; by text: why it does not say.
+    Answered by the largest epoch up to that one that the log knows and where that ends; by None where the log knows
+    neither that epoch nor a newer one; by text: why it does not say.
     """
 
     epoch: int

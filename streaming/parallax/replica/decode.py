@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -122,6 +122,12 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
+        """The leader epoch of the first batch that ends at or above each offset, so far as there is one."""
+        at = np.searchsorted(self.batches[:, kernels.LAST], np.asarray(offsets, np.int64))
+        known = zip(offsets, at.tolist(), strict=True)
+        return {offset: int(self.batches[row, kernels.EPOCH]) for offset, row in known if row < len(self.batches)}
 
 
 def decode(

@@ -19,6 +19,7 @@ from parallax.compare.state import (
     MAX_BROKERS,
     NEVER,
     PENDING,
+    UNENDED,
     PartitionState,
     new_broker,
 )
@@ -281,7 +282,7 @@ class TestBreaks:
         assert made.brokers["position"].tolist() == [[6, 8], [10, 8]]
         assert made.brokers["shown"].tolist() == [[6, 8], [10, 8]]
         assert made.partition["floor"][0].tolist() == [10, 8]
-        assert made.partition["skipped"][0].tolist() == [4, 2]
+        assert made.partition["skipped"][0].tolist() == [7, 6], "what waited below the cut is given up as well"
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
     def test_the_end_markers_of_a_log_that_was_cut_off_count_no_longer_for_it(self) -> None:
@@ -305,12 +306,12 @@ class TestBreaks:
         assert made.brokers["position"].tolist() == [[8, 8], [10, 8]]
         assert made.brokers["shown"].tolist() == [[8, 8], [10, 8]]
         assert made.partition["floor"][0].tolist() == [14, 8]
-        assert made.partition["skipped"][0].tolist() == [8, 2]
+        assert made.partition["skipped"][0].tolist() == [14, 8]
 
     def test_in_read_committed_nothing_is_compared_any_more_up_to_where_the_log_that_was_cut_off_had_been_read(
         self,
     ) -> None:
-        for offset, floor, skipped in ((6, 8, 2), (8, 0, 0), (9, 0, 0)):
+        for offset, floor, skipped in ((6, 8, 8), (8, 0, 0), (9, 0, 0)):
             made = self.read()
             self.apply(made, shown(RU, 1, [], offset, event=ReadEvent.LOG_TRUNCATED))
             assert made.brokers["position"].tolist() == [[offset, 8], [10, 8]]
@@ -334,6 +335,13 @@ class TestBreaks:
         made.markers = table(MARKER, 3, offset=[4, 6, 7], shown=[0b11, 0b11, 0b01])
         self.apply(made, shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
         assert list(zip(made.markers["offset"], made.markers["shown"], strict=True)) == [(4, 0b11), (6, 0b10)]
+
+    @pytest.mark.parametrize("view", VIEWS)
+    def test_what_a_log_showed_before_it_was_cut_off_is_held_against_no_later_marker(self, view: int) -> None:
+        made = self.read()
+        made.unended = table(UNENDED, 2, slot=[0, 1], offset=[2, 2])
+        self.apply(made, shown(view, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
+        assert made.unended["slot"].tolist() == [1]
 
     @pytest.mark.parametrize("view", VIEWS)
     def test_an_outcome_by_an_end_marker_that_was_cut_off_is_none_of_the_log_that_took_its_place(
@@ -360,7 +368,7 @@ class TestBreaks:
         assert len(made.intervals) == 4
         assert made.brokers["position"].tolist() == [[10, 3], [10, 8]]
         assert made.partition["floor"][0].tolist() == [0, 8]
-        assert made.partition["skipped"][0].tolist() == [0, 5]
+        assert made.partition["skipped"][0].tolist() == [0, 8]
 
     def test_a_batch_that_no_replica_can_be_read_at_is_counted_as_unknown(self) -> None:
         made = self.read()

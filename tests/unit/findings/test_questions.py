@@ -256,7 +256,7 @@ def test_a_cluster_that_does_not_answer_leaves_every_claim_with_the_reason() -> 
 # One replica.
 
 
-def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, too_old: bool = False) -> tuple[list[Any], Reading]:
+def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: Any = ()) -> tuple[list[Any], Reading]:
     asked: list[Any] = []
 
     def answer(request: Any) -> Any:
@@ -272,8 +272,9 @@ def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, too_old: bool
             case Keys():
                 return KeysShown({KEY: shown}, {KEY: b"k"})
             case EpochEnd():
-                return "too old" if too_old else request.epoch + 100
-        return PointsShown({o: RecordShown(o, "none", key_hash="") for o in request.offsets})
+                return (request.epoch, request.epoch + 100) if epoch_end == () else epoch_end
+        shown_there = {o: RecordShown(o, "none", key_hash="") for o in request.offsets}
+        return PointsShown(shown_there, epochs=dict.fromkeys(request.offsets, 3))
 
     return asked, driven(reading(2, wanted([claim], (1, 2, 3), keys=keys)), answer)
 
@@ -329,13 +330,28 @@ def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
     recorded = Recorded(leader_epoch=7)
     ended = replace(FROZEN, marker_offset=30, recorded=recorded)
     for claim, epochs in ((ended, {7: 107}), (replace(VALUE, recorded=recorded), {7: 107}), (VALUE, {})):
-        assert requests_of(claim, Marks(50, 40, 0, 60), keys=True)[1].answer.epoch_ends == epochs
+        answer = requests_of(claim, Marks(50, 40, 0, 60), keys=True)[1].answer
+        assert (answer.epoch_ends, answer.epochs_known) == (epochs, epochs.keys())
     assert replace(ended, marker_offset=-1).proof is None
+
+
+@pytest.mark.parametrize(("found", "end", "known"), [((6, 107), 107, set()), ((7, 107), 107, {7}), (None, None, set())])
+def test_a_log_may_end_an_epoch_that_it_does_not_know(found: Any, end: int | None, known: set[int]) -> None:
+    claim = replace(FROZEN, marker_offset=30, recorded=Recorded(leader_epoch=7))
+    answer = requests_of(claim, Marks(50, 40, 0, 60), epoch_end=found)[1].answer
+    assert (answer.epoch_ends, answer.epochs_known) == ({7: end}, known)
+
+
+def test_the_epoch_of_what_is_left_at_a_claims_places_is_part_of_its_answer() -> None:
+    claim = replace(FROZEN, marker_offset=30)
+    read = requests_of(claim, Marks(50, 40, 0, 60))[1]
+    assert read.for_claim(claim).epochs_at == {10: 3, 30: 3}
+    assert read.for_claim(replace(claim, marker_offset=-1)).epochs_at == {10: 3}
 
 
 def test_a_broker_that_is_too_old_to_say_where_an_epoch_ends_says_nothing_of_it() -> None:
     claim = replace(VALUE, recorded=Recorded(leader_epoch=7))
-    assert requests_of(claim, Marks(50, 40, 0, 60), too_old=True)[1].answer.epoch_ends == {}
+    assert requests_of(claim, Marks(50, 40, 0, 60), epoch_end="too old")[1].answer.epoch_ends == {}
 
 
 def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> None:

@@ -264,6 +264,13 @@ def test_the_next_offset_moves_past_empty_batches() -> None:
     assert columns.next_offset == 11
 
 
+def test_the_leader_epoch_of_what_is_left_at_an_offset_or_above() -> None:
+    empty = Batch(3, [], last_delta=6, flags=HORIZON, epoch=4)
+    columns = decoded(Batch(1, [Record(b"a", b"b")], epoch=2), empty, Batch(15, [Record()], epoch=7))
+    assert columns.epochs_at([0, 1, 2, 9, 10, 15, 16]) == {0: 2, 1: 2, 2: 4, 9: 4, 10: 7, 15: 7}
+    assert columns.epochs_at([]) == {}
+
+
 def test_no_whole_batch_leaves_the_next_offset_at_the_start() -> None:
     assert decode(b"", hasher=HASHER, start=17).next_offset == 17
     assert decode(Batch(17, [Record()]).encode()[:-1], hasher=HASHER, start=17).next_offset == 17

@@ -114,7 +114,9 @@ def judge_disputes(
     the type of the outcome. If it is not, the replica contradicts itself (`follow_ends`), and that marker bounds nobody
     else's end. Of two replicas with unlike outcomes the one whose transaction ended higher is wrong; one that passed a
     marker with the transaction open ended it above that one, though its own end was cleaned before it was read. Where
-    that does not tell, nobody is accused: neither numbers nor the order of reading prove anything.
+    that does not tell, nobody is accused: neither numbers nor the order of reading prove anything. One that contradicts
+    itself by a marker of another leader epoch than the record's is no side then: the marker that gave the outcome may
+    have been cut off, unread. A row that differs no more without such is in no verdict: what it should be is unknown.
 
     Args:
         pending: `PENDING`.
@@ -152,10 +154,19 @@ def judge_disputes(
             if len(at):
                 lacked = np.where(marker[at] == NEVER, UNKNOWN, marker[at])
                 verdicts.append(Verdict(slot, rows[at], aborted, lacked))
-    rest = rows[~proven]
+    rest = _without_direction(pending, rows[~proven], mine)
     if len(rest):
         verdicts.append(Verdict(NOBODY, rest, False, np.full(len(rest), UNKNOWN)))
     return verdicts
+
+
+def _without_direction(pending: Array, rows: Array, markers: Array) -> Array:
+    """Those of the rows that differ without the outcomes whose end marker may have been cut off."""
+    shows, hides = pending["visible"][rows], pending["aborted"][rows]
+    for slot in slots_of(int(np.bitwise_or.reduce(shows | hides))):
+        doubtful = _may_be_cut_off(markers, slot, pending[rows])
+        shows, hides = (np.where(doubtful, mask & ~np.uint32(1 << slot), mask) for mask in (shows, hides))
+    return rows[(shows != 0) & (hides != 0)]
 
 
 def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tuple[Array, Array]:
@@ -168,6 +179,18 @@ def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tup
     fits = np.zeros(len(offsets), np.bool_)
     fits[known] = (own["type"][at[known]] != COMMIT) == aborted[known]
     return end, fits
+
+
+def _may_be_cut_off(markers: Array, slot: int, rows: Array) -> Array:
+    """Mask of the records that a replica shows otherwise than its first marker behind them, of another leader epoch."""
+    offsets, aborted = rows["offset"], has_bit(rows["aborted"], slot)
+    own = markers[has_bit(markers["shown"], slot)]
+    end, fits = _first_end(own, slot, offsets, aborted)
+    known = end != NEVER
+    epoch = rows["leader_epoch"].copy()
+    epoch[known] = own["leader_epoch"][np.searchsorted(own["offset"], end[known])]
+    mask: Array = known & ~fits & (epoch != rows["leader_epoch"])
+    return mask
 
 
 def _may_lack_end(unmarked: Array | tuple[int, int], offsets: Array, ends: Array) -> Array:

@@ -190,10 +190,11 @@ def is_of_another_epoch(answer: ReplicaAnswer, offset: int, epoch: int) -> bool:
 
 
 def is_cut_off(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | None = None) -> bool:
-    """Whether a record of a leader epoch is no witness against a replica: it is of a log that was cut off.
+    """Whether a record of a leader epoch is no witness against a replica: it may be of a log that was cut off.
 
     The log of that replica says so, or another's in which a newer epoch begins at the offset or below: it may have
-    copied that one when the first records of its newer epoch had been cleaned.
+    copied that one when the first records of its newer epoch had been cleaned. Nor is it a witness where none of the
+    logs that may be the partition's is seen to have held it (`_has_held`).
 
     Args:
         case: the claim with its answers.
@@ -204,8 +205,28 @@ def is_cut_off(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | Non
     mine = accused or case.accused
     if is_of_another_epoch(mine, offset, epoch):
         return True
-    everyone = (case.accused, *case.others)
-    return any(is_of_another_epoch(a, offset, epoch) for a in everyone if a.epoch_ends.get(epoch) is not None)
+    told = [a for a in (case.accused, *case.others) if epoch in a.epoch_ends]
+    if any(is_of_another_epoch(a, offset, epoch) for a in told if a.epoch_ends[epoch] is not None):
+        return True
+    standing = {mine.broker, case.answers.leader, *case.answers.isr}
+    those = [a for a in told if a.broker in standing]
+    return bool(told) and not any(_has_held(a, offset, epoch, sure=bool(case.absent)) for a in those)
+
+
+def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> bool:
+    """Whether a log has held a record of a leader epoch at an offset, though the cleaner may have taken it.
+
+    One that knows the epoch has, up to where the next one begins in it. That is too high where the first records of the
+    next epoch were cleaned before it copied them, which another replica may know better. So if ``sure``, nothing less
+    than a batch of that epoch there or above counts.
+    """
+    end = answer.epoch_ends.get(epoch)
+    if epoch not in answer.epochs_known or end is None or end <= offset:
+        return False
+    shown = None if answer.key is None else answer.key.visible
+    is_last = end >= answer.log_end_offset
+    is_shown = shown is not None and (shown.offset, shown.leader_epoch) == (offset, epoch)
+    return not sure or is_last or is_shown or answer.epochs_at.get(offset) == epoch
 
 
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:

@@ -71,6 +71,15 @@ class TestProvenByMarkers:
         assert verdicts(pending((2, B, A | C)), ends((3, ABORT, ALL))) == [(NOBODY, [0], False, False, UNKNOWN)]
         assert verdicts(pending((2, B, A)), ends((5, COMMIT, A | B))) == [(NOBODY, [0], False, False, UNKNOWN)]
 
+    @pytest.mark.parametrize(("epoch", "shown_by"), [(0, A), (1, A), (1, A | C)])
+    def test_an_outcome_whose_end_may_have_been_cut_off_is_no_side(self, epoch: int, shown_by: int) -> None:
+        # What the first shows behind the record contradicts it: the marker that it had was cleaned, or is of a log that
+        # was cut off, where the one that it shows was written by another leader.
+        markers = ends((5, COMMIT, A | B | C))
+        markers["leader_epoch"] = epoch
+        found = verdicts(pending((2, B, shown_by)), markers)
+        assert found == ([(NOBODY, [0], False, False, UNKNOWN)] if epoch == 0 else [])
+
     def test_an_end_just_below_is_lower(self) -> None:
         assert verdicts(pending((2, B, A)), ends((4, ABORT, A), (5, COMMIT, B))) == [(1, [0], True, False, 4)]
 

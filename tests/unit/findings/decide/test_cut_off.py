@@ -18,6 +18,14 @@ EPOCH = 4
 """In which the marker, or the tombstone, was shown."""
 
 
+KNOWN = frozenset({EPOCH})
+
+
+def known(broker: int, end: int, **fields: Any) -> ReplicaAnswer:
+    """A replica whose log has held records of the epoch."""
+    return replica(broker, epoch_ends={EPOCH: end}, epochs_known=KNOWN, **fields)
+
+
 @pytest.mark.parametrize(
     ("end", "log_end", "another"),
     [(20, 100, True), (21, 100, False), (100, 100, False), (None, 100, True), (None, 20, False), (15, 20, False)],
@@ -36,11 +44,52 @@ def test_another_log_tells_of_a_newer_epoch_that_was_cleaned_before_the_accused_
         case = Case(claim(FindingKind.MARKER_MISSING), accused, [other], [], Answers({}), False)
         return is_cut_off(case, 20, EPOCH)
 
-    above, below = replica(2, epoch_ends={EPOCH: 30}), replica(1, epoch_ends={EPOCH: 15})
+    above, below = known(2, 30), known(1, 15)
     assert told(above, below)
     assert told(below, above)
     assert not told(above, above)
     assert not told(above, replica(1, epoch_ends={EPOCH: None})), "it may be behind the others"
+
+
+class TestWhoHasHeldIt:
+    """What is recorded at 20 of epoch 4 counts against the accused only where a log that may stand has held it."""
+
+    unknowing = replica(2, epoch_ends={EPOCH: 30})
+
+    def counts(self, *replicas: ReplicaAnswer, leader: int = 1, isr: tuple[int, ...] = ()) -> bool:
+        asked = [r for r in replicas if r.error is None]
+        absent = [r for r in replicas if r.error is not None]
+        around = Answers({}, leader=leader, isr=isr)
+        return not is_cut_off(
+            Case(claim(FindingKind.MARKER_MISSING), asked[0], asked[1:], absent, around, False), 20, 4
+        )
+
+    def test_a_log_that_knows_only_an_older_and_a_newer_epoch_has_not(self) -> None:
+        assert not self.counts(self.unknowing, replace(self.unknowing, broker=1))
+
+    def test_the_accused_the_leader_or_one_in_sync_bear_witness_and_no_other(self) -> None:
+        assert self.counts(known(2, 30))
+        assert self.counts(self.unknowing, known(1, 30))
+        assert self.counts(self.unknowing, known(3, 30), isr=(1, 3))
+        assert not self.counts(self.unknowing, known(3, 30), isr=(1, 2))
+        assert not self.counts(self.unknowing, known(1, 20, log_end_offset=20)), "its log ends there"
+
+    @pytest.mark.parametrize(
+        ("fields", "counts"),
+        [({"epochs_at": {20: EPOCH}}, True), ({"epochs_at": {20: EPOCH + 1}}, False), ({}, False)],
+        ids=["a batch of the epoch above", "of a newer one", "none read"],
+    )
+    def test_where_one_is_not_reached_that_may_know_better_a_batch_of_the_epoch_is_wanted(
+        self, fields: Any, counts: bool
+    ) -> None:
+        assert self.counts(known(2, 30, **fields), silent(1)) is counts
+        assert self.counts(known(2, 30, **fields), replica(1))
+        assert self.counts(known(2, 100, **fields), silent(1)), "the log goes on in that epoch"
+
+    def test_a_record_that_is_shown_is_one_of_its_epoch(self) -> None:
+        shown = record(20, leader_epoch=EPOCH)
+        other = replace(shows(1, shown), epoch_ends={EPOCH: 30}, epochs_known=KNOWN)
+        assert self.counts(self.unknowing, other, silent(3))
 
 
 class TestTransaction:
@@ -50,7 +99,7 @@ class TestTransaction:
         FindingKind.COMMITTED_RECORD_ABORTED,
         recorded=Recorded(outcomes={1: "committed", 2: "aborted"}, markers={1: "commit"}, leader_epoch=EPOCH),
     )
-    standing: Any = {"epoch_ends": {EPOCH: 100}}  # noqa: RUF012 - never written to
+    standing: Any = {"epoch_ends": {EPOCH: 100}, "epochs_known": KNOWN}  # noqa: RUF012 - never written to
     another: Any = {"epoch_ends": {EPOCH: 20}}  # noqa: RUF012 - never written to
 
     def judged(self, c: Claim, *replicas: ReplicaAnswer) -> Decision:
@@ -115,7 +164,7 @@ class TestValue:
     )
 
     def old(self, broker: int, end: int) -> ReplicaAnswer:
-        return shows(broker, record(30, producer_id=-1), epoch_ends={EPOCH: end})
+        return shows(broker, record(30, producer_id=-1), epoch_ends={EPOCH: end}, epochs_known=KNOWN)
 
     @pytest.mark.parametrize(("end", "accused"), [(50, NOBODY), (51, 2)])
     def test_a_tombstone_that_was_recorded(self, end: int, accused: int) -> None:
