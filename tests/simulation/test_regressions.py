@@ -387,6 +387,22 @@ SHRUNKEN = {
             "252; start 2; sync; stop 3; round"
         ),
     ),
+    "one that shows what the marker says that it lacked is not accused by those that cannot be asked": (
+        500001919,
+        (
+            "write 0 1 4097; sync; stop 5; write 0 0 96; end; sync; round; usurp 5; end 0 1; write -1 0 38208; round; "
+            "tick 150; start 2; start 3; round 314; probe; round 800; round 54"
+        ),
+    ),
+    "an older value of one whose last stable offset stands is no unlike outcome": (
+        500004072,
+        (
+            "write -1 0 85624; sync; stop 1; write -1 0 -1; tick 200; write -1 90 69; sync; clean 2; tick 2001; "
+            "write -1 90 21; clean 2; start 1; write 2 0 48079; sync; stop 2; end 2 1; sync; round; usurp 2; end 2; "
+            "round; start 3; tick 2001; tick 2001; write -1 90 23; tick 2001; clean 2; write -1 90 42; clean 2; tick "
+            "2001; write -1 90 3; sync; clean 2"
+        ),
+    ),
     "a finding on a transaction of several keys stands until all are right": (
         100000264,
         (

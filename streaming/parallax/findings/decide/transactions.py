@@ -235,6 +235,8 @@ def _outcome(case: Case) -> Decision:
         return _outcome_without_record(case)
     truth = _outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
+    if against and own == _by_recorded_marker(claim):
+        return case.dismissed(f"offset {claim.first_offset} is {own} on broker {accused.broker}, by its end marker")
     if against:
         return case.confirmed(
             f"offset {claim.first_offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
@@ -246,6 +248,15 @@ def _outcome(case: Case) -> Decision:
         return agreed(case, own)
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.UNTOLD)
+
+
+def _by_recorded_marker(claim: Claim) -> str | None:
+    """The outcome by the end marker that the accused is said to lack; None where it is not known.
+
+    One that shows it is right, whatever others had shown: its log may have been replaced since by one that has it.
+    """
+    outcomes = {_ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
+    return outcomes.pop() if len(outcomes) == 1 else None
 
 
 def _unread_key(case: Case) -> str | None:
@@ -422,12 +433,15 @@ def _other_outcome(outcome: str) -> str:
 
 
 def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
-    """Whether readers of the accused and of another replica see a value of the key where the other sees none."""
+    """Whether readers of the accused and of another replica see a value of the key where the other sees none.
+
+    One that has not decided the record yet shows nothing of it: what its readers see is older.
+    """
     accused = case.accused
     if accused.key is None:
         return None
     own = accused.key.live
-    for other in case.others:
+    for other in (a for a in case.others if a.last_stable_offset > case.claim.first_offset):
         if own is not None and own.offset < other.last_stable_offset:
             if shows_deleted(other, own.offset, accused.last_stable_offset):
                 return (

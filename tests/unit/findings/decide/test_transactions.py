@@ -252,6 +252,15 @@ class TestOutcome:
         got = decide(self.a2c, answers(holding(1, "committed"), holding(2, "aborted"), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
 
+    def test_one_that_shows_what_the_marker_says_that_it_lacked_is_right_whatever_others_showed(self) -> None:
+        # Its log was replaced by one with the marker; 3, of which an outcome was recorded, cannot be asked.
+        recorded = Recorded(outcomes={1: "committed", 2: "aborted", 3: "aborted"}, markers={1: "commit", 2: "abort"})
+        c = replace(self.c2a, recorded=recorded)
+        assert outcome_of(c, replica(1), holding(2, "committed"), silent(3)) is Verdict.DISMISSED
+        assert outcome_of(c, replica(1), holding(2, "aborted"), silent(3)) is Verdict.CONFIRMED
+        disputed = replace(c, recorded=replace(recorded, markers={1: "commit", 3: "abort"}))
+        assert outcome_of(disputed, replica(1), holding(2, "committed"), silent(3)) is Verdict.CONFIRMED
+
     def test_the_record_of_another_producer_at_the_offset_has_no_part_in_it(self) -> None:
         marked = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
         other = replica(2, committed={10: record(outcome="committed", producer_id=PID + 1)}, asked=frozenset({10}))
@@ -365,6 +374,12 @@ class TestUnlikeOutcomes:
             assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
             assert {len(brokers) for brokers in got.sides.values()} == {1, 2}
         assert outcome_of(c, *(shows(b, None) for b in (1, 2, 3)), live_only=True) is Verdict.DISMISSED
+
+    def test_an_older_value_of_one_that_has_not_decided_the_record_is_no_difference(self) -> None:
+        old = record(5)
+        for stable, found in ((10, Verdict.DISMISSED), (11, Verdict.CONFIRMED)):
+            older = shows(1, old, last_stable_offset=stable)
+            assert outcome_of(self.c, older, shows(2, None), shows(3, None), live_only=True) is found
 
     def test_what_one_had_shown_counts_for_nothing_once_it_cannot_be_asked_or_has_not_decided_it(self) -> None:
         accused = holding(2, "committed")
