@@ -403,6 +403,14 @@ SHRUNKEN = {
             "2001; write -1 90 3; sync; clean 2"
         ),
     ),
+    "an outcome that lies below where the log begins now is in no difference": (
+        501004001,
+        (
+            "write 3 2 38772; sync; stop 3; end 3 1; sync; round; usurp 3; end 3; round; start 1; tick 2001; write -1 "
+            "90 77; sync; clean 1; tick 2001; write -1 90 97; sync; clean 1; tick 2001; write -1 90 78; sync; clean 1; "
+            "stop 3; behead 3"
+        ),
+    ),
     "a finding on a transaction of several keys stands until all are right": (
         100000264,
         (

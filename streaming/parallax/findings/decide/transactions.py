@@ -306,7 +306,8 @@ def unlike_outcomes(case: Case) -> Decision:
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
     own = _live_outcome(claim, accused)
-    if own is None and not case.live_only and not _has_lost_its_end(claim, accused):
+    reaches = accused.log_start_offset <= claim.offset
+    if own is None and not case.live_only and reaches and not _has_lost_its_end(claim, accused):
         own = claim.recorded.outcomes.get(accused.broker)
     # Of one that cannot be asked nobody knows whether its log is still the one that was read.
     absent = {a.broker for a in case.absent}

@@ -375,6 +375,10 @@ class TestUnlikeOutcomes:
             assert {len(brokers) for brokers in got.sides.values()} == {1, 2}
         assert outcome_of(c, *(shows(b, None) for b in (1, 2, 3)), live_only=True) is Verdict.DISMISSED
 
+    @pytest.mark.parametrize(("start", "found"), [(10, Verdict.CONFIRMED), (11, Verdict.DISMISSED)])
+    def test_what_one_had_shown_below_where_its_log_begins_counts_no_longer(self, start: int, found: Verdict) -> None:
+        assert outcome_of(self.c, holding(1, "aborted"), replica(2, log_start_offset=start), replica(3)) is found
+
     def test_an_older_value_of_one_that_has_not_decided_the_record_is_no_difference(self) -> None:
         old = record(5)
         for stable, found in ((10, Verdict.DISMISSED), (11, Verdict.CONFIRMED)):
