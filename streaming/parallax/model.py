@@ -44,6 +44,8 @@ class RowKind(IntEnum):
     COMMIT = 1
     ABORT = 2
     POSITION = 3
+    LISTED = 4
+    """By the replica's index an aborted transaction of the producer begins here, and no record of it is held here."""
 
 
 CONTENT_VERSION = 2

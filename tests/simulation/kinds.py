@@ -248,6 +248,25 @@ def replication_factor(s: Scene) -> list[Op]:
     return lost(s, s.some(s.draw.randint(1, 3)))
 
 
+def listed_alone(s: Scene) -> list[Op]:
+    """A lost COMMIT becomes an ABORT, and the records are cleaned: what is left is an entry of the aborted list.
+
+    One of the others may keep what the cleaners of the rest have taken; and whoever comes to look may come only then.
+    """
+    victim, key, writer = s.some(1)[0], s.key(), s.draw.choice((1, 3))
+    others = [b for b in s.brokers if b != victim]
+    keeper = s.draw.choice(others) if len(others) > 1 and s.draw.random() < 0.8 else -1
+    cleaners = [b for b in others if b != keeper]
+    ops = [*calm(s), op("lead", cleaners[0]), op("write", PLAIN, key, s.value())]
+    ops += [op("write", writer, key, s.draw.choice((s.value(), TOMBSTONE))), SYNC, *seen(s, 0.3), op("stop", victim)]
+    ops += [op("end", writer, COMMIT), *s.perhaps([op("write", PLAIN, key, s.value())]), *seen(s, 0.3)]
+    for _ in range(4):
+        ops += [op("tick", RETENTION + 1), op("write", PLAIN, FILLER, 1), SYNC, *(op("clean", b) for b in cleaners)]
+    ops += [op("write", writer, s.key(), s.value()), op("end", writer, ABORT), *back(s, [victim]), *seen(s, 0.3)]
+    ops += [op("tick", 200), op("write", PLAIN, FILLER, 1), SYNC, op("clean", victim), *seen(s, 0.3)]
+    return [*ops, op(s.draw.choice(("cold", "audit"))), *seen(s, 0.5), *s.perhaps(forget(s), 0.3)]
+
+
 Script = Callable[[Scene], list[Op]]
 
 KINDS: dict[str, tuple[Script, bool]] = {
@@ -267,6 +286,8 @@ KINDS: dict[str, tuple[Script, bool]] = {
     "audits": (audited, True),
 }
 """By name: the script, and whether nothing is lost by it where replicas are never away for long."""
+LATER: dict[str, Script] = {"an aborted list alone": listed_alone}
+"""Kinds that came later: of faulty histories, from draws of their own, so that the others stay as they were."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents"})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
@@ -301,8 +322,13 @@ def profile(seed: int, healthy: bool) -> Profile:
         unclean=bool(UNCLEAN & set(kinds)),
         wipes="replicas copied from a wrong one" in kinds,
         hosts=brokers,
-        kinds=tuple(sorted(kinds)),
+        kinds=(*sorted(kinds), *([] if healthy else _later(seed))),
     )
+
+
+def _later(seed: int) -> list[str]:
+    draw = random.Random(f"later {seed}")
+    return [name for name in LATER if draw.random() < 1 / 12]
 
 
 def fitting(healthy: bool) -> list[str]:
@@ -317,7 +343,8 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        script = KINDS[name][0](Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
+        make = LATER[name] if name in LATER else KINDS[name][0]
+        script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))
         mixed = script if draw.random() < 0.5 else list(with_noise(draw, p, script))
         ops[at:at] = mixed

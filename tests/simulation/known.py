@@ -48,17 +48,14 @@ VIOLATIONS = (
     _known("a lost head that all have taken over", NEEDLESS, "key", HEAD),
     _known("a value that was cleaned in a log that was cut off", NEEDLESS, "key", UNCLEAN),
     _known("a log that was cut off before an audit", KNOWN, "key, consistent in an audit", UNCLEAN),
-    _known("a turned outcome that was cut off before an audit", KNOWN, "outcome, consistent in an audit", UNCLEAN),
     _known(
         "a replica copied anew before it was accused",
         NEVER_RIGHT,
         "committed_record_aborted | aborted_record_committed",
         COPIED,
     ),
-    _known("an outcome that read_uncommitted never showed", KNOWN, "outcome", SEVERAL),
     _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected", VICTIMS),
     _known("a lost index whose record is cleaned while it is probed", SOUND, "visibility_mismatch", INDEX),
-    _known("a lost index that an audit finds no trace of", KNOWN, "outcome, consistent in an audit", INDEX),
     _known("a lost head where a policy deletes", KNOWN, "key | key, consistent in an audit", HEAD),
 )
 

@@ -43,7 +43,7 @@ from parallax.source.planning import LogState, next_range, stopped
 from tests.simulation import wire
 from tests.simulation.content import content_hash, key_halves, key_of_halves, key_size, value_size
 from tests.simulation.expected import Shown, Taken
-from tests.simulation.model import Batch, Cluster, End, Record, Replica
+from tests.simulation.model import Aborted, Batch, Cluster, End, Record, Replica
 from tests.simulation.probe import ask
 from tests.simulation.singles import Singles
 
@@ -104,6 +104,8 @@ class Monitor:
     wired: bool = False
     """What a replica holds goes over the wire as bytes, through the product's reader and decoder."""
     reads_decoded: int = 0
+    listed_alone: int = 0
+    """Transactions that an aborted list told of, and no record."""
     eventful: bool = False
     """Replicas come, go, or lose what they had."""
     alone: int = ALONE
@@ -190,11 +192,13 @@ class Monitor:
                 assert told == cut, f"a log that was cut off must be noticed: {told}, not {cut}"
             self._close(reader, replica, cut[0], ReadEvent.LOG_TRUNCATED, follows if cut[1] else -1)
             return True
-        held = list(replica.held(start, end))
         rows = [
             self._marker(view, replica, batch) if record is None else self._data(view, replica, batch, record)
-            for batch, record in held
+            for batch, record in replica.held(start, end)
         ]
+        if view == RC:
+            shown, rows = len(rows), _with_listed(rows, replica, start, end)
+            self.listed_alone += len(rows) - shown
         # The last answer holds the batch that lies around the end or beyond it, if there is one below the bound.
         bound = replica.hw if view == RU else replica.lso
         epoch = next((b.leader_epoch for b in replica.batches if b.last >= end - 1 and b.base < bound), -1)
@@ -471,6 +475,28 @@ class Monitor:
             self.progress(broker)
         self.batch()
         return self.probe(between)
+
+
+def _with_listed(rows: list[Row], replica: Replica, start: int, end: int) -> list[Row]:
+    """The rows, and what the aborted list of the replica tells beside: transactions without a record at their start."""
+    held = {row["offset"] for row in rows}
+    listed = [a for a in replica.aborted if start <= a.first < end and a.first not in held]
+    return sorted([*rows, *(_listed(replica, a) for a in listed)], key=lambda row: row["offset"]) if listed else rows
+
+
+def _listed(replica: Replica, entry: Aborted) -> Row:
+    blank = dict.fromkeys(("timestamp", "key_hash_hi", "key_hash_lo", "content_hash"), 0)
+    unknown = dict.fromkeys(("leader_epoch", "producer_epoch", "key_size", "value_size"), -1)
+    return {
+        "view": RC,
+        "broker": replica.id,
+        "offset": entry.first,
+        "producer_id": entry.producer_id,
+        "kind": int(RowKind.LISTED),
+        "outcome": int(Outcome.ABORTED),
+        **blank,
+        **unknown,
+    }
 
 
 def _cut_below(replica: Replica, position: int, epoch: int) -> tuple[int, bool] | None:

@@ -232,6 +232,7 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     """Whether the replicas as they stand differ there; if not, nobody who comes only now can tell.
 
     Of an outcome: a replica shows the record wrongly, and another one shows the true outcome or holds the true marker.
+    Or its aborted list says that a transaction begins there, and another one shows that record as committed.
     """
     others = [r for b, r in cluster.replicas.items() if b != place.broker]
     if place.what == "key":
@@ -246,6 +247,10 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
         o for _, turned in now[place.broker].turned for o in turned if place.span is None or o >= place.span.first
     ]
     mine = [o for o in offsets if _holds(cluster.replicas[place.broker], o)]
+    entries = {a.first for a in cluster.replicas[place.broker].aborted}
+    listed = [o for o in entries.intersection(offsets) if truth.end_of(o) is End.COMMIT]
+    if any(_holds(r, o) and _tells_outcome(r, truth, o) for o in listed for r in others):
+        return True
     return any(_tells_outcome(r, truth, o) for o in mine for r in others)
 
 

@@ -29,27 +29,12 @@ SHOWN: dict[str, tuple[int, str]] = {
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
     ),
-    "a turned outcome that was cut off before an audit": (
-        71001103,
-        (
-            "write 1 0 89; stop 3; round; sync; stop 2; end 1 1; round; usurp 2; pair 1 2 -1; round 530; probe "
-            "44; start 3; sync; stop 2"
-        ),
-    ),
     "a replica copied anew before it was accused": (
         71012043,
         (
             "write 3 1 -1; sync; stop 2; end 3 1; sync; tick 2001; round; write -1 90 92; clean 1; tick 2001; "
             "write -1 90 47; sync; clean 1; tick 200; write -1 90 92; clean 1; tick 2001; write -1 90 89; sync;"
             " clean 1; write 3 1 23; end 3; start 2; sync; read 1 2 1000; wipe 2 1"
-        ),
-    ),
-    "an outcome that read_uncommitted never showed": (
-        430000635,
-        (
-            "write 3 2 79240; sync; stop 2; end 3; write -1 2 81926; tick 2001; write -1 90 17; sync; clean 1; "
-            "tick 200; write -1 90 17; clean 1; tick 2001; write -1 90 14; sync; clean 1; clean 3; write 3 0 "
-            "73276; end 3 1; start 2; sync; clean 5; read 1 2 3; clean 2; clean 4"
         ),
     ),
     "superseded by a record that is wrong itself": (
@@ -65,14 +50,6 @@ SHOWN: dict[str, tuple[int, str]] = {
     "a lost index whose record is cleaned while it is probed": (
         440000198,
         ("write -1 2 89643; write 3 2 36261; end 3; sync; stop 2; unindex 2 8; start 2; sync; round 936"),
-    ),
-    "a lost index that an audit finds no trace of": (
-        440002421,
-        (
-            "write 0 0 79435; end; sync; stop 1; unindex 1 6; start 1; tick 200; write -1 90 44; sync; clean 1;"
-            " clean 2; tick 2001; write -1 90 10; sync; clean 1; clean 3; write 3 0 31356; end 3 1; write 0 0 "
-            "-1"
-        ),
     ),
     "a lost head where a policy deletes": (
         300001190,

@@ -419,7 +419,47 @@ SHRUNKEN = {
             "end 1 1; start 1; sync; round; tick 200; write -1 90 19; sync; clean 1"
         ),
     ),
+    "an aborted list tells of a record whose end was cut off": (
+        71001103,
+        (
+            "write 1 0 89; stop 3; round; sync; stop 2; end 1 1; round; usurp 2; pair 1 2 -1; round 530; probe "
+            "44; start 3; sync; stop 2"
+        ),
+    ),
+    "an aborted list tells of a record that another has lost the entry of": (
+        440002421,
+        (
+            "write 0 0 79435; end; sync; stop 1; unindex 1 6; start 1; tick 200; write -1 90 44; sync; clean 1;"
+            " clean 2; tick 2001; write -1 90 10; sync; clean 1; clean 3; write 3 0 31356; end 3 1; write 0 0 "
+            "-1"
+        ),
+    ),
+    "an aborted list tells what read_uncommitted never showed": (
+        430000635,
+        (
+            "write 3 2 79240; sync; stop 2; end 3; write -1 2 81926; tick 2001; write -1 90 17; sync; clean 1; "
+            "tick 200; write -1 90 17; clean 1; tick 2001; write -1 90 14; sync; clean 1; clean 3; write 3 0 "
+            "73276; end 3 1; start 2; sync; clean 5; read 1 2 3; clean 2; clean 4"
+        ),
+    ),
 }
+
+COMMIT_TO_ABORT = (
+    "write -1 2 5; write 1 1 7; sync; stop 3; end 1 1; write -1 1 8; tick 200; write -1 90 1; sync; clean "
+    "1; tick 2001; write -1 90 1; sync; clean 1; tick 2001; write -1 90 1; sync; clean 1; tick 2001; "
+    "write -1 90 1; sync; clean 1; write 1 0 9; end 1; start 3; sync; tick 200; write -1 90 1; sync; "
+    "clean 3; cold"
+)
+"""Replica 3 lost the COMMIT of offset 1 and has aborted and cleaned it; replica 2 still shows it. Nobody had read."""
+
+RIGHT_ALL_THE_SAME = (
+    "write 1 1 7; sync; stop 3; end 1; tick 200; write -1 90 1; sync; clean 1; clean 2; tick 2001; write "
+    "-1 90 1; sync; clean 1; clean 2; tick 2001; write -1 90 1; sync; clean 1; clean 2; write 1 2 8; end "
+    "1 1; write -1 2 9; tick 200; write -1 90 1; sync; clean 1; tick 2001; write -1 90 1; sync; clean 1; "
+    "tick 2001; write -1 90 1; sync; clean 1; tick 2001; write -1 90 1; sync; clean 1; write 1 0 9; end "
+    "1; start 3; sync; tick 200; write -1 90 1; sync; clean 3; cold"
+)
+"""Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
     *(209, 218, 5043, 5145, 5171, 5256, 10636, 10887, 11404, 20069),
@@ -467,6 +507,21 @@ def test_healthy(name: str) -> None:
 def test_shrunken(name: str) -> None:
     seed, text = SHRUNKEN[name]
     World(replace(kinds.profile(seed, healthy=False), compacted=True)).run(parse(text))
+
+
+def test_an_entry_of_the_aborted_list_over_a_commit_is_a_wrong_outcome() -> None:
+    world = World(STANDARD)
+    world.run(parse(COMMIT_TO_ABORT))
+    assert [(f.kind, f.broker, f.offset) for f in world.monitor.confirmed] == [("committed_record_aborted", 3, 1)]
+    assert world.done["did audits that said otherwise"] == 1
+
+
+def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> None:
+    world = World(STANDARD)
+    world.run(parse(RIGHT_ALL_THE_SAME))
+    assert [(a.first, a.last) for a in world.cluster.replicas[3].aborted] == [(0, 13)]
+    assert (6, 101) in [(b.base, b.producer_id) for b in world.cluster.replicas[2].batches if b.marker is not None]
+    assert world.monitor.confirmed == []
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])

@@ -109,8 +109,9 @@ PENDING = np.dtype(
 ``leader_epoch``: the highest in which it was shown; so in `MARKER`.
 """
 
-TOMBSTONE, NULL_KEY, DISPUTED, TOLD = 1, 2, 8, 16
-"""Bits of ``flags``: the value is null; the key is; replicas show unlike outcomes; that was told."""
+TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, TOLD = 1, 2, 4, 8, 16
+"""Bits of ``flags``: the value is null; the key is; no record was shown, only that one would be aborted (`LISTED`), so
+that the key is not known; replicas show unlike outcomes; that was told."""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""

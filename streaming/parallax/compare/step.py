@@ -15,6 +15,8 @@ from parallax.compare.judge import accuse_contradicted, judge
 from parallax.compare.observations import (
     ABORT,
     ABORTED,
+    COMMIT,
+    LISTED,
     NOT_TRANSACTIONAL,
     POSITION,
     READ_COMMITTED,
@@ -192,7 +194,7 @@ def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> Non
     """End markers of either view: what a replica shows to one reader it holds, whichever of the two comes first."""
     if not len(rows):
         return
-    is_end = rows.kind != RECORD
+    is_end = (rows.kind == COMMIT) | (rows.kind == ABORT)
     wanted = cap.stored(state, READ_UNCOMMITTED, rows.offset) | cap.stored(state, READ_COMMITTED, rows.offset)
     floor = int(state.partition["floor"][0].min())
     cap.lose_markers(state, rows.offset[is_end & ~wanted & (rows.offset >= floor)])
@@ -210,6 +212,9 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
     transactional = rows.outcome != NOT_TRANSACTIONAL
     null_key = rows.key_size < 0
     wanted = (rows.kind == RECORD) & (transactional | ~null_key | (rows.offset >= strict_from))
+    # The record that began a transaction, had it not been cleaned, would be aborted: that is an outcome as well.
+    listed = rows.kind == LISTED
+    wanted |= listed
     at = np.flatnonzero(wanted)
     if not len(at):
         return empty(PENDING)
@@ -222,6 +227,7 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
         rows.outcome[at] == ABORTED,
         slots[at],
         rows.leader_epoch[at],
+        listed[at],
     )
     kept = cap.stored(state, READ_COMMITTED, rows.offset[at])
     state.pending = outcome.take_in(state.pending, shown if kept.all() else shown[kept])
@@ -236,7 +242,7 @@ def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Ac
     if not len(rows):
         return []
     data = np.flatnonzero((rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0))
-    ends = np.flatnonzero(rows.kind != RECORD)
+    ends = np.flatnonzero((rows.kind == COMMIT) | (rows.kind == ABORT))
     if not len(data) and not len(ends):
         return []
     shown = table(

@@ -19,6 +19,7 @@ from parallax.replica.connection import ReceiveBuffer
 from parallax.replica.decode import Columns, ContentHasher, Payload, batch_table, decode_slices, no_columns
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unsupported
 from parallax.replica.inflate import Inflater
+from parallax.replica.listed import with_listed
 from parallax.replica.outcomes import Int8, outcomes
 
 _MAX_FETCH = 1 << 29
@@ -29,7 +30,8 @@ class Chunk:
     """Rows of one Fetch response: all of them, or a slice of those that are many.
 
     Attributes:
-        columns: records and markers.
+        columns: records and markers; as read_committed, aborted transactions without their first record as well
+            (`parallax.replica.listed`).
         outcome: int8[n] of Outcome, what this replica's consumers make of each row.
         position: next offset to read; everything below it that this replica shows in the range is in this chunk or
             in an earlier one.
@@ -310,7 +312,8 @@ class _Batches:
             reached = min(columns.next_offset, end)
             if reached <= start:
                 continue  # a part of a large batch that was read before
-            yield self._chunk(columns, reached, isolation)
+            yield self._chunk(columns, (start, reached), isolation)
+            start = reached
             if reached == end:
                 return
         if self.failure is not None:
@@ -318,14 +321,17 @@ class _Batches:
         if not len(self.table):
             shown = answer.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else answer.high_watermark
             self.reached = max(start, min(shown, end))
-            yield self._chunk(no_columns(payload, start), self.reached, isolation)
+            yield self._chunk(no_columns(payload, start), (start, self.reached), isolation)
 
-    def _chunk(self, columns: Columns, reached: int, isolation: IsolationLevel) -> Chunk:
+    def _chunk(self, columns: Columns, span: tuple[int, int], isolation: IsolationLevel) -> Chunk:
         answer, table = self._answer, columns.batches
+        outcome = outcomes(columns, answer.aborted, isolation)
+        if len(answer.aborted):
+            columns, outcome = with_listed(columns, outcome, answer.aborted, *span)
         return Chunk(
             columns=columns,
-            outcome=outcomes(columns, answer.aborted, isolation),
-            position=reached,
+            outcome=outcome,
+            position=span[1],
             high_watermark=answer.high_watermark,
             last_stable_offset=answer.last_stable_offset,
             log_start_offset=answer.log_start_offset,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from parallax.model import Outcome
+from parallax.model import Outcome, RowKind
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -64,6 +64,16 @@ def test_a_lost_marker_that_the_same_type_follows_is_healed(comparison: Comparis
         comparison.feed(shown(RU, b, [abort(1, 9), later, abort(6, 9)], 7), shown(RC, b, [poison, later], 7))
     comparison.feed(shown(RU, 2, [later, abort(6, 9)], 7), shown(RC, 2, [poison, later], 7))
     settle(comparison, 7)
+    assert comparison.suspects == []
+
+
+def test_an_end_marker_within_an_entry_proves_no_wrong_outcome(comparison: Comparison) -> None:
+    entry = {"kind": RowKind.LISTED, "offset": 1, "producer_id": 7, "outcome": ABORTED, "key_size": -1}
+    rows = [filler(4), abort(8, 7)]
+    for b in BROKERS:
+        held = [*([commit(2, 7)] if b == 2 else []), *rows]
+        comparison.feed(shown(RU, b, held, 9), shown(RC, b, [entry, *held] if b == 3 else held, 9))
+    settle(comparison, 9)
     assert comparison.suspects == []
 
 

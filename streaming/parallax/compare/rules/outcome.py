@@ -9,7 +9,7 @@ import numpy as np
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
 from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
-from parallax.compare.state import DISPUTED, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
 from parallax.model import NOBODY
 
 
@@ -22,10 +22,12 @@ def shown_records(
     aborted: Array,
     slots: Array,
     epochs: Array,
+    nameless: Array,
 ) -> Array:
     """Make `PENDING` rows of what replicas showed in read_committed, one a row and replica."""
     mask = bits(slots)
     flags = np.where(null_key, NULL_KEY, 0) | np.where(tombstone, TOMBSTONE, 0)
+    flags = np.where(nameless, NAMELESS, flags)
     return table(
         PENDING,
         len(offsets),
@@ -56,7 +58,8 @@ def take_in(pending: Array, shown: Array) -> Array:
 def _merged(pending: Array, shown: Array) -> Array:
     both = joined(pending, shown)
     offset = both["offset"]
-    order = np.argsort(offset, kind="stable")
+    # A row that is of a record comes before one that is not: it says which record that is.
+    order = np.lexsort((both["flags"] & NAMELESS, offset))
     starts = group_starts(offset[order])
     merged = both[order[starts]]
     if len(merged) < len(both):
@@ -73,8 +76,13 @@ def _merged(pending: Array, shown: Array) -> Array:
 def _differ(rows: Array, starts: Array) -> Array:
     """Mask of the groups of rows that are not all of one record."""
     unlike = np.zeros(len(starts), np.bool_)
+    sizes = np.diff(starts, append=len(rows))
+    nameless = rows["flags"] & NAMELESS != 0
     for name in ("producer_id", "key_hash_hi", "key_hash_lo"):
-        unlike |= np.minimum.reduceat(rows[name], starts) != np.maximum.reduceat(rows[name], starts)
+        column = rows[name]
+        if name != "producer_id":
+            column = np.where(nameless, np.repeat(column[starts], sizes), column)
+        unlike |= np.minimum.reduceat(column, starts) != np.maximum.reduceat(column, starts)
     return unlike
 
 

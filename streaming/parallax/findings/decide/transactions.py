@@ -238,8 +238,11 @@ def _outcome(case: Case) -> Decision:
     if against and own == _by_recorded_marker(claim):
         return case.dismissed(f"offset {claim.first_offset} is {own} on broker {accused.broker}, by its end marker")
     if against:
+        gone = (
+            "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
+        )
         return case.confirmed(
-            f"offset {claim.first_offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
+            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {truth[against[0]]} on "
             f"{broker_list(against)}",
             _kind_of(own),
             sides=_by_outcome(truth | {accused.broker: own}),

@@ -203,7 +203,24 @@ class TestTakeIn:
             (np.array([1]), np.array([2])),
             *one,
             np.array([more.get("epoch", 0)]),
+            np.array([more.get("nameless", False)]),
         )
+
+    @pytest.mark.parametrize("listed_first", [True, False])
+    def test_a_listed_transaction_is_an_outcome_of_the_record_that_others_show(self, listed_first: bool) -> None:
+        record = self.shown(4, 0, False)
+        listed = self.shown(4, 1, True, nameless=True)
+        listed["key_hash_hi"] = listed["key_hash_lo"] = 0
+        rows = outcome.take_in(listed, record) if listed_first else outcome.take_in(record, listed)
+        assert outcome.open_disputes(rows).tolist() == [True]
+        found = rows[0]
+        assert (int(found["visible"]), int(found["aborted"])) == (A, B)
+        assert (int(found["key_hash_hi"]), int(found["key_hash_lo"])) == (1, 2)
+
+    def test_a_listed_transaction_of_another_producer_is_of_another_log(self) -> None:
+        listed = self.shown(4, 1, True, nameless=True)
+        listed["producer_id"] = 8
+        assert not outcome.open_disputes(outcome.take_in(self.shown(4, 0, False), listed)).any()
 
     def test_a_record_is_of_the_newest_leader_epoch_in_which_it_was_shown(self) -> None:
         rows = outcome.take_in(self.shown(4, 0, False, epoch=3), self.shown(4, 2, False, epoch=2))

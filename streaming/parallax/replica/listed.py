@@ -1,0 +1,56 @@
+"""Aborted transactions that a replica lists and of whose beginning it holds no record any more.
+
+Fetch lists the aborted transactions of what it answers as (producer id, first offset), from the index of that replica.
+The cleaner takes the records of an aborted transaction away before the entry and its end marker, so for a while the
+entry alone says what this replica has made of them. Most lists tell nothing that the records do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from parallax.model import Outcome, RowKind
+from parallax.replica.decode import Columns
+from parallax.replica.parts import DTYPES
+
+_BLANK = {"kind": RowKind.LISTED, "leader_epoch": -1, "producer_epoch": -1, "key_size": -1, "value_size": -1}
+
+
+def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: int) -> tuple[Columns, Any]:
+    """Add a row (`RowKind.LISTED`) for each aborted transaction that begins in [start, end) without a record there.
+
+    An entry is listed with each response that the transaction reaches into, and so at its first offset as well.
+
+    Args:
+        columns: the rows of the range, in offset order.
+        outcome: of each row.
+        aborted: int64[m, 2] of (producer id, first offset), the response's list.
+        start: where the range begins.
+        end: where it ends.
+
+    Returns:
+        The columns and the outcomes; those that were given, where there is nothing to add.
+    """
+    listed = np.asarray(aborted, np.int64).reshape(-1, 2)
+    listed = listed[(listed[:, 1] >= start) & (listed[:, 1] < end)]
+    listed = listed[~np.isin(listed[:, 1], columns.offset)]
+    if not len(listed):
+        return columns, outcome
+    listed = listed[np.argsort(listed[:, 1], kind="stable")]
+    at = np.searchsorted(columns.offset, listed[:, 1])
+    new: dict[str, Any] = {**_BLANK, "offset": listed[:, 1], "producer_id": listed[:, 0], "transactional": True}
+    added: dict[str, Any] = {name: np.insert(getattr(columns, name), at, new.get(name, 0)) for name in DTYPES}
+    for name in ("keys", "values", "headers"):
+        added[name] = _with_nulls(getattr(columns, name), at)
+    return replace(columns, **added), np.insert(outcome, at, Outcome.ABORTED)
+
+
+def _with_nulls(payload: Any, at: Any) -> Any:
+    if payload is None:
+        return None
+    index = np.insert(np.arange(len(payload)), at, -1)
+    return payload.take(pa.array(index, mask=index < 0))
