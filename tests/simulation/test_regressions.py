@@ -452,6 +452,27 @@ COMMIT_TO_ABORT = (
 )
 """Replica 3 lost the COMMIT of offset 1 and has aborted and cleaned it; replica 2 still shows it. Nobody had read."""
 
+_CLEANED = "tick 2001; write -1 90 1; sync; clean 1; " * 5
+_TURNED = "write 1 0 9; end 1; start 3; sync; tick 200; write -1 90 1; sync; clean 3; cold"
+LOST_WITH_ITS_TOMBSTONE = {
+    "the first record": ("write -1 1 5; write 1 1 -1; sync; stop 3; end 1 1; ", "committed_record_aborted"),
+    "a later one, and the first is cleaned on all": (
+        (
+            "write -1 1 5; write 1 2 7; write 1 1 -1; sync; stop 3; end 1 1; write -1 2 8; tick 200; "
+            "write -1 90 1; sync; clean 2; "
+        ),
+        "deleted_record_resurrected",
+    ),
+    "one that is cleaned on all": (
+        (
+            "write -1 1 5; write 1 1 -1; sync; stop 3; end 1 1; tick 200; write -1 90 1; sync; clean 2; tick 2001; "
+            "write -1 90 1; sync; clean 2; "
+        ),
+        "visibility_mismatch",
+    ),
+}
+"""Replica 3 lost the COMMIT of a tombstone, and has aborted and cleaned it; 2 holds the COMMIT. What is told of it."""
+
 RIGHT_ALL_THE_SAME = (
     "write 1 1 7; sync; stop 3; end 1; tick 200; write -1 90 1; sync; clean 1; clean 2; tick 2001; write "
     "-1 90 1; sync; clean 1; clean 2; tick 2001; write -1 90 1; sync; clean 1; clean 2; write 1 2 8; end "
@@ -513,6 +534,16 @@ def test_an_entry_of_the_aborted_list_over_a_commit_is_a_wrong_outcome() -> None
     world = World(STANDARD)
     world.run(parse(COMMIT_TO_ABORT))
     assert [(f.kind, f.broker, f.offset) for f in world.monitor.confirmed] == [("committed_record_aborted", 3, 1)]
+    assert world.done["did audits that said otherwise"] == 1
+
+
+@pytest.mark.parametrize("name", LOST_WITH_ITS_TOMBSTONE)
+def test_a_deleted_value_that_an_aborted_tombstone_brought_back_is_found(name: str) -> None:
+    text, kind = LOST_WITH_ITS_TOMBSTONE[name]
+    world = World(STANDARD)
+    world.run(parse(text + _CLEANED + _TURNED))
+    assert [f.kind for f in world.monitor.confirmed] == [kind]
+    assert all(3 in {f.broker, *f.named} for f in world.monitor.confirmed)
     assert world.done["did audits that said otherwise"] == 1
 
 

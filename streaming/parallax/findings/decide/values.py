@@ -11,6 +11,7 @@ from parallax.findings.decide.case import (
     Case,
     Decision,
     Resolution,
+    Verdict,
     broker_list,
     has_marker,
     is_cut_off,
@@ -39,9 +40,11 @@ def latest_value(case: Case) -> Decision:
         return case.dismissed(told)
     if accused.key is None:
         return case.pending(f"broker {accused.broker}: {accused.key_error or 'the key was not read'}")
-    if (live := accused.key.live) is not None:
-        return _accused_shows(case, live)
-    return _accused_lacks(case)
+    live = accused.key.live
+    decision = _accused_lacks(case) if live is None else _accused_shows(case, live)
+    if decision.verdict is Verdict.CONFIRMED and _may_be_told_by_outcome(claim, accused):
+        return replace(decision, lone_witness=True)
+    return decision
 
 
 def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
@@ -50,11 +53,15 @@ def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
     recorded = claim.recorded.outcomes.get(accused.broker)
     if (shown is not None and shown.outcome == ABORTED) or (shown is None and recorded == ABORTED):
         return f"broker {accused.broker} hides offset {claim.offset} as aborted: its outcome is the cause"
-    if shown is None and claim.producer_id >= 0 and lists_as_aborted(claim, accused, claim.offset):
-        return (
-            f"broker {accused.broker} lists the transaction around offset {claim.offset} as aborted: that is the cause"
-        )
     return None
+
+
+def _may_be_told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
+    """Whether the accused has aborted the record by its list, so that the comparison may be about to accuse it of that.
+
+    It need not: where the transaction's first record is held nowhere any more, only the value tells of it.
+    """
+    return claim.producer_id >= 0 and lists_as_aborted(claim, accused, claim.offset)
 
 
 def _accused_shows(case: Case, live: RecordShown) -> Decision:

@@ -170,9 +170,19 @@ class TestResurrected:
         assert outcome_of(self.c, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
 
     def test_a_hidden_tombstone_that_was_cleaned_is_known_by_the_aborted_list(self) -> None:
-        transactional = replace(self.c, producer_id=PID)
+        """The value proves it, but the outcome may be about to be told as the cause of it."""
+        transactional = replace(self.c, producer_id=PID, marker_offset=51)
         hidden = shows(2, self.old, aborted=((PID, 45),))
-        assert outcome_of(transactional, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
+        got = decide(transactional, answers(shows(1, None), hidden, shows(3, None)))
+        assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, 2, True)
+        without = decide(transactional, answers(shows(1, None), shows(2, self.old), shows(3, None)))
+        assert (without.verdict, without.lone_witness) == (Verdict.CONFIRMED, False)
+
+    def test_a_value_of_a_transaction_that_the_accused_lists_as_aborted_is_a_difference(self) -> None:
+        value = replace(self.c, producer_id=PID, kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
+        value = replace(value, recorded=Recorded(sides={"value": (1,), "no value": (2,)}, pivot=2))
+        got = decide(value, answers(shows(1, record(50, "committed")), shows(2, self.old, aborted=((PID, 45),))))
+        assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, NOBODY, True)
 
     def test_the_aborted_list_of_a_log_with_an_end_marker_in_its_place_tells_of_no_tombstone(self) -> None:
         transactional = replace(self.c, producer_id=PID)
