@@ -267,6 +267,23 @@ def listed_alone(s: Scene) -> list[Op]:
     return [*ops, op(s.draw.choice(("cold", "audit"))), *seen(s, 0.5), *s.perhaps(forget(s), 0.3)]
 
 
+def lost_meanwhile(s: Scene) -> list[Op]:
+    """A tombstone is lost by one replica while another is away, or frozen, and the monitor looks on."""
+    if len(s.brokers) < 3:
+        return lost_tombstone(s, s.some(1))
+    victim, away, leader = s.draw.sample(s.brokers, 3)
+    writer, key, frozen = s.draw.choice((1, 3)), s.key(), s.draw.random() < 0.5
+    ops = [*calm(s), op("lead", leader), op("write", PLAIN, key, s.value())]
+    ops += [op("write", writer, s.key(), s.value()), SYNC, ROUND, op("stop", away), op("end", writer, COMMIT)]
+    ops += [*(op("write", PLAIN, k, s.value()) for k in range(s.keys) if k != key), *forget(s)]
+    if frozen:
+        ops += [*back(s, [away]), ROUND, op("tick", 500), ROUND]
+    ops += [op("stop", victim), op("write", PLAIN, key, TOMBSTONE), op("sync"), ROUND, *forget(s), *back(s, [victim])]
+    for _ in range(3):
+        ops += [ROUND, op("tick", 150)]
+    return [*ops, *back(s, [away])]
+
+
 Script = Callable[[Scene], list[Op]]
 
 KINDS: dict[str, tuple[Script, bool]] = {
@@ -286,7 +303,10 @@ KINDS: dict[str, tuple[Script, bool]] = {
     "audits": (audited, True),
 }
 """By name: the script, and whether nothing is lost by it where replicas are never away for long."""
-LATER: dict[str, Script] = {"an aborted list alone": listed_alone}
+LATER: dict[str, Script] = {
+    "an aborted list alone": listed_alone,
+    "a tombstone lost while another is away": lost_meanwhile,
+}
 """Kinds that came later: of faulty histories, from draws of their own, so that the others stay as they were."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents"})
 SILENT = frozenset({"a monitor that was away"})
@@ -334,6 +354,11 @@ def _later(seed: int) -> list[str]:
 def fitting(healthy: bool) -> list[str]:
     """The kinds that a healthy or a faulty history can be of."""
     return [name for name, (_, harmless) in KINDS.items() if harmless or not healthy]
+
+
+def every(healthy: bool) -> list[str]:
+    """All kinds that a healthy or a faulty history can be of."""
+    return fitting(healthy) + ([] if healthy else list(LATER))
 
 
 def generate(p: Profile) -> list[Op]:

@@ -37,7 +37,7 @@ from parallax.findings.lifecycle import (
     Suspected,
     Tick,
 )
-from parallax.model import FindingStatus, Outcome, ReadEvent, RowKind
+from parallax.model import FindingStatus, Outcome, ReadEvent, RowKind, Rule
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import LogState, next_range, stopped
 from tests.simulation import wire
@@ -104,6 +104,8 @@ class Monitor:
     wired: bool = False
     """What a replica holds goes over the wire as bytes, through the product's reader and decoder."""
     reads_decoded: int = 0
+    raised_early: int = 0
+    """Suspects of a value that were raised while a replica was away, or had not been read so far."""
     listed_alone: int = 0
     """Transactions that an aborted list told of, and no record."""
     eventful: bool = False
@@ -391,6 +393,9 @@ class Monitor:
         self.state = state
         self.coverage = result.coverage
         self.suspects += result.suspects
+        common = min((self.positions[RC, b] for b in self.cluster.replicas), default=0)
+        values = [s for s in result.suspects if s.accusation.rule is Rule.LATEST_VALUE]
+        self.raised_early += sum(s.accusation.offset >= common for s in values)
         claims = [claim_from_row(s.as_row()) for s in result.suspects]
         self.raised |= {claim.suspect_id: claim for claim in claims}
         # What is to be probed at once is probed when the history says so.

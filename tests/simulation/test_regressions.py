@@ -473,6 +473,17 @@ LOST_WITH_ITS_TOMBSTONE = {
 }
 """Replica 3 lost the COMMIT of a tombstone, and has aborted and cleaned it; 2 holds the COMMIT. What is told of it."""
 
+_LOOKED = "tick 2001; write -1 90 1; sync; clean 1; round; " * 4
+_LOST = f"stop 2; write -1 1 -1; round; {_LOOKED}start 2; sync; round; tick 150; round; tick 150; round"
+MEANWHILE = {
+    "away": f"write -1 1 5; sync; round; stop 3; {_LOST}",
+    "frozen": (
+        "write -1 1 5; write 1 0 4; sync; round; stop 3; end 1 1; write -1 0 1; "
+        f"{_LOOKED}start 3; sync; round; tick 500; round; {_LOST}"
+    ),
+}
+"""Replica 2 lost a tombstone while replica 3 is away, or its last stable offset stands still."""
+
 RIGHT_ALL_THE_SAME = (
     "write 1 1 7; sync; stop 3; end 1; tick 200; write -1 90 1; sync; clean 1; clean 2; tick 2001; write "
     "-1 90 1; sync; clean 1; clean 2; tick 2001; write -1 90 1; sync; clean 1; clean 2; write 1 2 8; end "
@@ -545,6 +556,16 @@ def test_a_deleted_value_that_an_aborted_tombstone_brought_back_is_found(name: s
     assert [f.kind for f in world.monitor.confirmed] == [kind]
     assert all(3 in {f.broker, *f.named} for f in world.monitor.confirmed)
     assert world.done["did audits that said otherwise"] == 1
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_one_replica_that_is_away_or_frozen_does_not_hide_what_another_has_lost(name: str) -> None:
+    world = World(STANDARD)
+    for op in parse(MEANWHILE[name]):
+        world.apply(op)
+    found = [f.broker for f in world.monitor.confirmed if f.kind == "deleted_record_resurrected"]
+    assert found == [2]
+    world.settle()
 
 
 def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> None:

@@ -47,7 +47,7 @@ def test_what_was_lost_is_found_or_unknown_and_every_finding_is_true(first: int)
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy: bool) -> None:
     worlds = hold(range(first, first + CHUNK), healthy)
-    assert {kind for w in worlds for kind in w.profile.kinds} == set(kinds.fitting(healthy))
+    assert {kind for w in worlds for kind in w.profile.kinds} == set(kinds.every(healthy))
 
 
 @pytest.mark.parametrize("first", [*range(0, 2 * CHUNK, CHUNK), kinds.FIRST], ids=name)

@@ -291,6 +291,7 @@ class World:
         counts["ran micro-batches"] += self.monitor.steps
         counts["did cleaner passes"] += sum(r.passes for r in self.cluster.replicas.values())
         counts["ran reads decoded from bytes"] += self.monitor.reads_decoded
+        counts["ran suspects of a value raised while a replica was away"] += self.monitor.raised_early
         counts["ran transactions told by an aborted list alone"] += self.monitor.listed_alone
         counts["did topics that are not compacted"] += not self.profile.compacted
         counts["did readers that begin at the log end"] += self.profile.late

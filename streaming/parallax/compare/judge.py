@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import replicas
+from parallax.compare import early, replicas
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
 from parallax.compare.rules import content, latest, markers, outcome
 from parallax.compare.rules.arrays import bit_counts, has_bit, joined, slots_of
@@ -27,12 +27,13 @@ _OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 _MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 
 
-def judge(state: PartitionState, left_out: Array) -> list[Accusation]:
+def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
     """Apply I1 to I3 to a state whose rows and positions have been taken in.
 
     Args:
         state: written to: what is settled leaves it.
         left_out: `PENDING` rows that were shown and not stored.
+        leader: broker id, -1 where there is none; None where no progress was told.
     """
     if state.is_settled:
         _raise_floors(state)
@@ -40,7 +41,7 @@ def judge(state: PartitionState, left_out: Array) -> list[Accusation]:
     accusations = _judge_content(state)
     accusations += _judge_markers(state)
     accusations += _judge_disputes(state)
-    accusations += _judge_latest(state, left_out)
+    accusations += _judge_latest(state, left_out, leader)
     _let_go(state)
     return accusations
 
@@ -405,7 +406,7 @@ def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list
 # I3
 
 
-def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
+def _judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
     strict_from = int(state.partition["strict_from"][0])
     common = replicas.common_position(state, READ_COMMITTED)
     below = state.pending["offset"] < common
@@ -415,7 +416,8 @@ def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
     absent = latest.absences(
         judged, replicas.holding(state, judged["offset"]), strict_from=strict_from, passed_at=passed_at
     )
-    candidates = joined(state.candidates, absent)
+    early_absent = early.follow_leader(state, leader, common)
+    candidates = joined(early.waiting(state, common), absent, early_absent)
     strict = candidates["offset"] >= strict_from
     explainable = latest.unexplained(candidates[~strict], [state.pending, left_out, candidates[strict]])
     candidates = joined(explainable, candidates[strict])
@@ -425,7 +427,7 @@ def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
         state.candidates = candidates
         return []
     candidates = latest.set_horizons(candidates, state.brokers)
-    held = replicas.holding(state, candidates["offset"])
+    held = early.concerned(state, candidates)
     ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), held)
     # The policy must have been seen after all had passed: what was compacted meanwhile is no loss.
     settled = (candidates["offset"] < strict_from) | (candidates["passed_at"] < state.partition["policy_at"][0])
@@ -434,8 +436,9 @@ def _judge_latest(state: PartitionState, left_out: Array) -> list[Accusation]:
     state.candidates = np.delete(candidates, at)
     rows, held = candidates[at], held[at]
     wanted = ~_belongs_to_transaction(state, rows, held) & (rows["offset"] >= replicas.retained_from(state))
-    rows, held = rows[wanted], held[wanted]
     sure = latest.surely_committed(rows, state.markers)
+    wanted &= sure | ~early.is_early(rows)
+    rows, held, sure = rows[wanted], held[wanted], sure[wanted]
     verdicts = latest.judge(rows, held, strict_from=strict_from, sure=sure)
     return [_accuse_key(state, rows[v.row], v, int(held[v.row]), strict_from) for v in verdicts]
 

@@ -109,9 +109,9 @@ PENDING = np.dtype(
 ``leader_epoch``: the highest in which it was shown; so in `MARKER`.
 """
 
-TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, TOLD = 1, 2, 4, 8, 16
+TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, TOLD, EARLY = 1, 2, 4, 8, 16, 32
 """Bits of ``flags``: the value is null; the key is; no record was shown, only that one would be aborted (`LISTED`), so
-that the key is not known; replicas show unlike outcomes; that was told."""
+that the key is not known; replicas show unlike outcomes; that was told; it is judged without those that are away."""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""

@@ -99,7 +99,7 @@ def step(
     _reconcile(work, observations)
     frozen = _follow_progress(work, observations, settings.grace_ms)
     accusations += _follow_log_starts(work, observations, settings.grace_ms)
-    accusations += judge(work, left_out)
+    accusations += judge(work, left_out, _leader(observations.progress))
     accusations += [
         a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
     ]
@@ -285,6 +285,12 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
     slots = replicas.slots(state, rows.broker)
     known = np.flatnonzero(slots >= 0)
     return progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
+
+
+def _leader(rows: ProgressRows) -> int | None:
+    """Who leads, as told last; None where nobody has told."""
+    told = np.flatnonzero(rows.reachable)
+    return int(rows.leader[told[np.argmax(rows.observed_at[told])]]) if len(told) else None
 
 
 def _follow_log_starts(state: PartitionState, observations: Observations, grace_ms: int) -> list[Accusation]:

@@ -14,7 +14,7 @@ import numpy as np
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
 from parallax.compare.rules.arrays import has_bit, latest_of_keys, slots_of
 from parallax.compare.rules.markers import disputed_offsets
-from parallax.compare.state import CANDIDATE, DISPUTED, NULL_KEY, TOMBSTONE
+from parallax.compare.state import CANDIDATE, DISPUTED, EARLY, NULL_KEY, TOMBSTONE
 from parallax.model import NOBODY, FindingKind
 
 
@@ -35,9 +35,35 @@ def absences(released: Array, members: int | Array, *, strict_from: int, passed_
     lacking = set_mask & ~released["visible"] & ~released["aborted"]
     absent = (holders != 0) & (lacking != 0) & (released["aborted"] == 0) & (released["flags"] & DISPUTED == 0)
     absent &= ((released["flags"] & NULL_KEY) == 0) | (released["offset"] >= strict_from)
-    rows = released[absent]
+    made = as_candidates(released[absent], passed_at)
+    made["flags"] &= ~np.uint8(EARLY)
+    return made
+
+
+def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
+    """Mask of the tombstones that some have passed and lack, though not every replica has passed them.
+
+    Only of those that were surely committed: whoever still shows an older value is wrong, whatever the replicas that
+    are away may show. All other absences wait for them.
+
+    Args:
+        pending: `PENDING` rows that all of ``members`` have passed.
+        members: mask of the replicas that go on being read.
+        markers: `MARKER`.
+        strict_from: see `absences`.
+    """
+    lacks = (pending["visible"] != 0) & (lacking(pending, members) != 0) & (pending["aborted"] == 0)
+    flags = pending["flags"]
+    lacks &= (flags & TOMBSTONE != 0) & (flags & (NULL_KEY | DISPUTED | EARLY) == 0) & (pending["offset"] < strict_from)
+    at = np.flatnonzero(lacks)
+    lacks[at] = surely_committed(pending[at], markers)
+    return lacks
+
+
+def as_candidates(rows: Array, passed_at: int) -> Array:
+    """`CANDIDATE` rows of `PENDING` rows."""
     made = np.zeros(len(rows), CANDIDATE)
-    for name in released.dtype.names or ():
+    for name in rows.dtype.names or ():
         made[name] = rows[name]
     made["passed_at"] = passed_at
     made["horizon"] = UNKNOWN

@@ -1,0 +1,86 @@
+"""Tombstones judged while a replica is away or frozen, between those that go on being read (I3).
+
+An absence counts once every replica has passed the record, so one that is away would keep all others from being
+compared for as long as it is. A surely committed tombstone need not wait: whoever has passed it, and all that may have
+superseded it, and still shows an older value is wrong, whatever the one that is away may show.
+
+What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be one of
+those that say where theirs is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare import replicas
+from parallax.compare.observations import READ_COMMITTED, UNKNOWN, Array
+from parallax.compare.rules import latest
+from parallax.compare.rules.arrays import slots_of
+from parallax.compare.state import EARLY, PartitionState, kept
+
+
+def at_hand(state: PartitionState) -> int:
+    """Mask of the replicas of the set that go on being read: reachable, and their last stable offsets do not trail."""
+    able = state.brokers["reachable"] & (state.brokers["stalled_since"] == UNKNOWN)
+    return replicas.members(state) & sum(1 << slot for slot, is_able in enumerate(able.tolist()) if is_able)
+
+
+def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
+    """What is to be judged early from now on: `CANDIDATE` rows, which are marked in what is pending.
+
+    Args:
+        state: written to.
+        leader: broker id, -1 where there is none; None where no progress has told since the last step.
+        common: the position that every replica has come to.
+    """
+    none = state.candidates[:0]
+    if leader is None:
+        return none
+    if not bool(state.brokers["reachable"][state.brokers["broker"] == leader].any()):
+        _give_up(state)
+        return none
+    able = at_hand(state)
+    if able in (0, replicas.members(state)):
+        return none
+    reached = int(state.brokers["position"][slots_of(able), READ_COMMITTED].min())
+    first, end = np.searchsorted(state.pending["offset"], (common, reached))
+    strict_from = int(state.partition["strict_from"][0])
+    rows = state.pending[first:end]
+    found = first + np.flatnonzero(latest.early_absences(rows, able, state.markers, strict_from=strict_from))
+    if not len(found):
+        return none
+    state.pending = state.pending.copy()
+    state.pending["flags"][found] |= EARLY
+    return latest.as_candidates(state.pending[found], int(state.partition["passed_at"][0]))
+
+
+def _give_up(state: PartitionState) -> None:
+    """Let what waits be found anew, once the leader can be asked again."""
+    if (is_early(state.pending)).any():
+        state.pending = state.pending.copy()
+        state.pending["flags"] &= ~np.uint8(EARLY)
+    state.candidates = kept(state.candidates, ~is_early(state.candidates))
+
+
+def is_early(rows: Array) -> Array:
+    """Mask of the rows that are judged early."""
+    mask: Array = rows["flags"] & EARLY != 0
+    return mask
+
+
+def waiting(state: PartitionState, common: int) -> Array:
+    """The candidates that wait; without those that every replica has come to pass: they are judged like all others."""
+    return kept(state.candidates, ~is_early(state.candidates) | (state.candidates["offset"] >= common))
+
+
+def concerned(state: PartitionState, candidates: Array) -> Array:
+    """Mask of the replicas that each candidate is judged between."""
+    held = replicas.holding(state, candidates["offset"])
+    early = is_early(candidates)
+    if not early.any():
+        return held
+    positions = replicas.positions(state, READ_COMMITTED)
+    passed = np.zeros(len(candidates), np.uint32)
+    for slot in slots_of(at_hand(state)):
+        passed |= np.where(positions[slot] > candidates["offset"], np.uint32(1 << slot), np.uint32(0))
+    return np.where(early, held & passed, held)

@@ -1,0 +1,90 @@
+"""Tombstones are judged between those that go on being read, while a replica is away or frozen (I3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parallax.model import FindingKind, Outcome
+
+from .history import Comparison, Row, both, commit, everywhere, filler, record, tick
+
+OLD, DELETED = record(0, "k", "v"), record(1, "k", None)
+END = 9
+RESURRECTED = [(FindingKind.DELETED_RECORD_RESURRECTED, 2)]
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    """All have shown the value, and 3 has gone away since."""
+    made = Comparison(compacted=True)
+    made.feed(tick(0, everywhere(1)), *(both(b, [OLD], 1) for b in (1, 2, 3)))
+    return made
+
+
+def told(at: int, *, down: tuple[int, ...] = (3,), stable: int = END, leader: int = 1, **more: Any) -> list[Row]:
+    rows = tick(at, {1: stable, 2: stable, 3: 1}, {1: stable, 2: stable, 3: stable}, down=down, **more)
+    return [row | ({"leader": leader} if row["reachable"] else {}) for row in rows]
+
+
+def looked(comparison: Comparison, shown: list[Row], lacking: list[Row], **more: Any) -> None:
+    comparison.feed(told(1_000, **more), both(1, shown, END, at=1_500), both(2, lacking, END, at=1_500))
+    comparison.feed(told(2_000, **more))
+    comparison.feed(told(3_000, **more))
+
+
+def test_one_that_is_away_does_not_keep_the_others_from_being_compared(comparison: Comparison) -> None:
+    looked(comparison, [DELETED, filler(5)], [filler(5)])
+    assert comparison.kinds == RESURRECTED
+    assert comparison.suspects[0].accusation.observations["shown_by"] == [1]
+
+
+def test_nor_does_one_whose_last_stable_offset_stands_still(comparison: Comparison) -> None:
+    looked(comparison, [DELETED, filler(5)], [filler(5)], down=())
+    assert comparison.kinds == RESURRECTED
+
+
+def test_what_was_judged_early_is_not_raised_again_as_the_other_returns(comparison: Comparison) -> None:
+    looked(comparison, [DELETED, filler(5)], [filler(5)])
+    comparison.feed(told(4_000, down=()), both(3, [filler(5)], END, at=4_500))
+    for at in (5_000, 6_000, 7_000):
+        comparison.feed(tick(at, everywhere(END)))
+    assert comparison.kinds == [*RESURRECTED, (FindingKind.DELETED_RECORD_RESURRECTED, 3)]
+
+
+def test_a_tombstone_whose_commit_lies_directly_behind_it_is_judged_as_well(comparison: Comparison) -> None:
+    deleted = record(1, "k", None, pid=7, outcome=Outcome.COMMITTED)
+    looked(comparison, [deleted, commit(2, 7), filler(5)], [filler(5)])
+    assert (FindingKind.DELETED_RECORD_RESURRECTED, 2) in comparison.kinds
+
+
+@pytest.mark.parametrize(
+    ("shown", "lacking", "more"),
+    [
+        pytest.param([record(1, "k", "w")], [], {}, id="a value, which 2 may have deleted"),
+        pytest.param(
+            [record(1, "k", None, pid=7, outcome=Outcome.COMMITTED), commit(3, 7)], [], {}, id="not surely committed"
+        ),
+        pytest.param([DELETED], [record(4, "k", "w")], {}, id="a newer value explains it"),
+        pytest.param([DELETED], [DELETED], {}, id="none lacks it"),
+        pytest.param([DELETED], [], {"stable": END + 1}, id="what superseded it may lie beyond"),
+        pytest.param([DELETED], [], {"leader": 3}, id="the leader does not say how far it is"),
+        pytest.param([DELETED], [], {"leader": -1}, id="nobody leads"),
+    ],
+)
+def test_all_else_waits_for_every_replica(
+    comparison: Comparison, shown: list[Row], lacking: list[Row], more: dict[str, Any]
+) -> None:
+    looked(comparison, [*shown, filler(5)], [*lacking, filler(5)], **more)
+    assert comparison.suspects == []
+
+
+def test_where_the_leader_goes_away_what_waits_is_judged_once_one_leads_that_tells(comparison: Comparison) -> None:
+    comparison.feed(told(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
+    for at in (2_000, 3_000):
+        comparison.feed(told(at, leader=3))
+    assert comparison.suspects == []
+    for at in (4_000, 5_000, 6_000):
+        comparison.feed(told(at, leader=2))
+    assert comparison.kinds == RESURRECTED
