@@ -7,7 +7,7 @@ import numpy as np
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
 from parallax.compare.replicas import common_position, furthest_position
 from parallax.compare.rules.arrays import latest_of_keys
-from parallax.compare.state import DEFERRED, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
+from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
 
 _CONTENT_SHARE, _COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
@@ -68,6 +68,9 @@ def _cap_content(state: PartitionState, limit: int) -> None:
 
 
 def _cap_committed(state: PartitionState, limit: int) -> None:
+    if len(state.candidates) > limit:
+        # What is judged early is pending as well, and judged once more when all have passed it.
+        state.candidates = state.candidates[state.candidates["flags"] & EARLY == 0]
     if len(state.candidates) > limit:
         state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates) - limit
         state.candidates = state.candidates[np.argsort(state.candidates["offset"], kind="stable")[:limit]]

@@ -18,7 +18,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.rules.arrays import has_bit
-from parallax.compare.state import MAX_BROKERS, NEVER, PartitionState, new_broker
+from parallax.compare.state import EARLY, MAX_BROKERS, NEVER, PartitionState, new_broker
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, ReadEvent, Rule, UnknownReason
 
@@ -89,7 +89,7 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
     A log that is given back to a broker is another log than the one that it had: a copy of the leader's as it is then.
     It is read on where the one before was left, so that nothing is known of it below.
     """
-    state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates)
+    state.partition["skipped"][0, READ_COMMITTED] += int((state.candidates["flags"] & EARLY == 0).sum())
     state.candidates = state.candidates[:0]
     state.brokers["begun"][slot] = False
     for view in VIEWS:

@@ -14,6 +14,7 @@ from parallax.compare.state import (
     CANDIDATE,
     CONTENT,
     DEFERRED,
+    EARLY,
     INTERVAL,
     MARKER,
     NEVER,
@@ -126,6 +127,13 @@ class TestEnforce:
         assert made.partition["skipped"][0].tolist() == [0, 1]
         assert made.pending["offset"].tolist() == []
         assert ranges(made) == [(READ_COMMITTED, 20, -1)]
+
+    def test_what_is_judged_early_goes_first_and_is_not_counted_for_it_is_pending_as_well(self) -> None:
+        candidates = table(CANDIDATE, 4, offset=[2, 4, 8, 9], key_hash_hi=[1, 2, 3, 4], flags=[0, EARLY, 0, EARLY])
+        made = state(0, candidates=candidates)
+        cap.enforce(made, 2 * 3 * CANDIDATE.itemsize)
+        assert made.candidates["offset"].tolist() == [2, 8]
+        assert made.partition["skipped"][0].tolist() == [0, 0]
 
     def test_markers_beyond_a_quarter_are_deferred_with_the_content_after_them(self) -> None:
         markers = table(MARKER, 4, offset=[1, 3, 5, 7])

@@ -88,3 +88,14 @@ def test_where_the_leader_goes_away_what_waits_is_judged_once_one_leads_that_tel
     for at in (4_000, 5_000, 6_000):
         comparison.feed(told(at, leader=2))
     assert comparison.kinds == RESURRECTED
+
+
+def test_one_that_joins_finds_what_was_to_be_judged_early_still_pending(comparison: Comparison) -> None:
+    comparison.feed(told(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
+    comparison.feed(told(1_600))
+    joined = [row | {"replicas": (1, 2, 3, 4)} for row in told(1_700)]
+    comparison.feed(joined)
+    assert comparison.last is not None
+    state = comparison.last.state
+    assert (len(state.candidates), state.partition["skipped"][0].tolist()) == (0, [0, 0])
+    assert 1 in state.pending["offset"].tolist()
