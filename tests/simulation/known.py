@@ -16,7 +16,6 @@ UNCLEAN = "unclean elections"
 INDEX = "a lost index of aborted transactions"
 HEAD = "a lost head of a log"
 COPIED = "replicas copied anew"
-SEVERAL = "two, four or five replicas"
 VICTIMS = "two victims"
 
 
