@@ -385,7 +385,7 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("query_restarts", "How often it was restarted.", label, [([n], q.restarts) for n, q in queries])
     yield _counter(
         "query_checkpoints_set_aside",
-        "How often its checkpoint could not be used and was built anew from the tables.",
+        "How often its checkpoint could not be used and was rebuilt from the tables.",
         label,
         [([n], q.checkpoints_set_aside) for n, q in queries],
     )

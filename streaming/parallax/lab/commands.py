@@ -128,7 +128,7 @@ def scenario(
     cluster = _load(name, state.state_file(name, directory))
     missing = [broker.id for broker in cluster.brokers.values() if _condition(broker.process) != "running"]
     if missing:
-        raise LabError(f"lab {name}: broker {missing[0]} does not run; start anew with: parallax lab down, then up")
+        raise LabError(f"lab {name}: broker {missing[0]} does not run; start again with: parallax lab down, then up")
     prefix = topic_prefix if topic_prefix is not None else f"{scenario_name}-{time.strftime('%H%M%S')}-"
     return chosen.run(cluster, producer=producer, topic_prefix=prefix, say=say)
 

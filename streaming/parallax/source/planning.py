@@ -84,7 +84,7 @@ def next_range(
         detail = f"reading begins at offset {start}" + (f"; {log.detail}" if log.detail else "")
         return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, detail)
     if known_id and topic_id and known_id != topic_id:
-        detail = f"topic id {known_id} became {topic_id}; reading begins anew at offset {log.log_start_offset}"
+        detail = f"topic id {known_id} became {topic_id}; reading starts again at offset {log.log_start_offset}"
         return _told(log.log_start_offset, bound, topic_id, ReadEvent.TOPIC_RECREATED, detail)
     if position < log.log_start_offset:
         detail = f"offsets {position} to {log.log_start_offset - 1} were never shown"

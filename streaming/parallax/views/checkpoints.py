@@ -122,7 +122,7 @@ def _commit(lines: list[str]) -> None:
 
 def _parse(lines: list[str], at_least: int) -> None:
     if len(lines) < at_least:
-        raise ValueError("it is cut off")
+        raise ValueError("it is truncated")
     for line in lines:
         if line != "-":  # a source without an offset
             json.loads(line)

@@ -27,7 +27,7 @@ def truncated(case: Case) -> Decision:
     if accused.log_end_offset >= claim.lost_to:
         return case.dismissed(f"the log of broker {accused.broker} reaches up to offset {claim.lost_to} again")
     if case.answers.isr and accused.broker not in case.answers.isr:
-        return case.pending(f"broker {accused.broker} is not in sync: it may be copying its log anew")
+        return case.pending(f"broker {accused.broker} is not in sync: it may be copying its log again")
     beyond = [a.broker for a in case.others if a.high_watermark >= claim.lost_to]
     if beyond:
         return case.confirmed(
