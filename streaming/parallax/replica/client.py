@@ -1,4 +1,4 @@
-"""A client that asks the broker it is told to ask.
+"""A client that asks the broker that it is given.
 
 Consumers choose the broker themselves; Parallax compares brokers, so each request here goes to one broker by its id and
 is answered from that broker's own log. `parallax.replica.versions` says which versions of the requests that takes.
