@@ -88,7 +88,9 @@ class World:
 
     def apply(self, op: Op) -> None:
         """Apply one operation and check what it confirmed."""
-        self.begun = len(self.judge.moments)
+        if op[0] in _CONFIRMING and not self.profile.healthy:
+            self.judge.note()  # What is suspected in it was read before anything moves on.
+        self.begun = max(0, len(self.judge.moments) - 1)
         found = self.do(op)
         if self.trace is not None:
             self.trace.append(self._describe(op))
@@ -426,6 +428,9 @@ def _coordinate(w: World, how: int, _b: int, _c: int) -> None:
 
 
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
+
+_CONFIRMING = frozenset({"round", "probe", "audit"})
+"""What may raise a suspect and confirm it at once, while the cluster moves on."""
 
 _READS = frozenset({"read", "progress", "batch"})
 """What changes nothing on the cluster."""
