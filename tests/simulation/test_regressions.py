@@ -411,6 +411,13 @@ SHRUNKEN = {
             "stop 3; behead 3"
         ),
     ),
+    "an outcome of an epoch that its log knows no more after two unclean elections is no difference": (
+        503007863,
+        (
+            "write 2 0 82737; sync; stop 1; end 2 1; usurp 1; end 2; round; write -1 0 1429; read 1 1 3; usurp 2; "
+            "round; write -1 0 8; start 1; tick 200; write -1 90 77; sync; clean 1"
+        ),
+    ),
     "a finding on a transaction of several keys stands until all are right": (
         100000264,
         (

@@ -382,9 +382,14 @@ def _outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def _has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker by which a replica had ended the transaction was cut off with its log."""
+    """Whether the end marker by which a replica had ended the transaction was cut off with its log.
+
+    What it has held itself is of an epoch that its log knows, unless all of that epoch was cut off.
+    """
     end = claim.end_on(answer.broker)
-    return end is not None and is_of_another_epoch(answer, *end)
+    if end is None or end[1] not in answer.epoch_ends:
+        return False
+    return end[1] not in answer.epochs_known or is_of_another_epoch(answer, *end)
 
 
 def _by_outcome(outcomes: Mapping[int, str]) -> dict[str, list[int]]:

@@ -379,6 +379,14 @@ class TestUnlikeOutcomes:
     def test_what_one_had_shown_below_where_its_log_begins_counts_no_longer(self, start: int, found: Verdict) -> None:
         assert outcome_of(self.c, holding(1, "aborted"), replica(2, log_start_offset=start), replica(3)) is found
 
+    @pytest.mark.parametrize(("epochs", "found"), [({4}, Verdict.CONFIRMED), (set(), Verdict.DISMISSED)])
+    def test_what_one_had_shown_in_an_epoch_that_its_log_does_not_know_any_more_was_cut_off(
+        self, epochs: set[int], found: Verdict
+    ) -> None:
+        c = replace(self.c, recorded=replace(self.c.recorded, ends={2: "20:4"}))
+        accused = replica(2, epoch_ends={4: 30}, epochs_known=frozenset(epochs))
+        assert outcome_of(c, holding(1, "aborted"), accused, replica(3)) is found
+
     def test_an_older_value_of_one_that_has_not_decided_the_record_is_no_difference(self) -> None:
         old = record(5)
         for stable, found in ((10, Verdict.DISMISSED), (11, Verdict.CONFIRMED)):
