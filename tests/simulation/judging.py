@@ -134,8 +134,16 @@ class Judge:
             if not unknown.offsets and (seen or not unknown.until_audited):
                 what = f"{place.what}{'' if seen else ', unread meanwhile'}"
                 self.broken.append(Broken(properties.KNOWN, what, text))
-            elif watched and self.profile.cap is None:
+            elif watched and self.profile.cap is None and not self._may_be_deleted(truth, place):
                 self.broken.append(Broken(properties.NEEDLESS, place.what, text))
+
+    def _may_be_deleted(self, truth: oracle.Truth, place: Place) -> bool:
+        """Whether a key's record lies below the log start where the policy deletes: nobody can tell a loss from that.
+
+        A lost head is to be a finding where the policy does not explain it, and unknown where it does.
+        """
+        start = self.cluster.replicas[place.broker].log_start
+        return self.profile.trims and place.what == "key" and truth.latest.get(place.key, -1) < start
 
     def audit(self, open_now: Sequence[Said], result: str) -> None:
         """An audit of the partition, whose replicas are all up, ended so."""

@@ -9,14 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.simulation.history import Profile
-from tests.simulation.properties import ENDS_RIGHT, KNOWN, NEEDLESS, NEVER_RIGHT, SOUND, Broken
+from tests.simulation.properties import KNOWN, NEEDLESS, Broken
 
 ANY = "any"
 UNCLEAN = "unclean elections"
-INDEX = "a lost index of aborted transactions"
-HEAD = "a lost head of a log"
-COPIED = "replicas copied anew"
-VICTIMS = "two victims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +40,14 @@ def _known(shown_by: str, name: str, whats: str, *where: str) -> Known:
 
 
 VIOLATIONS = (
-    _known("a lost head that all have taken over", NEEDLESS, "key", HEAD),
     _known("a value that was cleaned in a log that was cut off", NEEDLESS, "key", UNCLEAN),
     _known("a log that was cut off before an audit", KNOWN, "key, consistent in an audit", UNCLEAN),
-    _known(
-        "a replica copied anew before it was accused",
-        NEVER_RIGHT,
-        "committed_record_aborted | aborted_record_committed",
-        COPIED,
-    ),
-    _known("superseded by a record that is wrong itself", ENDS_RIGHT, "deleted_record_resurrected", VICTIMS),
-    _known("a lost index whose record is cleaned while it is probed", SOUND, "visibility_mismatch", INDEX),
-    _known("a lost head where a policy deletes", KNOWN, "key | key, consistent in an audit", HEAD),
 )
 
 
 def kinds_of(p: Profile) -> frozenset[str]:
     """What a history is of, as the entries name it."""
-    of_profile = {UNCLEAN: p.unclean, COPIED: p.wipes or p.reassigns}
-    return frozenset(p.kinds) | {ANY} | {name for name, held in of_profile.items() if held}
+    return frozenset(p.kinds) | {ANY} | ({UNCLEAN} if p.unclean else frozenset())
 
 
 def entry_of(p: Profile, broken: Broken) -> Known | None:

@@ -70,11 +70,6 @@ class Truth:
             if record.offset < stable and (transaction is None or transaction.end is End.COMMIT):
                 self.latest[record.key] = record.offset
 
-    def is_aborted(self, offset: int) -> bool:
-        """Whether the record is of an aborted transaction."""
-        found = self.of_offset.get(offset)
-        return found is not None and found[1] is not None and found[1].end is End.ABORT
-
     def end_of(self, offset: int) -> End | None:
         """How the transaction of a record ended; None where it is of none, or open."""
         transaction = self.of_offset[offset][1] if offset in self.of_offset else None
@@ -167,7 +162,7 @@ def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wro
     offsets = _foreign(truth, replica, start)
     for committed in (True, False):
         bound = stable if committed else replica.hw
-        mine = _read(truth, replica, start, bound, committed)
+        mine = _read(replica, start, bound, committed)
         if compacted:
             _compare_keys(truth, mine, start, bound, committed, keys, unlike)
         else:
@@ -181,8 +176,8 @@ def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wro
     return Wrong(frozenset(keys), frozenset(unlike), frozenset(offsets), turned, hanging, stops_at)
 
 
-def _read(truth: Truth, replica: Replica, start: int, bound: int, committed: bool) -> dict[int, Record]:
-    """What a consumer gets of a replica, by offset; a read_uncommitted one may get what was aborted, or not."""
+def _read(replica: Replica, start: int, bound: int, committed: bool) -> dict[int, Record]:
+    """What a consumer gets of a replica, by offset."""
     got: dict[int, Record] = {}
     start = max(start, replica.log_start)
     for batch in replica.batches:
@@ -193,22 +188,27 @@ def _read(truth: Truth, replica: Replica, start: int, bound: int, committed: boo
                 continue
             if committed and batch.transactional and replica.is_aborted(batch.producer_id, record.offset):
                 continue
-            if not committed and truth.is_aborted(record.offset):
-                continue
             got[record.offset] = record
     return got
 
 
-def _true_records(truth: Truth, start: int, bound: int, committed: bool) -> dict[int, Record]:
-    got = {}
+def _true_records(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> dict[int, Record]:
+    """What a consumer gets of the truth: a read_uncommitted one may get what was aborted, or not.
+
+    The truth is taken to show of that what the replica shows: whoever is given an aborted record by it is misled by
+    the others only.
+    """
+    true = {}
     for record, transaction in truth.records:
         if not start <= record.offset < bound:
             continue
         end = None if transaction is None else transaction.end
-        if end is End.ABORT or (committed and transaction is not None and end is not End.COMMIT):
+        if end is End.ABORT and (committed or record.offset not in got):
             continue
-        got[record.offset] = record
-    return got
+        if committed and transaction is not None and end is not End.COMMIT:
+            continue
+        true[record.offset] = record
+    return true
 
 
 def _latest(records: dict[int, Record]) -> Shown:
@@ -218,7 +218,7 @@ def _latest(records: dict[int, Record]) -> Shown:
 def _compare_keys(
     truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool, keys: set[Key], unlike: set[Key]
 ) -> None:
-    mine, true = _latest(got), _latest(_true_records(truth, start, bound, committed))
+    mine, true = _latest(got), _latest(_true_records(truth, got, start, bound, committed))
     nothing = (-1, None)
     for key in mine.keys() | true.keys():
         shown, should = mine.get(key, nothing), true.get(key, nothing)
@@ -230,7 +230,7 @@ def _compare_keys(
 
 
 def _lacking(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> set[int]:
-    true = _true_records(truth, start, bound, committed)
+    true = _true_records(truth, got, start, bound, committed)
     return {o for o in true.keys() | got.keys() if true.get(o) != got.get(o)}
 
 

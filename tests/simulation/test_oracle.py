@@ -123,6 +123,24 @@ def test_who_missed_the_marker_hangs_and_then_has_turned_the_transaction() -> No
     assert (judge(c, compacted=True)[3].keys, judge(c, compacted=True)[3].turned) == (set(), turned.turned)
 
 
+def test_who_shows_an_aborted_tombstone_of_a_key_that_was_deleted_before_misleads_nobody_about_the_key() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.write([(7, None)], VERSION2)
+    c.sync()
+    c.stop(3)
+    c.end(VERSION2, End.ABORT)
+    c.write([(7, None)])
+    for _ in range(5):
+        turn(c, 1_001)
+    c.write([(8, 2)], VERSION2)
+    c.end(VERSION2, End.COMMIT)
+    c.start(3)
+    c.sync()
+    wrong = judge(c, compacted=True)[3]
+    assert (wrong.keys, [offsets for _, offsets in wrong.turned]) == (set(), [frozenset({1})])
+
+
 def test_an_aborted_record_may_be_shown_to_read_uncommitted_consumers_or_not() -> None:
     c = cluster()
     c.write([(7, 1)])

@@ -449,6 +449,36 @@ SHRUNKEN = {
             "73276; end 3 1; start 2; sync; clean 5; read 1 2 3; clean 2; clean 4"
         ),
     ),
+    "a replica that was copied anew before it was suspected is not accused of what it had shown": (
+        71012043,
+        (
+            "write 3 1 -1; sync; stop 2; end 3 1; sync; tick 2001; round; write -1 90 92; clean 1; tick 2001; "
+            "write -1 90 47; sync; clean 1; tick 200; write -1 90 92; clean 1; tick 2001; write -1 90 89; sync;"
+            " clean 1; write 3 1 23; end 3; start 2; sync; read 1 2 1000; wipe 2 1"
+        ),
+    ),
+    "what is superseded by a record that is wrong itself has not healed": (
+        430000610,
+        (
+            "write -1 0 1747; sync; stop 3; write -1 0 -1; sync; tick 200; write -1 90 85; clean 1; tick 2001; "
+            "write -1 90 67; sync; clean 1; start 3; sync; round; tick 200; round 453; end; end 1 1; end 2 1; "
+            "write -1 0 2644; write 3 0 -1; sync; stop 1; stop 3; end 3; tick 2001; write -1 90 68; sync; clean"
+            " 2; tick 2001; write -1 90 55; clean 2; tick 2001; write -1 90 26; sync; clean 2; write 3 1 1290; "
+            "end 3 1"
+        ),
+    ),
+    "nobody shows what a lost index had turned once the record is cleaned": (
+        440000198,
+        ("write -1 2 89643; write 3 2 36261; end 3; sync; stop 2; unindex 2 8; start 2; sync; round 936"),
+    ),
+    "the head of a log that all have lost is told": (
+        100000180,
+        ("read 0 1 3; write -1 1 21; tick 150; write 0 1 31919; sync; round; stop 2; behead 2; start 2; sync; stop 1"),
+    ),
+    "a head that is lost where a policy deletes is unknown": (
+        300001190,
+        "write -1 2 71570; tick 150; write -1 90 1; sync; stop 1; behead 1",
+    ),
 }
 
 COMMIT_TO_ABORT = (

@@ -245,6 +245,7 @@ class _Comparison:
             overflow=self._overflow,
             rows=self._rows,
             headless=self._headless(coverage),
+            retained_unlike=max(coverage.unknown_for(UnknownReason.RETENTION_DIFFERS)),
         )
 
     def _headless(self, coverage: Coverage) -> int:

@@ -70,6 +70,7 @@ class Compared:
         overflow: more suspects were raised than are looked into.
         rows: how many rows were compared.
         headless: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
+        retained_unlike: offsets of a topic that is compacted that a log begins above, and whose policy deletes as well.
     """
 
     compared_from: int = 0
@@ -82,6 +83,7 @@ class Compared:
     overflow: bool = False
     rows: int = 0
     headless: int = 0
+    retained_unlike: int = 0
 
     def reasons(self) -> list[str]:
         """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""
@@ -94,6 +96,11 @@ class Compared:
             found.append(
                 f"a log begins {self.headless} offsets above another although no cleanup policy is known to delete "
                 "records"
+            )
+        if self.retained_unlike:
+            found.append(
+                f"a log begins {self.retained_unlike} offsets above another; the cleanup policy deletes records, so "
+                "that retention or a loss may have done it"
             )
         if self.overflow:
             found.append("more suspects than one audit looks into; the rest were not probed")

@@ -55,6 +55,7 @@ def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) 
     counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
     counts[_why_open(state, view)] += max(0, furthest - begun) - counts[UnknownReason.DEFERRED]
     counts[UnknownReason.LOG_START_DIFFERS] = _headless(state)
+    counts[UnknownReason.RETENTION_DIFFERS] = _unlike_starts(state)
     counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
     for span in unread:
         if span.view == view:
@@ -70,6 +71,16 @@ def _headless(state: PartitionState) -> int:
     head, lowest = int(state.partition["head"][0]), starts[0]
     since = max(lowest if head == UNKNOWN else min(head, lowest), int(state.partition["deleted_to"][0]))
     return max(0, starts[-1] - since)
+
+
+def _unlike_starts(state: PartitionState) -> int:
+    """Offsets of a topic that is compacted and deletes as well, which some logs hold and another begins above.
+
+    Retention deletes at its own time on each replica; so nothing tells it from the loss of a log's first segments.
+    """
+    starts = replicas.log_starts(state)
+    is_both = state.partition["deletes"][0] > 0 and state.partition["strict_from"][0] == NEVER
+    return starts[-1] - starts[0] if starts and is_both else 0
 
 
 def _why_open(state: PartitionState, view: int) -> UnknownReason:

@@ -297,7 +297,8 @@ def _follow_log_starts(state: PartitionState, observations: Observations, grace_
     replicas.follow_heads(state)
     if not len(observations.progress) or not replicas.only_compacts(state):
         return []
-    return log_start.observe(state.brokers, int(state.partition["deleted_to"][0]), grace_ms)
+    deleted_to, head = (int(state.partition[name][0]) for name in ("deleted_to", "head"))
+    return log_start.observe(state.brokers, deleted_to, head, grace_ms)
 
 
 def _reconcile(state: PartitionState, observations: Observations) -> None:

@@ -127,7 +127,9 @@ def _rank(decision: Decision) -> int:
         return 2
     if decision.resolution is Resolution.SPREAD:
         return 1
-    return 3 + (_ORDER.index(decision.resolution) if decision.resolution in _ORDER else len(_ORDER))
+    if decision.was_shown:
+        return 3
+    return 4 + (_ORDER.index(decision.resolution) if decision.resolution in _ORDER else len(_ORDER))
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:

@@ -126,6 +126,9 @@ def made(
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision)
         evidence["resolution"] = str(decision.resolution)
+        if decision.was_shown:
+            evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
+            evidence["was_shown"] = True
     else:
         text = f"{status.capitalize()}: {decision.reason}."
     return Finding(
@@ -180,6 +183,11 @@ def has_proven_direction(finding: Finding) -> bool:
     Events of versions that accused by majority have no sides.
     """
     return finding.broker != NOBODY and "sides" in evidence_of(finding)
+
+
+def was_only_shown(finding: Finding) -> bool:
+    """Whether a finding was over when it was reported: it was proven by what was recorded, and nothing shows it."""
+    return finding.status is FindingStatus.RESOLVED and bool(evidence_of(finding).get("was_shown"))
 
 
 def was_explained(finding: Finding) -> bool:

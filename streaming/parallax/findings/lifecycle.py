@@ -30,6 +30,7 @@ from parallax.findings.finding import (
     is_exposed,
     made,
     was_explained,
+    was_only_shown,
 )
 from parallax.findings.happenings import (
     Action,
@@ -304,7 +305,7 @@ class Lifecycle:
 
         One that another explains waits for that one's end, and as long again: it may stand without it.
         """
-        if is_part_of_incident(finding):
+        if is_part_of_incident(finding) or was_only_shown(finding):
             return True
         if finding.status is not FindingStatus.RESOLVED or now.at - finding.decided_at <= _RESOLVED_FOR:
             return False
@@ -396,7 +397,7 @@ class Lifecycle:
         decision = self._twice(task, claim, judged.decision, answers)
         leans_on: str | None = None
         if task.finding_id is None:
-            if claim.kind in KEY_KINDS:
+            if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
                 decision, leans_on = self._linked(task, claim, decision, before)
         elif decision.verdict is not Verdict.PENDING:
             decision = self._explained(claim, decision, before)
@@ -424,7 +425,9 @@ class Lifecycle:
                 decision, verdict=Verdict.DISMISSED, reason=f"reported already: finding {finding_id} ({known.kind})"
             )
             is_proven = False
-        if not is_proven:
+        if decision.was_shown and known is None:
+            status = FindingStatus.RESOLVED
+        elif not is_proven:
             # Under an id of its own where the finding's has a meaning already: a dismissal takes nothing back.
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
@@ -511,7 +514,8 @@ class Lifecycle:
         if (cause := self._cause(claim, before)) is not None:
             reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
             return replace(decision, verdict=Verdict.DISMISSED, reason=reason), cause[0]
-        for other in self._tasks.suspects_of(place):
+        # Two suspects on outcomes of one transaction would wait for each other.
+        for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
             if explains(other.claim, claim):
                 reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason), None

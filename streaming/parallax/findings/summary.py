@@ -124,8 +124,10 @@ _RESOLVED = {
     Resolution.HEALED: "Resolved: {reason}.",
     Resolution.AGREED: "Resolved, not healed: {reason}. Which side was right was never proven: what all show now may "
     "be wrong.",
-    Resolution.COMPACTED: "Resolved, not healed: {reason}. Compaction has taken the record with which broker {broker} "
-    "showed the difference; consumers that read it before were misled, those that read now are not.",
+    Resolution.DIFFERS: "Resolved, not healed: {reason}. The replicas differ in that key still, and what broker "
+    "{broker} shows now is another divergence.",
+    Resolution.COMPACTED: "Resolved, not healed: {reason}. The record with which broker {broker} showed the difference "
+    "is gone from its log; consumers that read it before were misled, those that read now are not.",
     Resolution.UNTOLD: "Resolved, not healed: {reason}. Nothing is left that tells whether what broker {broker} shows "
     "is right.",
     Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "

@@ -67,12 +67,34 @@ class TestHeads:
         watched.feed(told(9000 + LONG, (0, 5, 0)))
         assert len(watched.suspects) == 1
 
-    def test_one_that_trails_the_leader_for_a_moment_is_no_suspect(self, watched: Comparison) -> None:
+    def test_one_that_begins_above_the_others_for_a_moment_is_no_suspect(self, watched: Comparison) -> None:
         watched.feed(told(1000, (0, 5, 0)))
         watched.feed(told(1000 + LONG - 2, (0, 5, 0)))
-        watched.feed(told(1000 + LONG, (5, 5, 5)))
-        watched.feed(told(1000 + 2 * LONG, (5, 5, 5)))
+        watched.feed(told(1000 + LONG, (0, 0, 0)))
+        watched.feed(told(1000 + 2 * LONG, (0, 0, 0)))
         assert watched.kinds == []
+
+    def test_where_all_have_lost_it_the_one_that_was_seen_first_stands_for_all(self, watched: Comparison) -> None:
+        watched.feed(told(1000, (0, 5, 0)))
+        watched.feed(told(1001, (5, 5, 5)))
+        assert watched.kinds == []
+        for at in (1000 + LONG, 1001 + LONG, 1000 + 2 * LONG):
+            watched.feed(told(at, (5, 5, 5)))
+        assert watched.kinds == [("log_head_missing", 2)]
+        assert unknown(watched) == (5, 5)
+
+    def test_while_one_cannot_be_reached_it_may_hold_the_head_still(self, watched: Comparison) -> None:
+        for at in (1000, 1000 + LONG):
+            watched.feed(told(at, (0, 5, 5), down=(1,)))
+        assert watched.kinds == []
+
+    def test_of_a_topic_that_is_compacted_and_deletes_nobody_can_tell_a_loss_from_retention(self) -> None:
+        comparison = Comparison()
+        comparison.feed(told(0, policy="compact,delete"), *(both(b, ROWS, 8) for b in (1, 2, 3)))
+        for at, policy, expected in ((1000, "compact,delete", (5, 5)), (2000, "delete", (0, 0))):
+            comparison.feed(told(at, (0, 5, 0), policy))
+            assert comparison.last is not None
+            assert comparison.last.coverage.unknown_for(UnknownReason.RETENTION_DIFFERS) == expected
 
     def test_what_all_have_lost_stays_unknown(self, watched: Comparison) -> None:
         """No policy deletes it, and no log holds it any more: the leader lost its head, and the others followed."""

@@ -14,7 +14,7 @@ import pytest
 from parallax.config import FindingSettings
 from parallax.findings import effect, ledger
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, claim_of, current
 from parallax.findings.lifecycle import (
     Answered,
@@ -198,6 +198,15 @@ class TestASuspect:
         assert life.statuses == ["dismissed"]
         assert life.machine.standing() == []
         assert life.machine.next_due(life.now) is None
+
+    def test_that_only_what_was_recorded_proves_is_reported_as_over_and_never_as_open(self) -> None:
+        recorded = Recorded(outcomes={1: "aborted", 2: "committed"})
+        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY, recorded=recorded), answering=agree)
+        assert life.statuses == ["resolved"]
+        assert json.loads(life.last.evidence)["sides"] == {"aborted": [1], "committed": [2]}
+        assert "does not hold it any more" in life.last.summary
+        assert life.machine.standing() == []
+        assert life.machine.status().confirmed_total == {}
 
     def test_that_is_known_is_left_alone(self) -> None:
         life = Life()

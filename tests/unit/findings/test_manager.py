@@ -281,7 +281,7 @@ def test_a_resolved_event_says_whether_the_replica_is_right_again_or_only_the_tr
     manager.stop()
     gone, healed = (e for e in events(settings) if e.status is FindingStatus.RESOLVED)
     assert gone.summary.startswith("Resolved, not healed: broker 2 holds neither")
-    assert "Compaction has taken the record" in gone.summary
+    assert "is gone from its log" in gone.summary
     assert json.loads(gone.evidence)["resolution"] == "evidence_compacted"
     assert healed.summary == "Resolved: every replica shows offset 10 as aborted."
     assert json.loads(healed.evidence)["resolution"] == "healed"

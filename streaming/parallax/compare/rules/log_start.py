@@ -14,23 +14,32 @@ from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, Rule
 
 
-def observe(brokers: Array, deleted_to: int, grace_ms: int) -> list[Accusation]:
+def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:
     """Accuse each replica whose log has begun above another's for longer than the grace period.
 
-    Only replicas that could be reached at the last tick are looked at: what another said before is out of date.
+    Where all begin above where one of them once did, the leader has lost its head, and the others have followed: one of
+    them stands for all, the one that was seen so first. Only replicas that could be reached at the last tick are looked
+    at: what another said before is out of date.
 
     Args:
         brokers: `BROKER`, after the progress was taken in; written to.
         deleted_to: a log may begin here, since the cleanup policy once deleted records; -1 where it did not.
+        head: the lowest log start that was seen while the policy did not delete; -1 where none was.
         grace_ms: how long a log start may trail that of the leader.
     """
-    asked = brokers["member"] & brokers["reachable"] & (brokers["log_start_offset"] >= 0)
-    lowest = int(brokers["log_start_offset"][asked].min(initial=np.iinfo(np.int64).max))
-    above = asked & (brokers["log_start_offset"] > max(lowest, deleted_to))
+    starts = brokers["log_start_offset"]
+    asked = brokers["member"] & brokers["reachable"] & (starts >= 0)
+    lowest = int(starts[asked].min(initial=np.iinfo(np.int64).max))
+    everyone = head != UNKNOWN and bool((asked == brokers["member"]).all())
+    above = asked & (starts > max(min(lowest, head) if everyone else lowest, deleted_to))
     brokers["head_since"][~above] = UNKNOWN
     fresh = above & (brokers["head_since"] == UNKNOWN)
     brokers["head_since"][fresh] = brokers["observed_at"][fresh]
     ripe = above & (brokers["observed_at"] - brokers["head_since"] >= grace_ms) & ~fresh
+    alike = np.flatnonzero(ripe & (starts == lowest))
+    ripe[alike] = False
+    if len(alike):
+        ripe[alike[np.lexsort((brokers["broker"][alike], brokers["head_since"][alike]))[0]]] = True
     told = {str(b["broker"]): int(b["log_start_offset"]) for b in brokers[asked]}
     return [
         Accusation(

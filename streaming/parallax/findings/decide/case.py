@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from parallax.findings.answers import Answers, ReplicaAnswer
@@ -29,6 +29,8 @@ class Resolution(StrEnum):
     """The accused shows what the others show, or what it showed is superseded."""
     AGREED = "agreed"
     """All show the same again; which side was right was never proven, so that all may be wrong."""
+    DIFFERS = "differs_otherwise"
+    """What the accused showed is superseded there, and the replicas differ in the key still: another divergence."""
     COMPACTED = "evidence_compacted"
     """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
     UNTOLD = "nothing_to_compare"
@@ -57,6 +59,8 @@ class Decision:
         lone_witness: the difference is proven, but it hangs on a transactional record that one replica alone shows:
             that replica may have its outcome wrong, and the comparison may be about to say so. Worth a moment's wait.
         resolution: where it is dismissed and had been confirmed before: why it does not hold any more.
+        was_shown: where it is dismissed: what was recorded proves it, and nobody shows it any more. It is reported as
+            one that has ended, and accuses nobody of what is shown now.
         accused: who is proven to be wrong; `NOBODY` where nothing says which side is.
         sides: who shows what, by what they show: those that answered, or were recorded where it says so. Of a
             difference with a direction, those that show otherwise than the accused are its witnesses.
@@ -69,6 +73,7 @@ class Decision:
     resolution: Resolution = Resolution.HEALED
     accused: int = NOBODY
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    was_shown: bool = False
 
     @property
     def witnesses(self) -> tuple[int, ...]:
@@ -105,7 +110,7 @@ class Case:
             kind or self.claim.kind,
             reason,
             accused=self.claim.broker if accused is None else accused,
-            sides={text: tuple(sorted(brokers)) for text, brokers in sorted((sides or {}).items()) if brokers},
+            sides=_sorted(sides or {}),
         )
 
     def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
@@ -124,6 +129,15 @@ class Case:
                 f"{reason}: it is below the log start {self.accused.log_start_offset}", Resolution.DELETED
             )
         return self.dismissed(reason, Resolution.COMPACTED)
+
+    def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
+        """What was recorded proves it, and the accused does not hold the record any more.
+
+        Compaction may have taken it, or the whole log may have been replaced since by one that is right, faster than
+        any reading noticed. So it says what was shown, and nothing of the log as it is now.
+        """
+        decision = self.not_held(reason, offset)
+        return replace(decision, kind=kind, accused=self.claim.broker, sides=_sorted(sides), was_shown=True)
 
     def pending(self, reason: str) -> Decision:
         """Neither is proven yet."""
@@ -150,6 +164,10 @@ class Case:
         if held_back:
             return self.pending(f"{reason}; {names(held_back)} cannot show it yet")
         return self.unproven(reason, resolution)
+
+
+def _sorted(sides: Sides) -> dict[str, tuple[int, ...]]:
+    return {text: tuple(sorted(brokers)) for text, brokers in sorted(sides.items()) if brokers}
 
 
 def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:

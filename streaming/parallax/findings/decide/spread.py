@@ -13,7 +13,7 @@ from dataclasses import replace
 from parallax.findings.answers import ABORTED, COMMITTED, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
-from parallax.kinds import TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind
 
 _WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
@@ -89,6 +89,8 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
         is_lost = is_healed and claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
         if is_healed and claim.broker == NOBODY:
             return replace(decision, resolution=Resolution.AGREED)
+        if is_healed and claim.kind in KEY_KINDS and (still := _shows_otherwise(case)) is not None:
+            return replace(decision, reason=f"{decision.reason}; {still}", resolution=Resolution.DIFFERS)
         return _lost_everywhere(case) if is_lost else decision
     if is_healed and claim.kind in TRANSACTION_KINDS:
         return decision
@@ -117,9 +119,29 @@ def _lost_everywhere(case: Case) -> Decision:
     )
 
 
+def _shows_otherwise(case: Case) -> str | None:
+    """Whether the accused shows a value of the key where another shows none or another one; None where they agree.
+
+    That what it showed is superseded heals nothing then: the record that did it may be wrong itself. Only what both
+    have passed is compared.
+    """
+    accused = case.accused
+    for other in case.others:
+        if accused.key is None or other.key is None:
+            continue
+        shown = [-1 if a.key is None or a.key.live is None else a.key.live.offset for a in (accused, other)]
+        newest = max(*shown, accused.key.newest_offset, other.key.newest_offset)
+        is_passed = newest < min(accused.last_stable_offset, other.last_stable_offset)
+        if shown[0] != shown[1] and is_passed and accused.key.complete and other.key.complete:
+            return f"broker {other.broker} shows {'no value' if shown[1] < 0 else f'the value at offset {shown[1]}'}"
+    return None
+
+
 def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
     """Whether consumers of a replica are misled by what a claim is about; None where it did not say."""
     offset = claim.first_offset
+    if claim.kind is FindingKind.LOG_HEAD_MISSING:
+        return answer.log_start_offset >= offset
     if answer.log_start_offset > offset:
         return False
     if claim.kind in TRANSACTION_KINDS and answer.holds_open(

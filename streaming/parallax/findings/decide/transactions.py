@@ -273,25 +273,14 @@ def _outcome_without_record(case: Case) -> Decision:
     """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
     claim = case.claim
     if claim.key is not None and case.accused.key is not None:
-        if (differing := _latest_differs(case)) is not None:
-            recorded = claim.recorded.outcomes.get(claim.broker)
-            kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(claim)
-            return case.confirmed(differing[0], kind, sides=differing[1])
+        if (told := _told_by_the_key(case)) is not None:
+            return told
         if not case.accused.key.complete:
             return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
-    own = claim.recorded.outcomes.get(claim.broker)
-    if own is not None and not case.live_only and case.accused.log_start_offset <= claim.first_offset:
-        truth = _outcomes_of_others(case)
-        against = sorted(b for b, outcome in truth.items() if outcome != own)
-        if against:
-            return case.confirmed(
-                f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
-                f"{_other_outcome(own)} on {broker_list(against)}",
-                _kind_of(own),
-                sides=_by_outcome(truth | {claim.broker: own}),
-            )
     if (unread := _unread_key(case)) is not None:
         return case.pending(unread)
+    if (past := _was_shown(case)) is not None:
+        return past
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
     if case.live_only and case.absent and claim.key is not None and case.accused.log_start_offset <= claim.first_offset:
@@ -300,6 +289,44 @@ def _outcome_without_record(case: Case) -> Decision:
     return case.not_held(
         f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}",
         claim.first_offset,
+    )
+
+
+def _told_by_the_key(case: Case) -> Decision | None:
+    """The readers of the accused see a value of the key where those of another see none, or the other way round.
+
+    Of a finding that is the wrong outcome still. Of a suspect it gives no direction: another may have missed what
+    deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction.
+    """
+    recorded = case.claim.recorded.outcomes.get(case.claim.broker)
+    is_proven = case.live_only and not case.claim.freed
+    differing = _latest_differs(case)
+    if differing is None or (recorded is None and not is_proven):
+        return None
+    if not is_proven:
+        # What differs may be the outcome on another replica, and the comparison be about to say so.
+        difference = case.differs(_by_value(case), differing[0], FindingKind.VISIBILITY_MISMATCH)
+        return replace(difference, lone_witness=True)
+    kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(case.claim)
+    return case.confirmed(differing[0], kind, sides=differing[1])
+
+
+def _was_shown(case: Case) -> Decision | None:
+    """The accused was read to show another outcome than the others, and does not hold the record any more."""
+    claim = case.claim
+    own = claim.recorded.outcomes.get(claim.broker)
+    if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
+        return None
+    truth = _outcomes_of_others(case)
+    against = sorted(b for b, outcome in truth.items() if outcome != own)
+    if not against:
+        return None
+    return case.was_shown(
+        f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
+        f"{_other_outcome(own)} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
+        _kind_of(own),
+        claim.first_offset,
+        _by_outcome(truth | {claim.broker: own}),
     )
 
 
@@ -322,11 +349,14 @@ def unlike_outcomes(case: Case) -> Decision:
     if own is None:
         return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
     if against:
-        return case.differs(
-            _by_outcome(truth | {accused.broker: own}),
-            f"offset {claim.offset} is {own} on broker {accused.broker} and {truth[against[0]]} on "
-            f"{broker_list(against)}; no end marker was read that says which is right",
-        )
+        sides = _by_outcome(truth | {accused.broker: own})
+        told = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
+        if all(claim.offset not in a.committed for a in (accused, *case.others)) and not case.absent:
+            # What each had shown need not be of the log that it has now, and nobody can read it wrongly any more.
+            return case.was_shown(
+                f"offset {claim.offset} was {told}; no replica holds it", claim.kind, claim.offset, sides
+            )
+        return case.differs(sides, f"offset {claim.offset} is {told}; no end marker was read that says which is right")
     if truth:
         return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")

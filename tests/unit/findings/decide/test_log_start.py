@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parallax.findings.answers import Answers
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind
@@ -37,3 +39,9 @@ def test_a_replica_that_may_still_hold_it_is_waited_for() -> None:
     assert (
         outcome_of(CLAIM, replica(1, log_start_offset=5), replica(2, log_start_offset=5), silent(3)) is Verdict.PENDING
     )
+
+
+def test_what_is_lost_on_all_stays_lost() -> None:
+    answers = Answers({b: replica(b, log_start_offset=5) for b in (1, 2, 3)})
+    decision = decide(replace(CLAIM, spread=True), answers, live_only=True)
+    assert (decision.verdict, decision.resolution) == (Verdict.DISMISSED, Resolution.SPREAD)

@@ -327,9 +327,24 @@ class TestOutcome:
         replaced = replica(2, aborted=((PID, 5),), **instead)
         assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
 
-    def test_both_outcomes_recorded_are_proof_when_nobody_holds_the_record_any_more(self) -> None:
+    def test_both_outcomes_recorded_are_reported_as_over_when_the_accused_holds_the_record_no_more(self) -> None:
+        # Its log may have been replaced since by one that is right, and nothing that it shows is wrong.
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
-        assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.CONFIRMED
+        got = decide(recorded, answers(replica(1), replica(2), replica(3)))
+        assert verdict(got) == (Verdict.DISMISSED, FindingKind.COMMITTED_RECORD_ABORTED)
+        assert (got.was_shown, got.resolution) == (True, Resolution.COMPACTED)
+        assert got.sides == {"aborted": (2,), "committed": (1, 3)}
+        assert "was aborted on broker 2 when it was read" in got.reason
+
+    def test_the_value_of_the_key_gives_a_suspect_no_direction(self) -> None:
+        recorded = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+        given = (shows(1, record(10)), shows(2, None), shows(3, None))
+        got = decide(recorded, answers(*given))
+        assert (*verdict(got), got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        unread = replace(recorded, recorded=Recorded(markers={1: "commit"}))
+        assert outcome_of(unread, *given) is Verdict.DISMISSED
+        freed = replace(recorded, freed=True)
+        assert decide(freed, answers(*given), live_only=True).accused == NOBODY
 
     def test_what_was_recorded_of_the_accused_keeps_no_finding_open(self) -> None:
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
@@ -405,8 +420,15 @@ class TestUnlikeOutcomes:
         assert verdict(got) == self.UNDIRECTED
         assert "no end marker" in got.reason
 
-    def test_recorded_outcomes_confirm_the_difference_where_the_record_is_gone(self) -> None:
-        assert verdict(decide(self.c, answers(replica(1), replica(2), replica(3)))) == self.UNDIRECTED
+    def test_recorded_outcomes_are_reported_as_over_where_no_replica_holds_the_record(self) -> None:
+        got = decide(self.c, answers(replica(1), replica(2), replica(3)))
+        assert verdict(got) == (Verdict.DISMISSED, FindingKind.VISIBILITY_MISMATCH)
+        assert got.was_shown
+        assert got.sides == {"aborted": (1, 3), "committed": (2,)}
+
+    def test_recorded_outcomes_confirm_the_difference_while_one_holds_the_record(self) -> None:
+        got = decide(self.c, answers(holding(1, "aborted"), replica(2), replica(3)))
+        assert verdict(got) == self.UNDIRECTED
 
     def test_what_was_recorded_does_not_keep_it_open(self) -> None:
         got = decide(self.c, answers(replica(1), replica(2), replica(3)), live_only=True)

@@ -194,8 +194,18 @@ class TestResurrected:
         assert outcome_of(self.c, ahead, shows(2, self.old)) is Verdict.PENDING
 
     def test_is_resolved_once_the_accused_shows_the_value_no_more(self) -> None:
-        got = outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None), live_only=True)
-        assert got is Verdict.DISMISSED
+        got = decide(self.c, answers(shows(1, None), shows(2, None), shows(3, None)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    def test_has_not_healed_while_another_shows_another_value(self) -> None:
+        newer = record(60, producer_id=-1)
+        wrongly_deleted = record(70, "committed", value_size=-1)
+        got = decide(self.c, answers(shows(1, newer), shows(2, wrongly_deleted), shows(3, newer)), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.DIFFERS)
+        assert "broker 1 shows the value at offset 60" in got.reason
+        behind = shows(1, newer, last_stable_offset=70)
+        got = decide(self.c, answers(behind, shows(2, wrongly_deleted)), live_only=True)
+        assert got.resolution is Resolution.HEALED
 
 
 class TestVisibilityMismatch:
