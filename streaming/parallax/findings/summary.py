@@ -144,7 +144,13 @@ _RESOLVED_WITHOUT_DIRECTION = (
     "Resolved, not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
     "what is left may be wrong."
 )
-_TRACELESS = (Resolution.COMPACTED, Resolution.UNTOLD, Resolution.DELETED, Resolution.SUPERSEDED)
+_TRACELESS = (
+    Resolution.COMPACTED,
+    Resolution.DIFFERS,
+    Resolution.UNTOLD,
+    Resolution.DELETED,
+    Resolution.SUPERSEDED,
+)
 
 
 def resolved(claim: Claim, decision: Decision) -> str:
