@@ -19,9 +19,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
-    "replica.fetch.wait.max.ms": "250",
-    # The controllers' log grows by nothing twice a second, which every broker fetches.
-    "metadata.max.idle.interval.ms": "5000",
+    "replica.fetch.wait.max.ms": "100",
     # What takes Kafka a day by default takes the lab some seconds.
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "4194304",
