@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -16,11 +16,50 @@ from parallax.views.session import build_session
 from tests.e2e.job_process import SHORT_LIVED
 from tests.e2e.play import Played, played_once
 
+_NEXT = pytest.StashKey[pytest.Item | None]()
+_KEPT = pytest.StashKey[dict[str, tuple[Any, ExitStack]]]()
 
-@pytest.fixture(scope="session")
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Remember what comes next, for what modules share."""
+    item.session.stash[_NEXT] = nextitem
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nothing comes next, also where the first failure ends it all."""
+    session.stash[_NEXT] = None
+
+
+@contextmanager
+def _kept(request: pytest.FixtureRequest, make: Callable[[], AbstractContextManager[Any]]) -> Iterator[Any]:
+    """Make what a fixture of modules gives, and keep it for the next module if that uses it as well.
+
+    Brokers that nobody uses any more still take a seventh of a processor from the tests that run beside them.
+    """
+    name, session = str(request.fixturename), request.session
+    kept = session.stash.setdefault(_KEPT, {})
+    if name not in kept:
+        with ExitStack() as stack:
+            value = stack.enter_context(make())
+            kept[name] = (value, stack.pop_all())
+    value, stack = kept[name]
+    yield value
+    upcoming = session.stash[_NEXT]
+    if upcoming is None or not any(name in item.fixturenames for item in _items_of_module(upcoming)):
+        del kept[name]
+        stack.close()
+
+
+def _items_of_module(item: pytest.Item) -> list[pytest.Function]:
+    return [one for one in item.session.items if one.path == item.path and isinstance(one, pytest.Function)]
+
+
+@pytest.fixture(scope="module")
 def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three brokers shared by all tests; use topics of your own (fixture ``topic``) and leave all brokers running."""
-    with Cluster() as cluster:
+    """Three brokers shared by modules; use topics of your own (fixture ``topic``) and leave all brokers running."""
+    with _kept(request, Cluster) as cluster:
         yield cluster
         _keep_logs_after_failures(request, cluster)
 
@@ -46,10 +85,10 @@ def make_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Clust
         yield make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """Brokers on which everything was played once, under a job; leave all of them running."""
-    with played_once(tmp_path_factory.mktemp("played")) as played:
+    with _kept(request, lambda: played_once(tmp_path_factory.mktemp("played"))) as played:
         yield played
         _keep_logs_after_failures(request, played.lab)
 

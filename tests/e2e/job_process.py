@@ -59,7 +59,8 @@ class JobProcess:
             "kafka": {"bootstrap.servers": bootstrap_servers},
             "topics": {"pattern": pattern},
             "storage": {"path": self.storage},
-            "read": {"metadata_refresh_ms": 1000},
+            # Progress by itself costs two micro-batches, of its query and of the comparison; nothing here waits for it.
+            "read": {"metadata_refresh_ms": 1000, "progress_interval_ms": 5000},
             "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
             # The labs' delete.retention.ms is shorter than a micro-batch: every offset is read too late for it.
             "audit": {"unread_delay_s": 0},
