@@ -198,7 +198,7 @@ def _run_query(spark: Any, settings: Any, count: int) -> float:
     from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
 
     path = settings.storage.path
-    create_tables(spark, path)
+    create_tables(path)
     brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
     # As in a job: who the replicas are is known before their first rows.
     progress = spark.read.format("delta").load(table_path(path, PROGRESS))

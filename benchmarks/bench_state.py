@@ -130,7 +130,7 @@ def comes_back(state: bytes, batches: int, count: int) -> None:
         raise SystemExit(f"the comparison did not go on behind the outage: {after.coverage}")
     print(
         f"the replica is back: {steps} micro-batches, the longest {longest:.2f} s; state then "
-        f"{after.coverage.state_bytes / 2**20:.2f} MB, left unknown {after.coverage.unknown_offsets}"
+        f"{after.coverage.state_bytes / 2**20:.2f} MB, left unknown {dict(after.coverage.unknown)}"
     )
 
 

@@ -112,10 +112,6 @@ class UnknownReason(StrEnum):
     """The topic is compacted, its policy deletes as well, and a log begins above it: by that, or by a loss."""
 
 
-UNTIL_AUDITED = frozenset({UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP})
-"""What an audit of the partition settles, for it compares what all replicas hold."""
-
-
 class MissingRight(StrEnum):
     """What Parallax would have to be granted where a broker answers that it may not (label ``reason``)."""
 

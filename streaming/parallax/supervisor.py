@@ -141,10 +141,6 @@ class Supervisor:
         for thread in stoppers:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def reports(self) -> list[QueryReport]:
-        """Return what is known of each query."""
-        return [watch.report for watch in self._watches]
-
     def look(self) -> None:
         """Look once at every query: note progress, restart what stopped or stands still."""
         for watch in self._watches:

@@ -32,8 +32,9 @@ from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
-from parallax.model import UNTIL_AUDITED, IsolationLevel, RowKind, UnknownReason
+from parallax.model import IsolationLevel, RowKind, UnknownReason
 from parallax.views.positions import open_table
+from tests.reasons import UNTIL_AUDITED
 
 SHORT_LIVED = {"driver_java_options": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"}
 """Spark settings of a JVM that runs for minutes: what the second compiler would win, it never gets back."""

@@ -103,7 +103,7 @@ def diverge(settings: Settings, then: Callable[[], object] = lambda: None) -> No
 
 @pytest.mark.timeout(600)
 def test_a_divergence_is_raised_once_through_restarts(spark: Any, settings: Settings) -> None:
-    create_tables(spark, settings.storage.path)
+    create_tables(settings.storage.path)
 
     def restart() -> None:
         run(spark, settings)
@@ -120,7 +120,7 @@ def test_a_divergence_is_raised_once_through_restarts(spark: Any, settings: Sett
 
 @pytest.mark.timeout(600)
 def test_a_backlog_is_compared_part_by_part_with_the_same_outcome(spark: Any, settings: Settings) -> None:
-    create_tables(spark, settings.storage.path)
+    create_tables(settings.storage.path)
     diverge(settings)
     limited = settings.model_copy(update={"compare": CompareSettings(trigger_ms=0, max_rows_per_trigger=1)})
     covered = run(spark, limited)
@@ -133,7 +133,7 @@ def test_a_backlog_is_compared_part_by_part_with_the_same_outcome(spark: Any, se
 def test_tables_whose_logs_were_shortened_are_compared_from_the_files_that_they_hold(
     spark: Any, settings: Settings
 ) -> None:
-    create_tables(spark, settings.storage.path)
+    create_tables(settings.storage.path)
     diverge(settings)
     for name in (*VIEWS, PROGRESS):
         table = DeltaTable(table_path(settings.storage.path, name))

@@ -33,7 +33,7 @@ def record(storage: Path, recorded_on: date, *rows: tuple[Reader, int]) -> None:
 @pytest.mark.timeout(900)
 def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream(spark: Any, tmp_path: Path) -> None:
     storage, today = tmp_path / "data", datetime.now(UTC).date()
-    create_tables(spark, str(storage))
+    create_tables(str(storage))
     old = date(2026, 1, 1)
     record(storage, old, (BUSY, 5), (IDLE, 7))
     record(storage, old, (BUSY, 6))

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, claim_of
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, UNTIL_AUDITED, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from tests.reasons import UNTIL_AUDITED
 from tests.simulation.content import key_of_halves
 from tests.simulation.monitor import RECHECK_S, Monitor
 from tests.simulation.properties import Ended, Said, Unknown

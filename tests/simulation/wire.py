@@ -15,7 +15,8 @@ import numpy as np
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchedPartition, FetchPosition
 from parallax.replica.errors import LogTruncated, OffsetOutOfRange
-from parallax.replica.reader import Chunk, read_all, read_range
+from parallax.replica.reader import Chunk, read_range
+from tests.chunks import read_all
 from tests.simulation.batches import encode
 from tests.simulation.content import HASHER
 from tests.simulation.model import Replica

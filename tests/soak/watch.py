@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import psutil
 from prometheus_client.samples import Sample
 
-from parallax.model import UNTIL_AUDITED, IsolationLevel
+from parallax.model import IsolationLevel
 from tests.e2e.job_process import JobProcess
+from tests.reasons import UNTIL_AUDITED
 
 _EVERY_S = 2.0
 _MEMORY_EVERY_S = 10.0

@@ -11,7 +11,7 @@ from parallax.preflight import check_cluster
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized, UnknownTopic
 
-PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2), ())
+PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 
 
 def refusal(topic: str, right: MissingRight) -> Unauthorized:

@@ -8,7 +8,7 @@ import pytest
 
 from parallax.config import SupervisorSettings
 from parallax.lab.waiting import until
-from parallax.supervisor import Supervised, Supervisor
+from parallax.supervisor import QueryReport, Supervised, Supervisor
 
 SETTINGS = SupervisorSettings(restart_backoff_ms=1000, restart_backoff_max_ms=4000, no_progress_deadline_s=10)
 
@@ -58,7 +58,11 @@ class Bench:
         self.refuse: Exception | None = None
         self.activity: Any = None
         query = Supervised("q", self.start, activity=lambda _: self.activity)
-        self.supervisor = Supervisor([query], SETTINGS, clock=self.clock, draw=Nominal())
+        self.report = QueryReport("q")
+        self.supervisor = Supervisor([query], SETTINGS, self.reported, clock=self.clock, draw=Nominal())
+
+    def reported(self, report: QueryReport) -> None:
+        self.report = report
 
     def start(self) -> Commanded:
         if self.refuse:
@@ -82,10 +86,10 @@ def test_a_query_that_dies_is_restarted_after_the_backoff(bench: Bench) -> None:
     bench.look_at(1)
     bench.look_at(1.9)
     assert len(bench.started) == 1
-    assert bench.supervisor.reports()[0].error == "broken"
+    assert bench.report.error == "broken"
     bench.look_at(2.0)
     assert len(bench.started) == 2
-    assert bench.supervisor.reports()[0].restarts == 1
+    assert bench.report.restarts == 1
 
 
 def test_of_an_error_that_came_back_through_java_the_line_behind_the_traceback_is_told(bench: Bench) -> None:
@@ -94,7 +98,7 @@ def test_of_an_error_that_came_back_through_java_the_line_behind_the_traceback_i
     text += '  File "sink.py", line 1, in save\n    save()\nparallax.views.sink.SinkError: disk full\n\n\tat py4j'
     bench.started[0].die(RuntimeError(text))
     bench.look_at(1)
-    assert bench.supervisor.reports()[0].error == "parallax.views.sink.SinkError: disk full"
+    assert bench.report.error == "parallax.views.sink.SinkError: disk full"
 
 
 def test_the_backoff_doubles_up_to_its_cap_and_progress_resets_it(bench: Bench) -> None:
@@ -103,9 +107,9 @@ def test_the_backoff_doubles_up_to_its_cap_and_progress_resets_it(bench: Bench) 
     now = 0.0
     for _ in range(5):
         bench.look_at(now)
-        before = bench.supervisor.reports()[0].restarts
+        before = bench.report.restarts
         step = now
-        while bench.supervisor.reports()[0].restarts == before:
+        while bench.report.restarts == before:
             step += 0.25
             bench.look_at(step)
         waits.append(step - now)
@@ -128,7 +132,7 @@ def test_a_query_that_stands_still_past_the_deadline_is_stopped_and_restarted(be
     bench.look_at(14)
     assert not bench.started[0].stopped
     bench.look_at(15.5)
-    report = bench.supervisor.reports()[0]
+    report = bench.report
     assert report.error is not None
     assert "no progress for 10 s" in report.error
 
@@ -175,7 +179,7 @@ def test_rows_are_counted_once_per_batch(bench: Bench) -> None:
     bench.look_at(2)
     bench.started[0].advance(2, rows=4)
     bench.look_at(3)
-    report = bench.supervisor.reports()[0]
+    report = bench.report
     assert (report.rows, report.batch_seconds, report.up) == (7, 0.25, True)
 
 
@@ -189,9 +193,10 @@ def test_one_query_that_cannot_start_does_not_keep_the_other_from_running() -> N
     def bad() -> Commanded:
         raise RuntimeError("no")
 
-    supervisor = Supervisor([Supervised("bad", bad), Supervised("good", good)], SETTINGS, clock=Clock())
-    supervisor.look()
-    assert [r.up for r in supervisor.reports()] == [False, True]
+    reports: list[QueryReport] = []
+    queries = [Supervised("bad", bad), Supervised("good", good)]
+    Supervisor(queries, SETTINGS, reports.append, clock=Clock()).look()
+    assert [report.up for report in reports] == [False, True]
 
 
 def test_stop_stops_every_query(bench: Bench) -> None:
@@ -211,12 +216,13 @@ def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_c
         asked.append(failures)
         return "set aside" if failures == 2 else None
 
-    supervisor = Supervisor([Supervised("q", start, mend)], SETTINGS, clock=clock)
+    reports: list[QueryReport] = []
+    supervisor = Supervisor([Supervised("q", start, mend)], SETTINGS, reports.append, clock=clock)
     for now in (0.0, 1.0, 3.0, 7.0):
         clock.now = now
         supervisor.look()
     assert asked == [0, 1, 2, 3]
-    assert supervisor.reports()[0].checkpoints_set_aside == 1
+    assert reports[-1].checkpoints_set_aside == 1
 
 
 def test_a_batch_whose_tasks_end_is_not_restarted_however_long_it_takes(bench: Bench) -> None:

@@ -102,12 +102,3 @@ def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
     if snapshot.findings.error is not None:
         problems.append(f"findings: {snapshot.findings.error}")
     return problems
-
-
-def serve(state: MonitorState, host: str, port: int, *, stale_after_s: float = 120.0) -> MetricsServer:
-    """Start a `MetricsServer`.
-
-    Raises:
-        MetricsServerError: the address cannot be bound.
-    """
-    return MetricsServer(state, host, port, stale_after_s=stale_after_s)

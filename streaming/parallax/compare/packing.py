@@ -27,8 +27,6 @@ from parallax.compare.observations import (
     topic_id_code,
 )
 
-PACKED_DDL = "topic string, partition int, packed binary"
-
 _FIELDS: list[Any] = [
     pa.field("topic", pa.string()),
     pa.field("partition", pa.int32()),

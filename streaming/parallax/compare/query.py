@@ -43,7 +43,7 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
     sink = SuspectSink(settings.storage.path, on_batch)
 
     def start(spark: Any) -> Any:
-        create_tables(spark, settings.storage.path)
+        create_tables(settings.storage.path)
         create_suspects(settings.storage.path)
         session = spark.newSession()
         for name, value in (*_inherited(spark), *_CONF.items()):

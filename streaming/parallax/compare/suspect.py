@@ -139,7 +139,7 @@ class UnreadRange:
         view: an `IsolationLevel`.
         start: first offset.
         end: one past the last.
-        reason: one of `parallax.model.UNTIL_AUDITED`.
+        reason: why, one of those that an audit of the partition settles.
         since: when the replicas were read past it, in milliseconds since 1970 UTC.
     """
 
@@ -200,12 +200,6 @@ class Coverage:
     brokers: tuple[BrokerCoverage, ...]
     compared_at: int
     unread: tuple[UnreadRange, ...] = ()
-
-    @property
-    def unknown_offsets(self) -> tuple[int, int]:
-        """By view, how many offsets have no verdict for whatever reason."""
-        read_uncommitted, read_committed = (sum(n[view] for n in self.unknown.values()) for view in (0, 1))
-        return read_uncommitted, read_committed
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
         """By view, how many offsets have no verdict for one reason."""

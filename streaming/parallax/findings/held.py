@@ -29,7 +29,6 @@ _DEAR_PAGE = 256
 """How many a page holds at most where their records are of transactions: each costs requests of its own."""
 _WAIT_MAX_S = 60.0
 _NEVER = float("inf")
-_NOTHING = np.empty(0, np.int64)
 
 OPEN = (State.WRONG, State.SPREAD)
 WAITING = (State.NEW, State.UNDECIDED)

@@ -30,7 +30,6 @@ log = structlog.get_logger(__name__)
 
 FINDINGS = "findings"
 SUSPECTS = "suspects"
-CURRENT_FINDINGS = "current_findings"
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _FIELDS: list[Any] = [
@@ -270,15 +269,3 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
 
 def _milliseconds(at: datetime | None) -> int:
     return 0 if at is None else int(at.timestamp() * 1000)
-
-
-def current_findings_sql(storage: str) -> str:
-    """The SELECT of the view ``current_findings`` for Spark: the same as `current`."""
-    uri = f"{storage.rstrip('/')}/{FINDINGS}"
-    ranked = "row_number() OVER (PARTITION BY finding_id ORDER BY status = 'dismissed', sequence DESC)"
-    return f"SELECT * EXCEPT (_rank) FROM (SELECT *, {ranked} AS _rank FROM delta.`{uri}`) WHERE _rank = 1"  # noqa: S608
-
-
-def create_view(spark: Any, storage: str) -> None:
-    """Define the temporary view ``current_findings`` in a Spark session."""
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {CURRENT_FINDINGS} AS {current_findings_sql(storage)}")

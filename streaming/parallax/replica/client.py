@@ -21,7 +21,6 @@ from parallax.replica.types import (
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
-    TransactionDescription,
     TransactionListing,
     TransactionListings,
     Watermarks,
@@ -243,23 +242,6 @@ class ReplicaClient:
         response = self._connections.exchange(broker, requests.list_transactions(producer_ids), deadline)
         return requests.transactions_of(broker, response)
 
-    def describe_transactions(
-        self, transactional_ids: Sequence[str], *, timeout_ms: float | None = None
-    ) -> dict[str, TransactionDescription | ReplicaError]:
-        """Ask each transactional id's coordinator how its transaction stands (KIP-664)."""
-        found: dict[str, TransactionDescription | ReplicaError] = {}
-        for name in transactional_ids:
-            try:
-                found[name] = self._describe_transaction(name, self._deadline(timeout_ms))
-            except ReplicaError as error:
-                found[name] = error
-        return found
-
-    def _describe_transaction(self, name: str, deadline: Deadline) -> TransactionDescription:
-        coordinator = self._connections.coordinator(name, deadline)
-        response = self._connections.exchange(coordinator, requests.describe_transaction(name), deadline)
-        return requests.transaction_of(coordinator, name, response)
-
     def end_offset_for_epoch(
         self, broker: int, topic: str, partition: int, leader_epoch: int, *, timeout_ms: float | None = None
     ) -> tuple[int, int] | None:
@@ -299,7 +281,6 @@ __all__ = [
     "ProducerState",
     "ReplicaClient",
     "TopicMetadata",
-    "TransactionDescription",
     "TransactionListing",
     "TransactionListings",
     "Watermarks",

@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.replica import requests
 from parallax.replica.connection import Connection, Deadline, ReceiveBuffer
-from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable, from_code
+from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable
 from parallax.replica.options import Address, Options
 from parallax.replica.requests import Request
 
@@ -106,19 +106,6 @@ class Connections:
                 self.addresses[broker.node_id] = (broker.host, broker.port)
                 self._stale.discard(broker.node_id)
         return response
-
-    def coordinator(self, transactional_id: str, deadline: Deadline) -> int:
-        """Id of the broker that coordinates a transactional id.
-
-        Raises:
-            ReplicaError: nobody answered, or nobody may tell.
-        """
-        (found,) = self.ask_any(requests.find_coordinator(transactional_id), deadline).coordinators
-        if found.error_code:
-            raise from_code(found.error_code, detail=f"coordinator of transactional id {transactional_id}")
-        with self._lock:
-            self.addresses[found.node_id] = (found.host, found.port)
-        return int(found.node_id)
 
     def take(self, target: Target, deadline: Deadline, *, fresh: bool = False) -> Connection:
         """An idle connection to the target, or a new one."""

@@ -339,15 +339,4 @@ class _Batches:
         )
 
 
-def read_all(chunks: Iterator[Chunk]) -> tuple[list[Chunk], int | None, ReplicaError | None]:
-    """Take all chunks of a range: (chunks, position reached or None, the failure that ended it or None)."""
-    taken: list[Chunk] = []
-    failure: ReplicaError | None = None
-    try:
-        taken.extend(chunks)
-    except ReplicaError as error:
-        failure = error
-    return taken, taken[-1].position if taken else None, failure
-
-
-__all__ = ["Buffers", "Chunk", "read_all", "read_range"]
+__all__ = ["Buffers", "Chunk", "read_range"]

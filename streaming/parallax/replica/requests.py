@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeProducersRequest,
-    DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from parallax.model import IsolationLevel, MissingRight
 from parallax.replica import versions
@@ -26,7 +25,6 @@ from parallax.replica.types import (
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
-    TransactionDescription,
     TransactionListing,
 )
 from parallax.replica.versions import Versions
@@ -35,8 +33,6 @@ LATEST, EARLIEST_LOCAL = -1, -4
 """ListOffsets' special timestamps; asked by the debugging replica, LATEST is the log end offset."""
 
 _CONSUMER, _DEBUGGING_REPLICA = -1, -2
-_TRANSACTION = 1
-"""FindCoordinator's key type for a transactional id."""
 _TOPIC = 2
 """DescribeConfigs' resource type for a topic."""
 
@@ -70,7 +66,6 @@ def _topic(answer: Any) -> TopicMetadata:
             leader_epoch=item.leader_epoch,
             replicas=tuple(item.replica_nodes),
             isr=tuple(item.isr_nodes),
-            offline=tuple(item.offline_replicas or ()),
         )
         for item in answer.partitions or ()
     }
@@ -79,12 +74,6 @@ def _topic(answer: Any) -> TopicMetadata:
     if answer.error_code not in (0, 5):
         error = from_code(answer.error_code, topic=answer.name, needs=MissingRight.DESCRIBE)
     return TopicMetadata(answer.name, topic_id, dict(sorted(partitions.items())), error)
-
-
-def find_coordinator(transactional_id: str) -> Request:
-    """Ask which broker coordinates a transactional id."""
-    message = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
-    return Request(message, versions.FIND_COORDINATOR)
 
 
 def describe_configs(topics: Sequence[str], names: Sequence[str]) -> Request:
@@ -251,33 +240,6 @@ def transactions_of(broker: int, response: Any) -> list[TransactionListing]:
         TransactionListing(state.transactional_id, state.producer_id, state.transaction_state, broker)
         for state in response.transaction_states
     ]
-
-
-def describe_transaction(transactional_id: str) -> Request:
-    """Ask a coordinator how one transaction stands (KIP-664)."""
-    message = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    return Request(message, versions.DESCRIBE_TRANSACTIONS)
-
-
-def transaction_of(coordinator: int, transactional_id: str, response: Any) -> TransactionDescription:
-    """The transaction as its coordinator knows it.
-
-    Raises:
-        ReplicaError: the coordinator refused, or knows no such transactional id.
-    """
-    (state,) = response.transaction_states
-    if state.error_code:
-        raise from_code(state.error_code, broker=coordinator, detail=f"transactional id {transactional_id}")
-    return TransactionDescription(
-        transactional_id=transactional_id,
-        coordinator=coordinator,
-        state=state.transaction_state,
-        producer_id=state.producer_id,
-        producer_epoch=state.producer_epoch,
-        timeout_ms=state.transaction_timeout_ms,
-        start_time_ms=state.transaction_start_time_ms,
-        partitions=frozenset((t.topic, index) for t in state.topics for index in t.partitions),
-    )
 
 
 def left_out(broker: int, topic: str, partition: int) -> NotHosted:

@@ -25,7 +25,6 @@ class PartitionMetadata:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    offline: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -112,21 +111,6 @@ class TransactionListing:
     producer_id: int
     state: str
     coordinator: int
-
-
-@dataclass(frozen=True)
-class TransactionDescription:
-    """A transaction as its coordinator knows it."""
-
-    transactional_id: str
-    coordinator: int
-    state: str
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    start_time_ms: int
-    """-1 while no transaction is ongoing."""
-    partitions: frozenset[Partition]
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,6 @@ class ReplicaOptions(SourceOptions):
         isolations: isolation levels to read, each as a consumer of its own.
         with_isolation: rows carry the column ``isolation`` (``isolation.level`` is ``both``).
         starting: ``earliest`` or ``latest``: where a partition that was never read begins.
-        ending: ``latest``, the end of a batch read.
         max_bytes: per broker, isolation level and micro-batch, compressed bytes or 100 for each record, whichever is
             more; None without a limit.
         payload: ``hash``, ``key`` or ``full``: what of a record is kept beside its hashes.
@@ -77,7 +76,6 @@ class ReplicaOptions(SourceOptions):
     isolations: tuple[IsolationLevel, ...] = (IsolationLevel.READ_COMMITTED,)
     with_isolation: bool = False
     starting: str = "earliest"
-    ending: str = "latest"
     max_bytes: int | None = None
     payload: str = "hash"
     hash_key: bytes = field(default=bytes(16), repr=False)
@@ -134,13 +132,13 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
         BadOption: an option is unknown, missing or ill-typed.
     """
     given, common = _split(options, _REPLICA)
+    _one_of(given, "endingoffsets", "latest", ("latest",))
     isolation = _one_of(given, "isolation.level", "read_committed", (*(i.option for i in IsolationLevel), BOTH))
     return ReplicaOptions(
         **common,
         isolations=tuple(i for i in IsolationLevel if isolation in (i.option, BOTH)),
         with_isolation=isolation == BOTH,
         starting=_one_of(given, "startingoffsets", "earliest", ("earliest", "latest")),
-        ending=_one_of(given, "endingoffsets", "latest", ("latest",)),
         max_bytes=_integer(given, "maxbytespertrigger", None, 1),
         payload=_one_of(given, "payload", "hash", PAYLOADS),
         hash_key=_key(given.get("hash.key", NO_KEY)),

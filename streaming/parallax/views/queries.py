@@ -147,7 +147,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
     sink = ViewSink(storage, group.isolations, feedback_path, on_positions)
 
     def start(spark: Any) -> Any:
-        create_tables(spark, storage)
+        create_tables(storage)
         sink.prepare()
         rows = spark.readStream.format("kafka-replica").options(**options).load()
         return _start(rows, sink, settings, group.name, read.trigger_ms)
@@ -160,7 +160,7 @@ def _progress_query(settings: Settings, on_progress: OnProgress | None) -> Query
     sink = ProgressSink(storage, on_progress)
 
     def start(spark: Any) -> Any:
-        create_tables(spark, storage)
+        create_tables(storage)
         rows = spark.readStream.format("kafka-progress").options(**source_options(settings)).load()
         return _start(rows, sink, settings, "progress", settings.read.progress_interval_ms)
 

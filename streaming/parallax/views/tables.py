@@ -1,18 +1,17 @@
-"""The Delta tables of the views: where they are, how they are made, and the SQL views that people look at."""
+"""The Delta tables of the views: where they are and how they are made."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from parallax.model import IsolationLevel, Outcome, RowKind
+from parallax.model import IsolationLevel
 from parallax.source import schema
-from parallax.source.schema import VIEW, VIEW_DDL
+from parallax.source.schema import VIEW
 
 PROGRESS = "replica_progress"
 VIEWS = tuple(isolation.option for isolation in IsolationLevel)
@@ -43,7 +42,7 @@ def checkpoint_path(storage: str, query: str) -> str:
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 
-def create_tables(spark: Any, storage: str) -> None:
+def create_tables(storage: str) -> None:
     """Create the tables of both views and of progress where they are not there yet.
 
     Tables of an earlier version get the columns that they lack; their rows hold null there.
@@ -51,13 +50,11 @@ def create_tables(spark: Any, storage: str) -> None:
     By delta-rs, in milliseconds; the same by Spark would cost a fresh job seconds before its first batch.
 
     Args:
-        spark: the session; not needed by delta-rs, part of what the comparison calls.
         storage: ``storage.path``.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
     """
-    del spark
     for name in VIEWS:
         _create(storage, name, VIEW, ["broker", RECORDED_ON], _PROPERTIES)
     progress = _PROPERTIES | {"delta.dataSkippingStatsColumns": "topic,partition,observed_at"}
@@ -80,50 +77,6 @@ def _create(storage: str, name: str, columns: Any, partition_by: list[str], prop
 def rust_uri(storage: str, name: str) -> str:
     """Where a table is, in delta-rs's spelling: ``s3://`` where Hadoop says ``s3a://``, a plain path for ``file:``."""
     return re.sub(r"^s3[an]://", "s3://", table_path(storage, name)).removeprefix("file:")
-
-
-def create_named_views(spark: Any, storage: str, brokers: Iterable[int]) -> list[str]:
-    """Define a temporary SQL view per isolation level and broker, with kinds and outcomes as words.
-
-    Args:
-        spark: the session that gets the views.
-        storage: ``storage.path``.
-        brokers: ids of the brokers.
-
-    Returns:
-        Their names, such as ``read_committed_broker_2``.
-    """
-    names = []
-    for broker in sorted(brokers):
-        for table in VIEWS:
-            name = f"{table}_broker_{broker}"
-            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {view_sql(table_path(storage, table), broker)}")
-            names.append(name)
-    return names
-
-
-def view_sql(path: str, broker: int) -> str:
-    """The query behind a named view: one broker's rows of one table."""
-    columns = ", ".join(_spoken(column) for column in _columns(VIEW_DDL))
-    return f"SELECT {columns} FROM delta.`{path}` WHERE broker = {int(broker)}"  # noqa: S608 - our own path, an integer
-
-
-def _spoken(column: str) -> str:
-    if column == "kind":
-        return _words(column, {int(kind): kind.name.lower() for kind in RowKind})
-    if column == "outcome":
-        return _words(column, {int(outcome): outcome.name.lower() for outcome in Outcome})
-    return f"`{column}`"
-
-
-def _words(column: str, words: dict[int, str]) -> str:
-    cases = " ".join(f"WHEN {number} THEN '{word}'" for number, word in words.items())
-    return f"CASE `{column}` {cases} END AS `{column}`"
-
-
-def _columns(ddl: str) -> list[str]:
-    flat = re.sub(r"<.*?>", "", ddl)
-    return [part.split()[0] for part in flat.split(",")]
 
 
 def hash_key(storage: str, given: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_collector import Clock, Report, coverage
 
-from parallax.alerting.server import MetricsServer, MetricsServerError, serve
+from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
 from parallax.findings.lifecycle import FindingsStatus
 
@@ -27,7 +27,7 @@ def state(clock: Clock) -> MonitorState:
 
 @pytest.fixture
 def server(state: MonitorState) -> Iterator[MetricsServer]:
-    server = serve(state, "127.0.0.1", 0, stale_after_s=60)
+    server = MetricsServer(state, "127.0.0.1", 0, stale_after_s=60)
     yield server
     server.close()
 
@@ -79,7 +79,7 @@ def test_a_port_in_use_is_one_line_that_names_the_setting(state: MonitorState) -
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(MetricsServerError, match=r"alerting\.metrics_port: cannot listen on") as error:
-            serve(state, "127.0.0.1", port)
+            MetricsServer(state, "127.0.0.1", port)
         assert "\n" not in str(error.value)
 
 

@@ -63,7 +63,7 @@ def compared(path: str) -> StepResult:
 def test_contents_are_compared_within_a_version_and_unknown_across(tmp_path: Path, version: int | None) -> None:
     path = table_path(str(tmp_path), RU)
     write_deltalake(path, rows(1, [10, 11, 12], None), partition_by=["broker", RECORDED_ON])
-    create_tables(None, str(tmp_path))
+    create_tables(str(tmp_path))
     write_deltalake(path, rows(2, [10, 99, 12], version), mode="append", schema_mode="merge")
     result = compared(path)
     raised = [(suspect.kind, suspect.accusation.offset) for suspect in result.suspects]
@@ -77,7 +77,7 @@ def test_contents_are_compared_within_a_version_and_unknown_across(tmp_path: Pat
 def test_rows_of_an_earlier_version_say_so_in_the_table(tmp_path: Path) -> None:
     path = table_path(str(tmp_path), RU)
     write_deltalake(path, rows(1, [10], None), partition_by=["broker", RECORDED_ON])
-    create_tables(None, str(tmp_path))
+    create_tables(str(tmp_path))
     write_deltalake(path, rows(2, [10], CONTENT_VERSION), mode="append")
     table = DeltaTable(path).to_pyarrow_table()
     records = table.filter(pc.equal(table["kind"], 0)).sort_by("broker")

@@ -74,7 +74,7 @@ class Brokers:
 
     def metadata(self, _topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
         ids = tuple(self.logs)
-        place = PartitionMetadata(ids[0], 0, ids, ids, ())
+        place = PartitionMetadata(ids[0], 0, ids, ids)
         return {TOPIC: TopicMetadata(TOPIC, self.topic_id, {0: place})}
 
     def watermarks(self, broker: int, _places: Sequence[Any], **_: Any) -> dict[TopicPartition, Watermarks]:

@@ -15,7 +15,6 @@ from parallax.findings.table import (
     SCHEMA,
     FindingsTable,
     FindingsTableError,
-    current_findings_sql,
     read_events,
     read_suspects,
     table_uri,
@@ -125,7 +124,3 @@ def test_uris_are_spelt_as_delta_rs_has_them(tmp_path: Path) -> None:
     assert table_uri("abfss://c@a.dfs.core.windows.net/d", "findings").startswith("abfss://")
     assert table_uri(f"file:{tmp_path}", "findings") == str(tmp_path / "findings")
     assert Path(table_uri("data", "findings")).is_absolute()
-
-
-def test_the_view_for_spark_ranks_dismissals_last() -> None:
-    assert "ORDER BY status = 'dismissed', sequence DESC" in current_findings_sql("/data")

@@ -10,7 +10,8 @@ from parallax.model import IsolationLevel
 from parallax.replica.client import FetchedPartition
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unreachable
-from parallax.replica.reader import Chunk, read_all, read_range
+from parallax.replica.reader import Chunk, read_range
+from tests.chunks import read_all
 
 from .batches import Batch, Record
 

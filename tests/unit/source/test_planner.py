@@ -34,7 +34,7 @@ class FaultyClient:
 
     @staticmethod
     def topic(name: str, topic_id: str, partitions: int, replicas: tuple[int, ...] = (1, 2)) -> TopicMetadata:
-        place = PartitionMetadata(1, 0, replicas, replicas, ())
+        place = PartitionMetadata(1, 0, replicas, replicas)
         return TopicMetadata(name, topic_id, dict.fromkeys(range(partitions), place))
 
     def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:

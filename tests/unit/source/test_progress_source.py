@@ -36,7 +36,7 @@ class Client:
         self.ends: Any = {}
 
     def metadata(self, topics: Any = None) -> dict[str, TopicMetadata]:
-        return {"orders": TopicMetadata("orders", "A", {0: PartitionMetadata(1, 0, (1,), (1,), ())})}
+        return {"orders": TopicMetadata("orders", "A", {0: PartitionMetadata(1, 0, (1,), (1,))})}
 
     def topic_configs(self, topics: Any, names: Any) -> dict[str, Any]:
         return {}

@@ -21,7 +21,7 @@ NAME = "read_committed"
 
 @pytest.fixture
 def storage(tmp_path: Path) -> str:
-    create_tables(None, str(tmp_path))
+    create_tables(str(tmp_path))
     return str(tmp_path)
 
 

@@ -9,17 +9,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from parallax.source import schema
 from parallax.views.maintenance import oldest_kept
-from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, hash_key, table_path, view_sql
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, hash_key, table_path
 
 DAY = pa.field(RECORDED_ON, pa.date32())
-
-
-def test_a_named_view_speaks_of_kinds_and_outcomes_in_words() -> None:
-    sql = view_sql("/data/read_committed", 2)
-    assert "WHEN 3 THEN 'position'" in sql
-    assert "WHEN 2 THEN 'aborted'" in sql
-    assert sql.endswith("FROM delta.`/data/read_committed` WHERE broker = 2")
-    assert "`position`" in sql
 
 
 def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
@@ -28,7 +20,7 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: 
     row = pa.Table.from_pylist([{"topic": "t", "partition": 0, RECORDED_ON: date(2026, 1, 1)}], then.append(DAY))
     write_deltalake(table_path(storage, PROGRESS), row, partition_by=[RECORDED_ON])
     for _ in range(2):
-        create_tables(None, storage)
+        create_tables(storage)
         table = DeltaTable(table_path(storage, PROGRESS))
         assert table.to_pyarrow_table().select(["topic", "delete_retention_ms"]).to_pylist() == [
             {"topic": "t", "delete_retention_ms": None}
