@@ -58,7 +58,7 @@ format:  ## Format the code
 map:  ## Renew the map of the files in docs/design.md
 	@$(BIN)/python scripts/file_map.py
 
-lock:  ## Pin the dependencies of pyproject.toml anew
+lock:  ## Pin the dependencies of pyproject.toml again
 	@$(BIN)/python -m pip install -q uv
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --group dev --no-annotate --no-header -o requirements.lock pyproject.toml
 

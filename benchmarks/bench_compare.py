@@ -202,7 +202,7 @@ def _run_query(spark: Any, settings: Any, count: int) -> float:
     brokers = spark.createDataFrame([(b,) for b in BROKERS], "broker int")
     # As in a job: who the replicas are is known before their first rows.
     progress = spark.read.format("delta").load(table_path(path, PROGRESS))
-    told = {
+    values = {
         "topic": "'t'",
         "partition": "0",
         "broker": "broker",
@@ -215,7 +215,7 @@ def _run_query(spark: Any, settings: Any, count: int) -> float:
         "replicas": "array(1, 2, 3)",
         "recorded_on": "current_date()",
     }
-    columns = [sf.expr(told.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in progress.schema.fields]
+    columns = [sf.expr(values.get(f.name, "null")).cast(f.dataType).alias(f.name) for f in progress.schema.fields]
     brokers.select(*columns).write.format("delta").mode("append").save(table_path(path, PROGRESS))
     for start in range(0, count, COMMIT):
         for name in VIEWS:

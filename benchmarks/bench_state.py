@@ -54,11 +54,11 @@ def away(made: Observations) -> Observations:
     """A broker that does not answer: no rows, and progress that says so."""
     progress = made.progress
     gone = progress.broker == AWAY
-    told = {name: np.where(gone, -1, getattr(progress, name)) for name in ProgressRows.dtypes()}
-    told |= {"broker": progress.broker, "observed_at": progress.observed_at, "reachable": ~gone, "described": ~gone}
-    told["leader"] = progress.leader
+    columns = {name: np.where(gone, -1, getattr(progress, name)) for name in ProgressRows.dtypes()}
+    columns |= {"broker": progress.broker, "observed_at": progress.observed_at, "reachable": ~gone, "described": ~gone}
+    columns["leader"] = progress.leader
     rows = made.rows.take(made.rows.broker != AWAY)
-    return Observations("t", 0, rows, ProgressRows.of(told), OpenTransactions(), made.replica_sets)
+    return Observations("t", 0, rows, ProgressRows.of(columns), OpenTransactions(), made.replica_sets)
 
 
 def frozen(made: Observations) -> Observations:

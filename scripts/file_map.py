@@ -31,7 +31,7 @@ def file_map() -> str:
 
 
 def renewed(document: str) -> str:
-    """The document with its map made anew."""
+    """The document with its map renewed."""
     before, rest = document.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}\n{file_map()}\n{END}{after}"

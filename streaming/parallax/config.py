@@ -110,7 +110,7 @@ class AuditSettings(_Section):
 
 
 class AlertingSettings(_Section):
-    """How findings are told."""
+    """How findings are reported."""
 
     metrics_host: str = "0.0.0.0"  # noqa: S104 - an exporter is scraped from elsewhere
     metrics_port: int = Field(9464, ge=0, le=65535)

@@ -234,7 +234,7 @@ class _display:  # noqa: N801 - used like a function
             self._thread.join()
 
     def _lines(self) -> None:
-        shown, told = 0, set[tuple[str, str]]()
+        shown, reported = 0, set[tuple[str, str]]()
         while True:
             last = self._stop.is_set()
             while shown < len(self._board.steps):
@@ -242,8 +242,8 @@ class _display:  # noqa: N801 - used like a function
                 shown += 1
             for finding in self._job.findings() if self._job else ():
                 mark = (finding.finding_id, str(finding.kind))
-                if finding.is_open and mark not in told:
-                    told.add(mark)
+                if finding.is_open and mark not in reported:
+                    reported.add(mark)
                     at = time.monotonic() - self._board.started
                     self._console.print(_step(at, f"FOUND {finding.kind}: {finding.summary}"))
             if last:

@@ -21,7 +21,7 @@ DELTA_ARTIFACT = "delta-spark_4.2_2.13"
 DELTA_VERSION = "4.4.0"
 
 Progress = Callable[[str], None]
-"""Is told, in a few words, what has just been done."""
+"""Called with a few words on what has just been done."""
 
 # kafka-tools by itself (the benchmarks' ConsumerPerformance): what it asks for is Kafka Connect and Jetty, which
 # neither a broker nor that tool needs. slf4j-simple: kafka_2.13 names no SLF4J binding, so brokers would log nothing.

@@ -48,7 +48,7 @@ class Job:
 
     Args:
         settings: validated settings.
-        say: is told what happens at start and stop, a line at a time.
+        say: called with what happens at start and stop, a line at a time.
     """
 
     def __init__(self, settings: Settings, say: Say = lambda _: None) -> None:
@@ -294,7 +294,8 @@ class Job:
     def has_recorded(self, topic: str, partition: int, broker: int, offset: int) -> bool:
         """Whether both views of a replica hold all that it shows up to and with an offset.
 
-        A read_committed view does so when it has come to the last stable offset that the replica told the other view.
+        A read_committed view does so when it has come to the last stable offset that the replica reported to the other
+        view.
         """
         seen = self.positions()
         uncommitted = seen.get(Reader(int(IsolationLevel.READ_UNCOMMITTED), broker, topic, partition))

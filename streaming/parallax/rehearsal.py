@@ -28,7 +28,7 @@ def make_archive(progress: Progress) -> None:
     A machine on which it cannot be made is remembered by an empty file, and goes without.
 
     Args:
-        progress: is told what is being done.
+        progress: called with what is being done.
 
     Raises:
         SetupError: no JDK 17 or 21, or no jars.

@@ -45,8 +45,8 @@ class Supervised:
     Attributes:
         name: of the query.
         start: starts it.
-        mend: is told how many starts in a row came to no micro-batch; gives in one line what it did to the query's
-            checkpoint, None if nothing.
+        mend: called with how many starts in a row came to no micro-batch; returns in one line what it did to the
+            query's checkpoint, None if nothing.
         activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
             ended; None where nobody can tell.
     """

@@ -117,7 +117,7 @@ def _views(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _lag(state: ReplicaState | None, isolation: IsolationLevel, position: int) -> float | None:
-    """Offsets still to read; a position beyond what was told last (a newer answer) is no negative lag."""
+    """Offsets still to read; a position beyond what was reported last (a newer answer) is no negative lag."""
     if state is None:
         return None
     committed = isolation is IsolationLevel.READ_COMMITTED

@@ -22,11 +22,11 @@ Replica = tuple[str, int, int]
 """Topic, partition, broker."""
 
 _FORGET_AFTER_S = 600.0
-"""A replica or partition that nobody has told anything of for so long is gone (deleted, moved away)."""
+"""A replica or partition of which nothing was reported for so long is gone (deleted, moved away)."""
 
 
 class QueryReport(Protocol):
-    """What the supervisor tells of a streaming query; times are seconds since 1970 UTC."""
+    """What the supervisor reports of a streaming query; times are seconds since 1970 UTC."""
 
     name: str
     up: bool
@@ -39,13 +39,13 @@ class QueryReport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """Offsets of one replica as it told them; None for what is not known.
+    """Offsets of one replica as it reported them; None for what is not known.
 
     Attributes:
         stands_since: since when the last stable offset has stood still below the high watermark; None where it moves
             or has caught up. Seconds since 1970 UTC.
         frozen_for_s: for how long the comparison has seen it stand behind the others.
-        told_at: when anything was last told of it, by our clock.
+        reported_at: when anything was last reported of it, by our clock.
     """
 
     high_watermark: int | None = None
@@ -54,7 +54,7 @@ class ReplicaState:
     log_end_offset: int | None = None
     stands_since: float | None = None
     frozen_for_s: float = 0.0
-    told_at: float = 0.0
+    reported_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class MonitorState:
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
         self._coverage: dict[tuple[str, int], Coverage] = {}
         self._covered_at: dict[tuple[str, int], float] = {}
-        self._progress_told = self._positions_told = False
+        self._has_progress = self._has_positions = False
         self._reachable: dict[int, bool] = {}
         self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
@@ -222,7 +222,7 @@ class MonitorState:
         """
         answered: dict[int, bool] = {}
         with self._lock:
-            self._progress_told |= bool(rows)
+            self._has_progress |= bool(rows)
             for row in rows:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
@@ -232,7 +232,7 @@ class MonitorState:
                 if row["reachable"]:
                     self._offsets_of(replica, row)
                 elif row.get("missing_right"):
-                    self._replicas[replica] = ReplicaState(told_at=self._clock())
+                    self._replicas[replica] = ReplicaState(reported_at=self._clock())
                 else:
                     self._touch(replica)
             self._reachable |= answered
@@ -246,7 +246,7 @@ class MonitorState:
     def update_positions(self, isolation: IsolationLevel, positions: Mapping[Replica, int]) -> None:
         """Take in how far a view has been recorded: the next offset to read, by replica."""
         with self._lock:
-            self._positions_told |= bool(positions)
+            self._has_positions |= bool(positions)
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
                 self._touch(replica)
@@ -308,7 +308,7 @@ class MonitorState:
             self._audits = replace(self._audits, runs=_counted(self._audits.runs, "failure"))
 
     def snapshot(self) -> Snapshot:
-        """Everything as it stands, without what nobody has told of for a while."""
+        """Everything as it stands, without that of which nothing was reported for a while."""
         now = self._clock()
         with self._lock:
             self._forget(now)
@@ -330,7 +330,7 @@ class MonitorState:
             )
 
     def _touch(self, replica: Replica) -> None:
-        self._replicas[replica] = replace(self._replicas.get(replica, ReplicaState()), told_at=self._clock())
+        self._replicas[replica] = replace(self._replicas.get(replica, ReplicaState()), reported_at=self._clock())
 
     def _offsets_of(self, replica: Replica, row: Mapping[str, Any]) -> None:
         known = self._replicas.get(replica, ReplicaState())
@@ -343,26 +343,26 @@ class MonitorState:
             known,
             **{name: row[name] for name in _OFFSETS},
             stands_since=since,
-            told_at=self._clock(),
+            reported_at=self._clock(),
         )
 
     def _cover(self, coverage: Coverage, broker: BrokerCoverage) -> None:
         replica = coverage.topic, coverage.partition, int(broker.broker)
-        if not self._progress_told:
+        if not self._has_progress:
             self._reachable[replica[2]] = broker.reachable
             self._offsets_of(replica, {name: _known(getattr(broker, name)) for name in _OFFSETS})
         known = self._replicas.get(replica, ReplicaState())
-        self._replicas[replica] = replace(known, frozen_for_s=float(broker.frozen_for_s), told_at=self._clock())
+        self._replicas[replica] = replace(known, frozen_for_s=float(broker.frozen_for_s), reported_at=self._clock())
         read = {
             IsolationLevel.READ_UNCOMMITTED: broker.read_uncommitted,
             IsolationLevel.READ_COMMITTED: broker.read_committed,
         }
         for isolation, offset in read.items():
-            if offset >= 0 and (not self._positions_told or (replica, isolation) not in self._positions):
+            if offset >= 0 and (not self._has_positions or (replica, isolation) not in self._positions):
                 self._positions[replica, isolation] = offset
 
     def _forget(self, now: float) -> None:
-        gone = {r for r, s in self._replicas.items() if now - s.told_at > _FORGET_AFTER_S}
+        gone = {r for r, s in self._replicas.items() if now - s.reported_at > _FORGET_AFTER_S}
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
         self._refusals.forget(now - _FORGET_AFTER_S)

@@ -113,7 +113,8 @@ class Looker:
         while True:
             rows = [r for r in self._watch.tick() if (r["topic"], r["partition"]) in self._places]
             latest = max((r["observed_at"] for r in rows), default=0)
-            # A broker that was asked too soon after it failed is told by what was known; times must grow all the same.
+            # For a broker that was asked too soon after it failed, what was known is returned; times must grow all the
+            # same.
             if latest // 1000 > self._last_at // 1000 or not rows:
                 self._last_at = latest
                 return rows

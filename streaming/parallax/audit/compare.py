@@ -173,11 +173,11 @@ class _Comparison:
 
     def _timeless(self, rows: ViewRows) -> ViewRows:
         """Date the positions between the two looks, by the clock of the looks: which was first is all that counts."""
-        told = rows.kind == POSITION
-        if not told.any():
+        positions = rows.kind == POSITION
+        if not positions.any():
             return rows
         timestamp, stable = rows.timestamp.copy(), rows.last_stable_offset.copy()
-        timestamp[told], stable[told] = self._task.read_at, UNKNOWN
+        timestamp[positions], stable[positions] = self._task.read_at, UNKNOWN
         return replace(rows, timestamp=timestamp, last_stable_offset=stable)
 
     def _note(self, rows: ViewRows) -> None:
@@ -244,13 +244,13 @@ class _Comparison:
             broken=self._broken,
             overflow=self._overflow,
             rows=self._rows,
-            headless=self._headless(coverage),
+            missing_head=self._missing_head(coverage),
             retained_unlike=max(coverage.unknown_for(UnknownReason.RETENTION_DIFFERS)),
         )
 
-    def _headless(self, coverage: Coverage) -> int:
-        told = any(suspect.kind is FindingKind.LOG_HEAD_MISSING for suspect in self._suspects)
-        return 0 if told else max(coverage.unknown_for(UnknownReason.LOG_START_DIFFERS))
+    def _missing_head(self, coverage: Coverage) -> int:
+        suspected = any(suspect.kind is FindingKind.LOG_HEAD_MISSING for suspect in self._suspects)
+        return 0 if suspected else max(coverage.unknown_for(UnknownReason.LOG_START_DIFFERS))
 
     def _stopped(self, coverage: Coverage) -> Iterator[Stopped]:
         for broker in coverage.brokers:

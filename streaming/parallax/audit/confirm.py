@@ -88,7 +88,7 @@ class MemoryStore:
 
 @contextmanager
 def standalone(settings: Settings, client: ReplicaClient, hash_key: str) -> Iterator[Confirm]:
-    """A `Confirm` without tables: findings have the ids that the job gives them, and are told to nobody else.
+    """A `Confirm` without tables: findings have the ids that the job gives them, and are reported to nobody else.
 
     Args:
         settings: of the job.

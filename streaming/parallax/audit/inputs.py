@@ -1,4 +1,4 @@
-"""What the tasks of an audit are told beside the rows: looks and positions, packed as the comparison takes them in."""
+"""What the tasks of an audit get beside the rows: looks and positions, packed as the comparison takes them in."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def from_brokers(
 def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) -> dict[Place, PartitionInput]:
     """Inputs of a comparison of the tables.
 
-    Every replica has been recorded up to the ends, which so are the horizon of all absences; what the replicas told
-    last comes after that, for their last stable offsets.
+    Every replica has been recorded up to the ends, so the ends are the horizon of all absences. What the replicas
+    reported last comes after that, for their last stable offsets.
 
     Args:
         plans: the partitions; their replicas have been recorded up to ``ends``.

@@ -30,7 +30,7 @@ class TopicTraits:
 
     Attributes:
         compacted: its cleanup policy holds ``compact``.
-        unknown: why its replicas cannot be told apart by reading them; None where they can.
+        unknown: why reading its replicas cannot show whether they differ; None where it can.
     """
 
     compacted: bool = True
@@ -116,21 +116,21 @@ def _plan_one(
     bare = PartitionPlan(*place, rows[0]["topic_id"] or "" if rows else "", kind, replicas)
     if not rows:
         return replace(bare, reasons=("no broker tells of its replicas",), readable=False)
-    told = [row for row in rows if row["reachable"]]
+    answered = [row for row in rows if row["reachable"]]
     reasons = [str(row["error"]) for row in rows if not row["reachable"]]
     if chosen is not None:
         reasons += [f"broker {b} is left out by topics.brokers" for b in replicas if b not in chosen]
     if kind.unknown is not None:
         reasons.append(kind.unknown)
-    marks = {int(row["broker"]): _marks(row) for row in told}
+    marks = {int(row["broker"]): _marks(row) for row in answered}
     ends = tuple(max((m[view] for m in marks.values()), default=-1) for view in (READ_UNCOMMITTED, READ_COMMITTED))
     return replace(
         bare,
         ends=(ends[0], ends[1]),
-        starts={int(row["broker"]): int(row["log_start_offset"]) for row in told},
+        starts={int(row["broker"]): int(row["log_start_offset"]) for row in answered},
         marks=marks,
         reasons=tuple(dict.fromkeys(reasons)),
-        readable=bool(told) and kind.unknown is None,
+        readable=bool(answered) and kind.unknown is None,
     )
 
 

@@ -1,4 +1,4 @@
-"""How an audit gets on, for whoever started it: a bar on a terminal, lines anywhere else."""
+"""How an audit gets on, for the person who started it: a bar on a terminal, lines anywhere else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shown:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[read]}"))
             self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
 
     def __enter__(self) -> Self:
@@ -55,16 +55,16 @@ class Shown:
             return
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(text, total=None, told="")
+        self._task = self._bar.add_task(text, total=None, read="")
 
     def reading(self, done: Metered, of: Metered) -> None:
         """How much has been read."""
-        told = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
+        read = f"{done.ranges} of {of.ranges} logs, {size_text(done.read_bytes)}"
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), told=told)
+            self._bar.update(self._task, completed=done.offsets, total=max(of.offsets, 1), read=read)
         elif self._clock() - self._line_at >= _LINE_EVERY_S:
             self._line_at = self._clock()
-            self._console.print(f"{self._stage}: {told}", markup=False, highlight=False, soft_wrap=True)
+            self._console.print(f"{self._stage}: {read}", markup=False, highlight=False, soft_wrap=True)
 
 
 __all__ = ["Shown"]

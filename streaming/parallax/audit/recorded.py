@@ -1,4 +1,4 @@
-"""What an audit of the tables can compare: how far every replica has been recorded, and what it told last."""
+"""What an audit of the tables can compare: how far every replica has been recorded, and what it reported last."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
         ticks: rows of progress of one partition, in order of time; ``observed_at`` in microseconds.
         grace_ms: setting ``compare.grace_ms``.
     """
-    told: dict[int, list[Mapping[str, Any]]] = {}
+    reported: dict[int, list[Mapping[str, Any]]] = {}
     for row in ticks:
         if row["reachable"]:
-            told.setdefault(int(row["broker"]), []).append(row)
-    foremost = max((rows[-1]["last_stable_offset"] for rows in told.values()), default=0)
+            reported.setdefault(int(row["broker"]), []).append(row)
+    foremost = max((rows[-1]["last_stable_offset"] for rows in reported.values()), default=0)
     reasons = []
-    for broker, rows in sorted(told.items()):
+    for broker, rows in sorted(reported.items()):
         at, high = rows[-1]["last_stable_offset"], rows[-1]["high_watermark"]
         watched_ms = (rows[-1]["observed_at"] - rows[0]["observed_at"]) // 1000
         moved = any(row["last_stable_offset"] != at for row in rows)

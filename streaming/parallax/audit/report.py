@@ -91,11 +91,11 @@ def _table(report: AuditReport) -> Table:
 
 def _summary(report: AuditReport) -> str:
     counts = {result: sum(p.result is result for p in report.partitions) for result in Result}
-    told = ", ".join(f"{count} {result}" for result, count in counts.items())
+    results = ", ".join(f"{count} {result}" for result, count in counts.items())
     read = sum(report.read_bytes.values())
     seconds = report.ended_at - report.started_at
     where = f"{size_text(read)} read from the brokers" if report.source == "brokers" else "read from the tables"
-    return f"{len(report.partitions)} partitions: {told}; {where} in {seconds:.0f} s."
+    return f"{len(report.partitions)} partitions: {results}; {where} in {seconds:.0f} s."
 
 
 def size_text(size: float) -> str:

@@ -64,12 +64,12 @@ class Compared:
         compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none.
         stopped: readers that did not come as far as was planned.
         waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
-        disputes: records whose outcome differs and was not judged: markers that may tell of it were not read.
+        disputes: records whose outcome differs and was not judged: markers that may decide it were not read.
         deferred: offsets that ``compare.state_cap_bytes`` kept from being compared.
         broken: why the recorded rows cannot be put in one order; empty where they can.
         overflow: more suspects were raised than are looked into.
         rows: how many rows were compared.
-        headless: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
+        missing_head: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
         retained_unlike: offsets of a topic that is compacted that a log begins above, and whose policy deletes as well.
     """
 
@@ -82,7 +82,7 @@ class Compared:
     broken: str = ""
     overflow: bool = False
     rows: int = 0
-    headless: int = 0
+    missing_head: int = 0
     retained_unlike: int = 0
 
     def reasons(self) -> list[str]:
@@ -92,9 +92,9 @@ class Compared:
             found.append(self.broken)
         if self.deferred:
             found.append(f"{self.deferred} offsets were left out at the cap of compare.state_cap_bytes; raise it")
-        if self.headless:
+        if self.missing_head:
             found.append(
-                f"a log begins {self.headless} offsets above another although no cleanup policy is known to delete "
+                f"a log begins {self.missing_head} offsets above another although no cleanup policy is known to delete "
                 "records"
             )
         if self.retained_unlike:
@@ -134,7 +134,7 @@ class PartitionResult:
 
     Attributes:
         reasons: why something about it is unknown; a partition that has diverged may have some as well.
-        findings: the divergences that stand confirmed, whoever raised them.
+        findings: the divergences that stand confirmed, whether or not the audit raised them.
         replicas: ids of the brokers that host it.
         compared_from: lowest offset that was compared.
         compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.

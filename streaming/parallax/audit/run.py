@@ -26,11 +26,11 @@ from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
 from parallax.source.pace import Metered, Pace, TokenBucket, metered
 
-_TELL_EVERY_S = 0.5
+_REPORT_EVERY_S = 0.5
 
 
 class Watcher(Protocol):
-    """Is told how an audit gets on."""
+    """Follows how an audit gets on."""
 
     def stage(self, text: str) -> None:
         """What begins now, in a few words."""
@@ -40,13 +40,13 @@ class Watcher(Protocol):
 
 
 class Quiet:
-    """A `Watcher` that tells nobody."""
+    """A `Watcher` that reports nothing."""
 
     def stage(self, text: str) -> None:
-        """Tell nobody."""
+        """Report nothing."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """Tell nobody."""
+        """Report nothing."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Audit:
         confirm: gives verdicts on suspects.
         max_bytes_per_second: per broker; None without a limit.
         slots: tasks at a time, so that others have room; None for all.
-        watcher: is told how it gets on.
+        watcher: follows how it gets on.
     """
 
     def __init__(
@@ -249,28 +249,28 @@ class Audit:
 
     @contextmanager
     def _metering(self, folder: str, wanted: Mapping[Reader, Range]) -> Iterator[None]:
-        """Tell how much has been read, while the body reads."""
+        """Report how much has been read, while the body reads."""
         shutil.rmtree(folder, ignore_errors=True)
         of = Metered(offsets=sum(span.end - span.start for span in wanted.values()), ranges=len(wanted))
         done = threading.Event()
 
-        def told() -> dict[int, Metered]:
+        def report() -> dict[int, Metered]:
             read = metered(folder)
             self._watcher.reading(sum(read.values(), Metered()), of)
             return read
 
-        def tell() -> None:
-            while not done.wait(_TELL_EVERY_S):
-                told()
+        def report_often() -> None:
+            while not done.wait(_REPORT_EVERY_S):
+                report()
 
-        teller = threading.Thread(target=tell, name="audit-meter", daemon=True)
-        teller.start()
+        reporter = threading.Thread(target=report_often, name="audit-meter", daemon=True)
+        reporter.start()
         try:
             yield
         finally:
             done.set()
-            teller.join()
-            for broker, read in told().items():
+            reporter.join()
+            for broker, read in report().items():
                 self._read_bytes[broker] = self._read_bytes.get(broker, 0) + read.read_bytes
 
     def _sifted(self, suspects: list[Suspect]) -> list[Suspect]:

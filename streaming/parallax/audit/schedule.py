@@ -118,8 +118,8 @@ class AuditSchedule:
     Args:
         interval_s: between the ends of one audit of the brokers and the beginning of the next; 0: none.
         run: runs an audit.
-        on_report: is told what each came to.
-        on_failure: is told when one has failed.
+        on_report: called with what each came to.
+        on_failure: called when one has failed.
         unread_delay_s: how long after it was noticed a partition is audited that was not read in time; 0: never.
         clock: monotonic seconds, for tests.
     """
@@ -247,14 +247,14 @@ def job_audits(
 def _confirming(settings: Settings, manager: FindingsManager) -> Confirm:
     """Suspects go the way of the stream's: into their table first, so that they outlive the process."""
 
-    def told(suspects: Sequence[Suspect]) -> Confirmed:
+    def confirmed(suspects: Sequence[Suspect]) -> Confirmed:
         fresh = manager.new(suspects)
         if fresh:
             create_suspects(settings.storage.path)
             append_suspects(settings.storage.path, fresh, _WRITER, time.time_ns() // 1_000_000)
         return confirm(manager, suspects, settings.audit.confirm_timeout_s)
 
-    return told
+    return confirmed
 
 
 __all__ = ["AuditSchedule", "CaughtUp", "RunAudit", "Unread", "job_audits"]

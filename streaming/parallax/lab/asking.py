@@ -43,23 +43,23 @@ def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_bef
         LabError: the brokers refuse, or are still on the move after `SECONDS`.
     """
     deadline = time.monotonic() + SECONDS
-    told_done: Collection[int] = ()
+    repeated_done: Collection[int] = ()
     while True:
         try:
-            return [_result(future, told_done) for future in ask().values()]
+            return [_result(future, repeated_done) for future in ask().values()]
         except KafkaException as error:
             refusal = error.args[0]
             if refusal.code() not in _PASSING or time.monotonic() >= deadline:
                 raise LabError(f"{what} failed ({refusal.str()})") from error
-        told_done = done_before
+        repeated_done = done_before
         time.sleep(0.2)
 
 
-def _result(future: Future[Any], told_done: Collection[int]) -> Any:
+def _result(future: Future[Any], repeated_done: Collection[int]) -> Any:
     try:
         return future.result(2 * SECONDS)
     except KafkaException as error:
-        if error.args[0].code() in told_done:
+        if error.args[0].code() in repeated_done:
             return None
         raise
 

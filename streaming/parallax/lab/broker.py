@@ -33,7 +33,7 @@ that is collected while its process runs warns of a leak."""
 
 @dataclass(frozen=True)
 class ProxiedListener:
-    """A second listener, of which clients are told an address that something else must listen on and pass on.
+    """A second listener. Clients are given another address for it, on which something else must listen and pass on.
 
     Attributes:
         port: where the broker listens.

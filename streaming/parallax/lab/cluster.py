@@ -66,7 +66,7 @@ class Cluster:
             detached: whether the brokers outlive this process (the lab of the command line).
             proxied: whether each broker has a second listener (``Broker.proxied``), for clients that are to reach it
                 through a proxy of the caller's.
-            progress: is told what is being resolved or started.
+            progress: called with what is being resolved or started.
         """
         self.version = version
         self.cluster_id = kafka_uuid()

@@ -55,7 +55,7 @@ def up(
         version: Kafka's version.
         name: of the lab; several may be up at once.
         directory: where the state file and the brokers' folders go; ``lab`` in the cache folder by default.
-        say: is told the progress.
+        say: called with the progress, a line at a time.
 
     Raises:
         LabError: a lab of that name is up already, or the brokers could not be started.
@@ -119,7 +119,7 @@ def scenario(
         topic_prefix: is put before the topics' names; the scenario's name and the time by default.
         name: of the lab.
         directory: where its state file is.
-        say: is told what happens.
+        say: called with what happens, a line at a time.
 
     Raises:
         LabError: no such scenario or lab, or brokers of it are down, or the scenario failed.

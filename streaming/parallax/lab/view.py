@@ -59,15 +59,15 @@ class ReplicaView:
         return offset in self.records or offset in self.markers
 
     def __str__(self) -> str:
-        told = [f"{r.offset}:{r.key}={r.value}({r.outcome.name.lower()})" for r in self._told()]
+        records = [f"{r.offset}:{r.key}={r.value}({r.outcome.name.lower()})" for r in self._written()]
         marks = [f"{offset}:{kind.name}" for offset, kind in self.markers.items()]
         return (
             f"broker {self.broker} {self.topic}: high watermark {self.high_watermark}, "
             f"last stable offset {self.last_stable_offset}, aborted from {sorted(self.aborted_from)}, "
-            f"records {' '.join(told) or 'none'}, markers {' '.join(marks) or 'none'}"
+            f"records {' '.join(records) or 'none'}, markers {' '.join(marks) or 'none'}"
         )
 
-    def _told(self) -> Iterator[Record]:
+    def _written(self) -> Iterator[Record]:
         return (record for record in self.records.values() if not record.key.startswith("filler-"))
 
 

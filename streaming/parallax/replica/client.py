@@ -108,7 +108,7 @@ class ReplicaClient:
         """Settings of topics as the brokers apply them (DescribeConfigs), asking any broker that answers.
 
         Returns:
-            By topic: value by name, or why they are not told (DESCRIBE_CONFIGS on the topic is needed).
+            By topic: value by name, or why they are not given (DESCRIBE_CONFIGS on the topic is needed).
 
         Raises:
             Unreachable: no broker answered.

@@ -99,7 +99,7 @@ class MovedToTieredStorage(ReplicaError):
 
 
 class LogTruncated(ReplicaError):
-    """The log no longer holds what was read of it: it was cut off below the position, and may have grown since.
+    """The log no longer holds what was read of it: it was truncated below the position, and may have grown since.
 
     Attributes:
         end: the offset up to which it still holds what was read.

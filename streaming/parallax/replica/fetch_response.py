@@ -48,8 +48,8 @@ def parse(body: memoryview, version: int) -> FetchAnswer:
     """Take an answer apart; ``records`` are views of ``body``.
 
     Raises:
-        ValueError: it is cut off, or its lengths make no sense.
-        struct.error: it is cut off.
+        ValueError: it is truncated, or its lengths make no sense.
+        struct.error: it is truncated.
     """
     cursor = _Cursor(body, flexible=version >= 12)
     throttle, error_code, _session = cursor.take(">ihi")

@@ -168,7 +168,7 @@ def _varint(data: Any, at: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def _next_batch(data: Any, at: Any) -> Any:
-    """End of the batch at ``at`` (0: it is cut off), and what is wrong with it so far."""
+    """End of the batch at ``at`` (0: it is truncated), and what is wrong with it so far."""
     size = data.shape[0]
     if at + 17 > size:
         return np.int64(0), OK
@@ -205,7 +205,7 @@ def _read_header(data: Any, at: Any, end: Any, row: Any) -> None:
 
 @njit([types.Tuple((_array(_I64, 2), _I64, _I64))(_BYTES)], cache=True, nogil=True)
 def walk(data: Any) -> Any:
-    """Table of the whole batches, (problem, where); a batch that is cut off at the end is left out."""
+    """Table of the whole batches, (problem, where); a batch that is truncated at the end is left out."""
     count = 0
     at = np.int64(0)
     while True:

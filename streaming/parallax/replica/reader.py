@@ -207,14 +207,15 @@ class _Range:
         """Whether the answer was about epochs and the Fetch has been sent again without one.
 
         A log may not know an epoch that was read and still hold all of it: a copy of a log whose records of that epoch
-        had been cleaned. It is cut off only if a higher epoch begins below the position.
+        had been cleaned. It is truncated only if a higher epoch begins below the position.
 
         Raises:
-            LogTruncated: the log was cut off below the position.
+            LogTruncated: the log was truncated below the position.
         """
         epoch = self.epoch
         if answer.error is not None:
-            # Out of range of the log, or the log knows neither this epoch nor a higher one: the next answer tells.
+            # Out of range of the log, or the log knows neither this epoch nor a higher one: the next answer shows
+            # which.
             self._forgotten, self.epoch = epoch, -1
             self.ask(position)
             return True

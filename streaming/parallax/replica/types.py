@@ -63,7 +63,7 @@ class FetchedPartition:
     """What one replica answered for one partition.
 
     The watermarks are this replica's own, -1 where ``error`` is set. ``records`` holds whole record batches as they lie
-    in the log; the last may be cut off, and the first may begin below the offset asked for.
+    in the log; the last may be truncated, and the first may begin below the offset asked for.
     """
 
     topic: str

@@ -1,6 +1,6 @@
 """The process that Spark's Python workers are forked from (``spark.python.daemon.module``).
 
-Spark's own daemon imports nothing before it forks, so each worker imports pyarrow and loads compiled kernels anew:
+Spark's own daemon imports nothing before it forks, so each worker imports pyarrow and loads compiled kernels again:
 seconds, and a copy in memory for each. This one imports them once, then hands over to Spark's; workers share its pages.
 Threads do not survive a fork, so the libraries are kept from starting any.
 """

@@ -23,7 +23,7 @@ class Recorded(NamedTuple):
     Attributes:
         position: next offset to read.
         topic_id: id of the topic whose offset that is; empty where it is not known.
-        event: what its last position row told.
+        event: what its last position row said.
         batch: id of the batch that recorded it; -1 for what was there when the query started.
         epoch: leader epoch of the last batch below the position; -1 where it is not known.
     """

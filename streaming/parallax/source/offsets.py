@@ -97,7 +97,7 @@ def _rows(readers: Mapping[str, Any]) -> Iterator[tuple[Reader, Range]]:
         for broker, topics in brokers.items():
             for name, partitions in topics.items():
                 topic, _, topic_id = name.partition("/")  # Kafka allows no slash in a topic's name
-                for number, (start, end, *told) in partitions.items():
-                    state, fresh, detail = told or (ReadEvent.OK, False, "")
+                for number, (start, end, *said) in partitions.items():
+                    state, fresh, detail = said or (ReadEvent.OK, False, "")
                     reader = Reader(isolation, int(broker), topic, int(number))
                     yield reader, Range(start, end, topic_id, ReadEvent(state), fresh, detail)

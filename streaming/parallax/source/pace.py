@@ -1,4 +1,4 @@
-"""How fast a task reads a broker, and how much it has read: a token bucket, and a meter for whoever waits.
+"""How fast a task reads a broker, and how much it has read: a token bucket, and a meter for those who wait.
 
 One task reads one broker where its bytes are limited (``parallax.source.planning.broker_tasks``), so a bucket lives in
 one process and needs no agreement with others.
@@ -103,15 +103,15 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """What all tasks together have told so far, by broker."""
+    """What all tasks together have reported so far, by broker."""
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
         try:
-            told = Metered(*json.loads(path.read_text(encoding="ascii")))
+            reported = Metered(*json.loads(path.read_text(encoding="ascii")))
         except (OSError, ValueError):
             continue  # it is being written
         broker = int(path.name.split("-")[1])
-        found[broker] = found.get(broker, Metered()) + told
+        found[broker] = found.get(broker, Metered()) + reported
     return found
 
 

@@ -203,9 +203,9 @@ class Planner:
                 yield reader, span
 
     def _is_of_this_topic(self, reader: Reader, known: Range | None, log: LogState) -> bool:
-        """Whether a log that ends below the position may be told as cut off.
+        """Whether a log that ends below the position may be reported as truncated.
 
-        A topic that was deleted and made anew looks the same, until metadata that are younger than this answer say so.
+        A topic that was deleted and re-created looks the same, until metadata that are younger than this answer say so.
         """
         if known is None or log.error is not None or known.start <= log.log_end_offset:
             self._short_since.pop(reader, None)

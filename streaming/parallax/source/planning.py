@@ -82,16 +82,16 @@ def next_range(
     if position is None:
         start = log.log_start_offset if starting == "earliest" else max(bound, log.log_start_offset)
         detail = f"reading begins at offset {start}" + (f"; {log.detail}" if log.detail else "")
-        return _told(start, bound, topic_id, ReadEvent.PARTITION_ADDED, detail)
+        return _reported(start, bound, topic_id, ReadEvent.PARTITION_ADDED, detail)
     if known_id and topic_id and known_id != topic_id:
         detail = f"topic id {known_id} became {topic_id}; reading starts again at offset {log.log_start_offset}"
-        return _told(log.log_start_offset, bound, topic_id, ReadEvent.TOPIC_RECREATED, detail)
+        return _reported(log.log_start_offset, bound, topic_id, ReadEvent.TOPIC_RECREATED, detail)
     if position < log.log_start_offset:
         detail = f"offsets {position} to {log.log_start_offset - 1} were never shown"
-        return _told(log.log_start_offset, bound, topic_id, ReadEvent.LOG_START_ADVANCED, detail)
+        return _reported(log.log_start_offset, bound, topic_id, ReadEvent.LOG_START_ADVANCED, detail)
     if position > log.log_end_offset:
         detail = f"the log ends at offset {log.log_end_offset}, it was read up to {position}"
-        return _told(log.log_end_offset, bound, topic_id, ReadEvent.LOG_TRUNCATED, detail)
+        return _reported(log.log_end_offset, bound, topic_id, ReadEvent.LOG_TRUNCATED, detail)
     recovered = state in _STANDING
     detail = f"readable again after {state.value}" if recovered else ""
     return Range(position, max(position, bound), topic_id or known_id, ReadEvent.OK, recovered, detail)
@@ -105,16 +105,16 @@ def _known(previous: Range | None, recorded: Recorded | None) -> tuple[int | Non
     """Position, topic id and state of a reader, as far as they are known."""
     if recorded is None:
         return (None, "", ReadEvent.OK) if previous is None else (previous.end, previous.topic_id, previous.state)
-    # Events of planning (deleted, not hosted) are in the offset; those of reading are told by the sink.
+    # Events of planning (deleted, not hosted) are in the offset; those of reading are reported by the sink.
     return recorded.position, recorded.topic_id or (previous.topic_id if previous else ""), recorded.event
 
 
-def _told(start: int, bound: int, topic_id: str, event: ReadEvent, detail: str) -> Range:
+def _reported(start: int, bound: int, topic_id: str, event: ReadEvent, detail: str) -> Range:
     return Range(start, max(start, bound), topic_id, event, fresh=True, detail=detail)
 
 
 def stopped(settled: Range, event: ReadEvent, detail: str) -> Range:
-    """The range of a reader that cannot go on: told once, then kept in silence."""
+    """The range of a reader that cannot go on: reported once, then kept in silence."""
     if settled.state is event:
         return settled
     return replace(settled, state=event, fresh=True, detail=detail)
@@ -143,7 +143,7 @@ def clip(reader: Reader, span: Range, recorded: Mapping[Reader, Recorded]) -> Ra
 def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Reader, int]:
     """Leader epochs of the last batches below the ranges, where these follow on what is recorded.
 
-    For a log that was cut off it is the epoch of what was lost.
+    For a truncated log it is the epoch of what was lost.
     """
     return {
         reader: entry.epoch

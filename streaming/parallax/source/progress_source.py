@@ -30,11 +30,12 @@ _TICK_MS = 10_000
 class SteadyClock:
     """The time of day that nobody can set: the system's when it is made, then as much later as has gone by.
 
-    A clock that is set forward and back again would have rows of progress wait for the time that they have told
+    A clock that is set forward and back again would have rows of progress wait for the time that they have reported
     already, and a gap that there never was would look like a replica that stands still.
 
     Args:
-        not_before_ms: what it says at least, milliseconds since 1970 UTC: what was told before must not be told again.
+        not_before_ms: the lowest time that it gives, milliseconds since 1970 UTC: a time that was reported is not
+            reported again.
         wall: nanoseconds since 1970 UTC, for tests.
         monotonic: nanoseconds of a clock that only runs, for tests.
     """
@@ -235,9 +236,9 @@ class ProgressWatch:
 
 
 class Described:
-    """Of which partitions one broker is asked for its producers in a tick; made anew it asks for all of them.
+    """Decides for which partitions one broker is asked for its producers in a tick; a new object asks for all of them.
 
-    DescribeProducers lists every producer that a replica remembers, thousands where producers come and go, to tell of
+    DescribeProducers lists every producer that a replica remembers, thousands where producers come and go, to report
     the few that hold a transaction open. The comparison needs two things of it: who holds a last stable offset that
     stands still behind the high watermark, and, sooner or later, which transactions are over. So a partition is asked
     where its last stable offset lies behind the high watermark and has not moved since the tick before, and all of them

@@ -107,7 +107,8 @@ def _read_local(
 ) -> Iterator[Any]:
     """As `_read`; passes over what has left the replica's own log meanwhile, and says so.
 
-    Retention deletes it, or it moves to tiered storage; Fetch below version 14 is told either as out of range.
+    Retention deletes it, or it moves to tiered storage; Fetch below version 14 is answered "out of range" in both
+    cases.
     """
     try:
         yield from _read(client, options, piece, progress, pace)

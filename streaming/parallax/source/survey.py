@@ -138,7 +138,7 @@ def density(records: memoryview, start: int) -> Density | None:
     """What an offset holds in the record batches of a Fetch response, by their headers.
 
     Args:
-        records: the response's records; the last batch may be cut off.
+        records: the response's records; the last batch may be truncated.
         start: offset that was fetched; what lies below it is not counted.
 
     Returns:
@@ -159,7 +159,7 @@ def density(records: memoryview, start: int) -> Density | None:
 
 _POLICY, _RETENTION = "cleanup.policy", "delete.retention.ms"
 _CLUSTER = -1
-"""Stands for the cluster as a whole, where brokers are told apart by their ids."""
+"""Stands for the cluster as a whole, where brokers are known by their ids."""
 
 
 class Catalog:
@@ -211,7 +211,7 @@ class Catalog:
         self._watch.close()
 
     def refresh(self) -> None:
-        """Ask anew with the next call of `topics`, however young the metadata are."""
+        """Ask again with the next call of `topics`, however young the metadata are."""
         self._next = 0.0
 
     def _load(self) -> tuple[float, dict[str, TopicMetadata]]:
@@ -240,14 +240,14 @@ class Catalog:
         return {name: t for name, t in found.items() if name in names and not isinstance(t.error, UnknownTopic)}
 
     def _with_policies(self, topics: dict[str, TopicMetadata]) -> dict[str, TopicMetadata]:
-        """Where a policy is not told, what depends on it stays unknown; everything else goes on."""
+        """Add the policies. Where a policy is not given, what depends on it stays unknown; everything else goes on."""
         asked_at = time.time_ns() // 1_000_000
         readable = [name for name, topic in topics.items() if topic.error is None]
         try:
-            told = self._client.topic_configs(readable, [_POLICY, _RETENTION]) if readable else {}
+            given = self._client.topic_configs(readable, [_POLICY, _RETENTION]) if readable else {}
         except ReplicaError:
-            told = {}
-        known = {name: configs for name, configs in told.items() if not isinstance(configs, ReplicaError)}
+            given = {}
+        known = {name: configs for name, configs in given.items() if not isinstance(configs, ReplicaError)}
         return {
             name: replace(
                 topic,

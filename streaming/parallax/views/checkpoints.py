@@ -1,6 +1,6 @@
 """Checkpoints that cannot be used any more: found, set aside, and rebuilt from the tables by the next start.
 
-The tables are the truth: a recording query takes its positions from them, and the comparison follows them anew from
+The tables are the truth: a recording query takes its positions from them, and the comparison follows them again from
 their first commit (or from what retention left). So a checkpoint is never worth a query that does not run.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from parallax.views.tables import checkpoint_path
 
 _KEPT = 3
-"""Broken checkpoints of a query that are kept for whoever wants to know what happened."""
+"""How many broken checkpoints of a query are kept, so that people can find out what happened."""
 _ROOM = 1 << 20
 """Bytes that must fit on the disk before a checkpoint is held to be the cause of failures."""
 

@@ -36,7 +36,7 @@ class Maintenance:
     Args:
         spark: the job's session.
         settings: where the tables are, how often, how long rows stay.
-        on_done: is told the table and the seconds that its upkeep took.
+        on_done: called with the table and the seconds that its upkeep took.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ def _carry_positions(spark: Any, path: str, old: Any) -> None:
 
     reader = ["topic", "partition", "broker"]
     rows = spark.read.format("delta").load(path).where(sf.col("kind") == int(RowKind.POSITION))
-    # Highest since the last reset, as in parallax.views.positions.latest; a reset is told by its event.
+    # Highest since the last reset, as in parallax.views.positions.latest; a reset shows in its event.
     resets = (
         rows.where(old & sf.col("position.event").isin([event.value for event in RESETS]))
         .groupBy(*reader)

@@ -65,8 +65,8 @@ def view_queries(
         settings: of the job.
         brokers: ids of all brokers that host a replica; needed where ``read.grouping`` is ``broker`` or ``reader`` and
             ``topics.brokers`` is not set (``hosting_brokers`` finds them).
-        on_positions: is told the position rows of each commit.
-        on_progress: is told the rows of each commit to ``replica_progress``.
+        on_positions: called with the position rows of each commit.
+        on_progress: called with the rows of each commit to ``replica_progress``.
 
     Raises:
         ValueError: the brokers are needed and not given, or the hash key's file is unusable.
@@ -178,7 +178,7 @@ def _start(rows: Any, sink: Callable[[Any, int], None], settings: Settings, name
 
 
 def _feedback_path(storage: str, name: str) -> str:
-    """Beside the checkpoints, or on this machine where these are not: the file is made anew at every start."""
+    """Beside the checkpoints, or on this machine where these are not: the file is rewritten at every start."""
     if "://" not in storage:
         return str(Path(storage).absolute() / "feedback" / f"{name}.json")
     mark = hashlib.sha256(storage.encode()).hexdigest()[:16]

@@ -36,7 +36,7 @@ _CLOCK_SLACK_MS = 60_000
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """What a position row told, after it was committed.
+    """What a position row said, reported after it was committed.
 
     Attributes:
         reader: whose position.
@@ -96,7 +96,7 @@ class ViewSink:
         storage: ``storage.path``.
         isolations: levels that the query reads; with more than one its rows carry the column ``isolation``.
         feedback_path: file that tells the source what is recorded.
-        on_positions: is told the position rows of each commit, in the query's thread.
+        on_positions: called with the position rows of each commit, in the query's thread.
     """
 
     def __init__(
@@ -120,19 +120,19 @@ class ViewSink:
         the tables need to be read; without it, all of them.
         """
         known, written_ms = feedback.load(self._feedback_path)
-        # Batches are numbered anew where a checkpoint was deleted: what is known is older than any of them.
+        # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
         self._recorded = {reader: entry._replace(batch=-1) for reader, entry in known.items()}
         self._committed = {}
         for isolation in self._isolations:
             self._recorded.update(recorded_positions(self._storage, isolation, written_ms - _CLOCK_SLACK_MS))
         feedback.write(self._feedback_path, self._recorded)
-        # The source says once that it is refused; whoever started since then has not heard it.
+        # The source reports a refusal once; a process that was started since then has not received that report.
         refused = [_standing(r, e) for r, e in self._recorded.items() if e.event is ReadEvent.UNAUTHORIZED]
         if refused:
             self._on_positions(refused)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Append a micro-batch to its tables, then tell what was recorded.
+        """Append a micro-batch to its tables, then report what was recorded.
 
         Raises:
             SinkError: a commit failed; Spark then fails the query.
@@ -255,7 +255,7 @@ class ProgressSink:
 
     Args:
         storage: ``storage.path``.
-        on_rows: is told the rows of each commit, in the query's thread.
+        on_rows: called with the rows of each commit, in the query's thread.
     """
 
     def __init__(self, storage: str, on_rows: OnProgress | None = None) -> None:

@@ -57,7 +57,7 @@ class Scenario:
             cluster: three brokers, all up.
             producer: how transactions are ended, see ``parallax.lab.traffic``.
             topic_prefix: is put before each topic's suffix; must be new to the cluster.
-            say: is told what happens, a line at a time.
+            say: called with what happens, a line at a time.
             await_observed: is called with (topic, offset, broker) before anything may be cleaned away, and returns once
                 a monitor has recorded that offset.
             hold_s: seconds between the last marker and the first cleaning, where ``await_observed`` is not given.

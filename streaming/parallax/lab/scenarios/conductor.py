@@ -349,8 +349,8 @@ class Conductor:
 
     def _failed(self, acts: Collection[_Act], what: str) -> ScenarioFailed:
         seen = [self._try_read(b, act.stage.topic) for act in acts for b in (*SURVIVORS, VICTIM)]
-        told = "; ".join(str(view) for view in seen if view is not None)
-        return ScenarioFailed(f"scenario {self._name}: {what}. Seen: {told} (logs: {self._cluster.folder})")
+        views = "; ".join(str(view) for view in seen if view is not None)
+        return ScenarioFailed(f"scenario {self._name}: {what}. Seen: {views} (logs: {self._cluster.folder})")
 
 
 def _agree(views: Mapping[int, ReplicaView]) -> bool:
