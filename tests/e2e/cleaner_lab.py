@@ -1,4 +1,4 @@
-"""Many generated logs on one broker whose cleaner runs when it is told to, and all that the broker tells of them.
+"""Many generated logs on one broker whose cleaner runs when the test says so, and all that the broker reports of them.
 
 A held cleaner (``log.cleaner.min.cleanable.ratio`` 1, which no log exceeds) makes no pass. Let go, it makes exactly one
 over every log that has a closed dirty segment, since after that pass nothing is dirty any more. Which segments are
@@ -263,8 +263,8 @@ class CleaningBroker:
 
         def applied() -> bool:
             asked = self._cluster.admin.describe_configs([ConfigResource(kind, r.name) for r in wanted])
-            told = [future.result(_SECONDS) for future in asked.values()]
-            return all(t[name].value == value for t in told for name, value in settings.items())
+            described = [future.result(_SECONDS) for future in asked.values()]
+            return all(t[name].value == value for t in described for name, value in settings.items())
 
         until(applied, f"the broker to take over {settings}", timeout=_SECONDS)
 
@@ -340,10 +340,10 @@ class CleaningBroker:
 
     def _producers(self) -> dict[str, dict[int, Producer]]:
         answers = self._client.describe_producers(BROKER, [(t, 0) for t in self._topics], timeout_ms=20_000)
-        told: dict[str, dict[int, Producer]] = {}
+        producers: dict[str, dict[int, Producer]] = {}
         for (topic, _), answer in answers.items():
             assert isinstance(answer, list), answer
-            told[topic] = {
+            producers[topic] = {
                 p.producer_id: Producer(
                     p.producer_epoch,
                     p.last_timestamp,
@@ -351,7 +351,7 @@ class CleaningBroker:
                 )
                 for p in answer
             }
-        return told
+        return producers
 
     def _on_disk(self, topic: str) -> tuple[list[int], list[Aborted]]:
         """First offsets of the segments, and the entries of their transaction indexes (AbortedTxn, version 0)."""

@@ -19,7 +19,7 @@ class Disk:
     """A small disk of its own where this process may mount one, else limits on the processes that write.
 
     A process whose ``RLIMIT_FSIZE`` is 0 cannot make any file longer, which is as good as a disk that takes nothing
-    more: what cannot be told apart then is full from read-only.
+    more: the one difference is that full and read-only look the same then.
 
     Args:
         folder: where it is to be; must exist.

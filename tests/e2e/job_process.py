@@ -169,7 +169,7 @@ class JobProcess:
         return [finding for finding in standing if finding.status != "dismissed"]
 
     def diagnosis(self, topics: Collection[str]) -> str:
-        """What may tell why something was not found: the queries, progress, suspects and their verdicts, the log."""
+        """What may show why something was not found: the queries, progress, suspects and their verdicts, the log."""
         now = time.time()
         lines = []
         for sample in self.samples():
@@ -178,9 +178,9 @@ class JobProcess:
                 lines.append(f"{name}{sample.labels} {sample.value:.0f}")
             elif name == "query_last_progress_timestamp_seconds":
                 lines.append(f"{name}{sample.labels} {now - sample.value:.0f} s ago")
-        for what, told in (("last ticks", self._ticks), ("suspects", self._suspects), ("events", self._verdicts)):
+        for what, table in (("last ticks", self._ticks), ("suspects", self._suspects), ("events", self._verdicts)):
             try:
-                lines.append(f"{what}: {told(topics)}")
+                lines.append(f"{what}: {table(topics)}")
             except Exception as error:  # noqa: BLE001 - it is said beside what else is known
                 lines.append(f"{what}: {error}")
         log = [line[:300] for line in self.log.read_text().splitlines() if line.strip() and "UDF: <bound" not in line]
@@ -212,14 +212,14 @@ class JobProcess:
         return Counter((row["broker"], row["offset"]) for row in rows)
 
     def events(self, topic: str, broker: int) -> set[str]:
-        """What the position rows of a replica have told so far, in both views."""
-        told = set()
+        """What the position rows of a replica have reported so far, in both views."""
+        events = set()
         wanted = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("topic") == topic)
         for isolation in IsolationLevel:
             dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
             rows = dataset.to_table(columns=["broker", "position"], filter=wanted).to_pylist()
-            told |= {row["position"]["event"] for row in rows if row["broker"] == broker}
-        return told
+            events |= {row["position"]["event"] for row in rows if row["broker"] == broker}
+        return events
 
     def await_observed(self, topic: str, offset: int, broker: int) -> None:
         """Wait until both tables hold all that a replica of partition 0 shows up to an offset (the scenarios' hook)."""

@@ -75,7 +75,7 @@ def _conductor(
     scenario = SCENARIOS[part.scenario]
 
     class Together(scenario.conductor):  # type: ignore[name-defined, misc]
-        """Whoever comes last to where the broker goes or returns makes it so, for all."""
+        """The script that comes last to where the broker goes or returns makes it so, for all."""
 
         def _lose_victim(self) -> None:
             self._meet(away, super()._lose_victim)

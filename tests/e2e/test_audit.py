@@ -46,7 +46,7 @@ def lab(played: Played) -> Cluster:
 
 @pytest.fixture(scope="module")
 def diverged(played: Played) -> ScenarioResult:
-    """Five topics whose replicas differ; whatever told why is gone."""
+    """Five topics whose replicas differ; whatever showed why is gone."""
     return played.gone["legacy"]
 
 
@@ -120,7 +120,7 @@ def test_without_history_it_proves_what_the_replicas_still_show(
     found = results(ended)
     assert ended.returncode == 1, ended.stderr
     for name in ("tombstone", "abort", "commit"):
-        # Broker 2 shows a value that the others do not; what told which is right has been cleaned away.
+        # Broker 2 shows a value that the others do not; what showed which is right has been cleaned away.
         assert kinds(found[f"gone-legacy-{name}"]) == [("visibility_mismatch", -1)], found[f"gone-legacy-{name}"]
         assert found[f"gone-legacy-{name}"]["result"] == "diverged"
     assert kinds(found["gone-legacy-frozen"]) == [("read_committed_frozen", 2)], found["gone-legacy-frozen"]
@@ -217,7 +217,7 @@ def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Clus
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (("--topic", "no-such-topic"), "--topic: topic 'no-such-topic' is not on the cluster"),
         (("--partition", "7"), "has no partition 7"),
@@ -226,12 +226,12 @@ def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Clus
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
-    healthy: ScenarioResult, audit: Audit, flags: tuple[str, ...], told: str
+    healthy: ScenarioResult, audit: Audit, flags: tuple[str, ...], message: str
 ) -> None:
     ended = audit("--topic", healthy.topics[0], *flags)
     assert ended.returncode == 2
     assert len(ended.stderr.strip().splitlines()) == 1
-    assert told in ended.stderr
+    assert message in ended.stderr
 
 
 def test_the_job_audits_at_its_interval_and_what_it_recorded_can_be_audited(

@@ -153,7 +153,7 @@ class Modelled:
         found = {b.horizon for b in left.batches if b.horizon is not None}
         at = {horizon - retention for horizon in found - self.horizons} or {between[1]}
         if not (len(at) == 1 and between[0] <= min(at) <= between[1]):
-            raise Difference(self._told(left, f"horizons tell of passes at {at}, it was between {between}"))
+            raise Difference(self._described(left, f"horizons show passes at {at}, it was between {between}"))
         self.horizons |= found
         before = self.replica.batches
         self.replica.clean(min(at))
@@ -188,9 +188,9 @@ class Modelled:
             ("first dirty offset", log.cleaned_to, replica.clean_to),
         ):
             if real != modelled:
-                raise Difference(self._told(log, f"{when}: {name} differ:\nbroker {real}\nmodel  {modelled}"))
+                raise Difference(self._described(log, f"{when}: {name} differ:\nbroker {real}\nmodel  {modelled}"))
 
-    def _told(self, log: Log, what: str) -> str:
+    def _described(self, log: Log, what: str) -> str:
         shown = [f"{self.topic} (seed {SEED}) {what}", "written:", *map(str, self.written)]
         shown += ["broker:", *map(str, log.batches), "model:", *map(str, self.replica.batches)]
         return "\n".join([*shown, f"segments {log.segments}, model {self.replica.segments}, {self.replica.limits}"])

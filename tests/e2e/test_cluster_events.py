@@ -1,4 +1,4 @@
-"""What happens to a cluster in its life, under the eyes of one job: what is no divergence is not told, what is, is."""
+"""What happens to a cluster in its life, under the eyes of one job: only what is a divergence is reported."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Watched:
         )
 
     def without_finding(self, topic: str) -> None:
-        """Nothing is told of the topic now, nor at the end of all tests."""
+        """Nothing is reported of the topic now, nor at the end of all tests."""
         self.healthy.add(topic)
         assert [f for f in self.job.findings() if f.topic == topic] == []
 
@@ -204,7 +204,7 @@ def test_an_open_transaction_large_records_and_null_keys_are_no_divergence(
         watched.without_finding(name)
 
 
-def test_a_log_cut_off_by_an_unclean_election_is_found_although_it_has_grown_again(
+def test_a_log_truncated_by_an_unclean_election_is_found_although_it_has_grown_again(
     lab: Cluster, watched: Watched, topic: str
 ) -> None:
     name = f"event-{topic}"
@@ -231,8 +231,8 @@ def test_a_log_cut_off_by_an_unclean_election_is_found_although_it_has_grown_aga
     watched.compared(name, grown)
     # Between its start and the cut the log of broker 1 really differs: who asks then finds that as well, for a while.
     until(lambda: not watched.standing(name) - {(FindingKind.LOG_TRUNCATED, 1)}, "nothing else to stand", timeout=180)
-    told = {(f.kind, f.summary) for f in watched.job.findings() if f.topic == name}
-    assert {kind for kind, _ in told} <= {FindingKind.LOG_TRUNCATED, FindingKind.CONTENT_MISMATCH}, told
+    found = {(f.kind, f.summary) for f in watched.job.findings() if f.topic == name}
+    assert {kind for kind, _ in found} <= {FindingKind.LOG_TRUNCATED, FindingKind.CONTENT_MISMATCH}, found
 
 
 def test_a_log_that_lost_its_head_is_found_and_healed_by_a_new_copy(lab: Cluster, watched: Watched, topic: str) -> None:
@@ -260,8 +260,8 @@ def test_a_log_that_lost_its_head_is_found_and_healed_by_a_new_copy(lab: Cluster
     lab.start_broker(2)
     lab.wait_isr(name, {1, 2, 3})
     until(lambda: not watched.standing(name), "the new copy to have healed it", timeout=180)
-    (told,) = [f for f in watched.job.findings() if f.topic == name]
-    assert json.loads(told.evidence)["resolution"] == "healed"
+    (finding,) = [f for f in watched.job.findings() if f.topic == name]
+    assert json.loads(finding.evidence)["resolution"] == "healed"
 
 
 class _OnItsTopic(Conductor):
@@ -271,7 +271,7 @@ class _OnItsTopic(Conductor):
         pass
 
 
-def test_a_replica_that_was_wiped_or_moved_counts_anew_and_a_later_divergence_is_found(
+def test_a_replica_that_was_wiped_or_moved_is_counted_from_its_beginning_and_a_later_divergence_is_found(
     lab: Cluster, watched: Watched, topic: str
 ) -> None:
     name = f"event-{topic}"
@@ -306,13 +306,15 @@ def test_a_replica_that_was_wiped_or_moved_counts_anew_and_a_later_divergence_is
     )
     result = conductor.play()
 
-    def told() -> list[tuple[str, str, int, int]]:
+    def reported() -> list[tuple[str, str, int, int]]:
         return places([f for f in watched.job.findings() if f.topic == name])
 
-    until(lambda: told() == expected_places(result.expected), "the tombstone's loss, and nothing else", timeout=180)
+    until(lambda: reported() == expected_places(result.expected), "the tombstone's loss, and nothing else", timeout=180)
 
 
-def test_topics_made_anew_partitions_added_brokers_that_come_and_go(lab: Cluster, watched: Watched, topic: str) -> None:
+def test_topics_re_created_partitions_added_brokers_that_come_and_go(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
     name = f"event-{topic}"
     lab.create_topic(name, replicas=[1, 2, 3], config=COMPACTED)
     watched.compared(name, watched.write(name, *"abcde"))

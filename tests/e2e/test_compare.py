@@ -39,11 +39,11 @@ def settings(tmp_path: Path) -> Settings:
 def append(settings: Settings, rows: list[Row]) -> None:
     """Record rows as the sinks do: one commit for each table."""
     today = datetime.now(UTC).date()
-    told = [{**r, **_times(r)} for r in rows]
+    rows = [{**r, **_times(r)} for r in rows]
     tables = {
-        "read_uncommitted": (VIEW, [_view(r) for r in told if r.get("view") == RU]),
-        "read_committed": (VIEW, [_view(r) for r in told if r.get("view") == RC]),
-        PROGRESS: (PROGRESS_SCHEMA, [_progress(r) for r in told if "observed_at" in r]),
+        "read_uncommitted": (VIEW, [_view(r) for r in rows if r.get("view") == RU]),
+        "read_committed": (VIEW, [_view(r) for r in rows if r.get("view") == RC]),
+        PROGRESS: (PROGRESS_SCHEMA, [_progress(r) for r in rows if "observed_at" in r]),
     }
     for name, (schema, part) in tables.items():
         if part:

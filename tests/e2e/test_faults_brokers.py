@@ -1,4 +1,4 @@
-"""Brokers whose answers are late, cut off or garbled: nobody else waits, nothing is lost, and no verdict is wrong."""
+"""Brokers whose answers are late, truncated or garbled: nobody else waits, nothing is lost, and no verdict is wrong."""
 
 from __future__ import annotations
 
@@ -72,14 +72,18 @@ def test_two_brokers_that_are_hurt_hold_up_no_third_and_catch_up(
             if fault in _IN_THE_RECORDS:
                 until(
                     lambda broker=broker: job.events(stream.topic, broker) & {"corrupt_batch", "unsupported"},  # type: ignore[misc]
-                    f"the batch of {broker} to be told corrupt",
+                    f"the batch of {broker} to be reported as corrupt",
                     timeout=120,
                 )
             else:
-                until(lambda broker=broker: reachable(job, broker) == 0.0, f"{broker} told unreachable", timeout=120)  # type: ignore[misc]
+                until(
+                    lambda broker=broker: reachable(job, broker) == 0.0,
+                    f"{broker} reported as unreachable",
+                    timeout=120,
+                )  # type: ignore[misc]
         assert reachable(job, 1) == 1.0
         job.await_observed(stream.topic, stream.write(), 1)
-    until(lambda: reachable(job, 2) == reachable(job, 3) == 1.0, "both to be told reachable again", timeout=120)
+    until(lambda: reachable(job, 2) == reachable(job, 3) == 1.0, "both to be reported as reachable again", timeout=120)
     stream.await_recorded_once(job)
     assert unknown(job, stream.topic) == 0.0
     assert [f for f in job.findings() if f.topic == stream.topic] == []
@@ -96,7 +100,11 @@ def test_after_all_brokers_were_away_a_divergence_is_found_once(
     with ExitStack() as stack:
         for proxy in proxies.of.values():
             stack.enter_context(proxy.hurting(Fault.REFUSE))
-        until(lambda: all(reachable(job, broker) == 0.0 for broker in (1, 2, 3)), "all told unreachable", timeout=120)
+        until(
+            lambda: all(reachable(job, broker) == 0.0 for broker in (1, 2, 3)),
+            "all reported as unreachable",
+            timeout=120,
+        )
         stream.write()
     stream.await_recorded_once(job)
     result = SCENARIOS["aborted-committed"].run(lab, topic_prefix=f"hurt-{topic}-", await_observed=job.await_observed)

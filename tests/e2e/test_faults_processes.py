@@ -48,7 +48,7 @@ sink.append = append
 """Kills the job once where the first table of a batch holds records that the second does not hold yet."""
 
 
-HANGS_WHEN_TOLD = """
+HANGS_WHEN_ASKED = """
 import os, threading
 from parallax.views import sink
 
@@ -133,7 +133,9 @@ def kill_and_await_restart(job: JobProcess, who: Callable[[JobProcess], list[psu
     for victim in until(lambda: who(job), f"{who.__name__} to be there", timeout=120):
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
-    until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart told", timeout=120)
+    until(
+        lambda: (job.metric("parallax_query_restarts_total") or 0.0) > restarts, "a restart to be counted", timeout=120
+    )
 
 
 DEATHS: dict[str, Callable[[JobProcess, Stream], None]] = {
@@ -192,7 +194,7 @@ def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
     stream = Stream(kafka, f"hangs-{topic}")
     supervisor = {"no_progress_deadline_s": 30}
     with JobProcess(tmp_path, kafka.bootstrap_servers, "hangs-.*", supervisor=supervisor) as job:
-        job.start(HANGS_WHEN_TOLD)
+        job.start(HANGS_WHEN_ASKED)
         stream.write()
         stream.await_recorded_once(job)
         (before,) = jvm(job)
@@ -204,7 +206,7 @@ def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
         assert "cannot be stopped" in job.log.read_text()
 
 
-def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_told(
+def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_reported(
     kafka: Cluster, tmp_path: Path, topic: str
 ) -> None:
     name = f"down-{topic}"
@@ -219,7 +221,9 @@ def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_told(
             for broker in (1, 2):
                 job.await_observed(name, offset, broker)
             until(
-                lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0, "broker 3 told down", timeout=180
+                lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0,
+                "broker 3 to be reported as down",
+                timeout=180,
             )
             until(
                 lambda: (job.metric("parallax_unknown_offsets", topic=name) or 0) > 0,

@@ -57,7 +57,7 @@ def set_aside(job: JobProcess, query: str) -> float:
 
 
 @pytest.mark.parametrize("trouble", [Disk.full, Disk.read_only], ids=["full", "read-only"])
-def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
+def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
     kafka: Cluster,
     disk: Disk,
     job: JobProcess,
@@ -69,8 +69,8 @@ def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
     restarts = job.metric("parallax_query_restarts_total") or 0.0
     with trouble(disk):
         stream.write()
-        told = f"queries to fail on a disk that is {trouble.__name__}"
-        until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, told, timeout=120)
+        what = f"queries to fail on a disk that is {trouble.__name__}"
+        until(lambda: (job.metric("parallax_query_restarts_total") or 0.0) >= restarts + 4, what, timeout=120)
     stream.write()
     stream.await_recorded_once(job)
     until(lambda: job.metric("parallax_query_up") == 4.0, "all queries to run again", timeout=120)
@@ -78,7 +78,7 @@ def test_a_disk_that_takes_nothing_more_is_told_and_costs_no_row(
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 
-def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_told_in_one_line(
+def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_reported_in_one_line(
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(kafka, f"stored-{topic}")
@@ -123,7 +123,7 @@ def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_tol
     assert [f.finding_id for f in await_exactly(job, result)] == [finding.finding_id]
 
 
-def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_written_anew(
+def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_rewritten(
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
     stream = Stream(kafka, f"stored-{topic}")

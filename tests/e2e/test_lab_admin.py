@@ -100,7 +100,7 @@ def test_records_are_deleted_as_soon_as_a_leader_is_there(lab: Cluster, topic: s
     lab.wait_ready()
 
 
-def test_a_refusal_is_told_at_once(lab: Cluster, topic: str) -> None:
+def test_a_refusal_is_reported_at_once(lab: Cluster, topic: str) -> None:
     lab.create_topic(topic, replicas=[1, 2, 3])
     with pytest.raises(LabError, match=r"deleting records below offset 9 failed \(Broker: Offset out of range"):
         admin.delete_records(lab, topic, before=9)
@@ -128,7 +128,7 @@ def test_a_broker_joins_takes_a_replica_and_goes(lab: Cluster, client: ReplicaCl
         lab.remove_broker(1)
 
 
-def test_a_wiped_replica_is_copied_anew(lab: Cluster, client: ReplicaClient, topic: str) -> None:
+def test_a_wiped_replica_is_copied_again(lab: Cluster, client: ReplicaClient, topic: str) -> None:
     lab.create_topic(topic, replicas=[1, 2])
     PlainProducer(lab.bootstrap_servers).send(topic, "k", "v")
     with pytest.raises(LabError, match="broker 2 runs"):

@@ -308,10 +308,10 @@ def test_a_batch_larger_than_what_is_asked_for_comes_whole(
     assert [row[3] for row in rows] == [value, b"small"]
 
 
-# --- what a replica tells about itself ---
+# --- what a replica reports about itself ---
 
 
-def test_a_follower_tells_of_its_open_transaction(
+def test_a_follower_reports_its_open_transaction(
     kafka: Cluster, client: ReplicaClient, producers: dict[str, Producer], topic: str
 ) -> None:
     kafka.create_topic(topic)
@@ -345,7 +345,7 @@ def test_the_end_of_an_epoch_comes_from_the_replica_itself(
         assert client.end_offset_for_epoch(broker, topic, 0, 99) is None
 
 
-def test_what_cannot_be_answered_is_told_per_partition(kafka: Cluster, client: ReplicaClient, topic: str) -> None:
+def test_what_cannot_be_answered_is_reported_per_partition(kafka: Cluster, client: ReplicaClient, topic: str) -> None:
     kafka.create_topic(topic, replicas=[1])
 
     def one(broker: int, name: str, offset: int) -> Any:

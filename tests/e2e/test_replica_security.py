@@ -54,7 +54,7 @@ class Secured(NamedTuple):
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """The broker; whoever comes by the plain listener may do anything, ``reader`` only what an ACL grants."""
+    """The broker; clients of the plain listener may do anything, ``reader`` only what an ACL grants."""
     folder = tmp_path_factory.mktemp("tls")
     certify(folder)
     cluster = Cluster(brokers=1)
@@ -143,7 +143,7 @@ def test_a_wrong_password_is_unauthorized_and_not_shown(secured: Secured) -> Non
     assert "battery-staple" not in str(caught.value)
 
 
-def test_a_mechanism_that_the_broker_does_not_accept_is_told(
+def test_a_mechanism_that_the_broker_does_not_accept_is_reported(
     secured: Secured,
 ) -> None:
     sasl = secured.sasl

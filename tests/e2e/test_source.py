@@ -106,7 +106,7 @@ def test_payload_is_kept_only_where_it_is_asked_for(kafka: Cluster, topic: str, 
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"isolation_level": "dirty"}, "option isolation.level is 'dirty'; it must be one of"),
         ({"fetchsize": "1"}, "option fetchsize is no option of this source"),
@@ -114,10 +114,10 @@ def test_payload_is_kept_only_where_it_is_asked_for(kafka: Cluster, topic: str, 
     ],
 )
 def test_a_bad_option_is_named_in_one_line(
-    kafka: Cluster, topic: str, read: Callable[..., Any], options: dict[str, str], told: str
+    kafka: Cluster, topic: str, read: Callable[..., Any], options: dict[str, str], message: str
 ) -> None:
     kafka.create_topic(topic)
-    with pytest.raises(Exception, match=told):
+    with pytest.raises(Exception, match=message):
         read(topic, **options)
 
 

@@ -117,7 +117,7 @@ def dies(monkeypatch: pytest.MonkeyPatch, point: str, batch: int) -> None:
 
 
 class Queries:
-    """The recording queries in this process; each start makes them anew, as a new process does."""
+    """The recording queries in this process; each start makes them again, as a new process does."""
 
     def __init__(self, spark: Any, document: dict[str, Any]) -> None:
         self._queries = [spec.start(spark) for spec in view_queries(validate(document))]
@@ -247,7 +247,7 @@ def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
     def seen(broker: int, count: int) -> bool:
         return all(sum(b == broker for b, _, _ in records(path, view)) >= count for view in VIEWS)
 
-    def told_unreachable() -> bool:
+    def reported_unreachable() -> bool:
         rows = DeltaTable(str(path / "replica_progress")).to_pyarrow_table(
             columns=["broker", "reachable", "observed_at"]
         )
@@ -260,7 +260,7 @@ def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
             produce(kafka, topic, range(count - 10, count))
             name = trouble.__name__
             wait(lambda: seen(1, count) and seen(3, count), f"rows of the others while 2 is {name}", running)
-            wait(told_unreachable, f"progress to say that 2 is {name}", running)
+            wait(reported_unreachable, f"progress to say that 2 is {name}", running)
         wait(lambda: seen(2, count), f"broker 2 to be read again after it was {name}", running)
 
     with Queries(spark, settings(kafka, topic, path)) as running:

@@ -101,7 +101,9 @@ def test_a_finding_stands_until_no_key_and_no_replica_is_wrong_any_more(
         admin.reassign(lab, COPIED, replicas=[2, 3])
         admin.reassign(lab, COPIED, replicas=[2, 3, 1])
         assert all("customer-7" in read_replica(client, b, COPIED).visible for b in (1, 2, 3))
-        until(lambda: standing(COPIED).status is FindingStatus.SPREAD, "the loss to be told complete", timeout=120)
+        until(
+            lambda: standing(COPIED).status is FindingStatus.SPREAD, "the loss to be reported as complete", timeout=120
+        )
         assert job.metric("parallax_open_findings", topic=COPIED, broker_id="2") == 1.0
         producer.send(COPIED, "customer-7", "alive again")
         until(lambda: not [f for f in job.findings() if f.topic == COPIED and f.stands], "all to end", timeout=120)

@@ -59,15 +59,15 @@ def disagreement(kafka: Kafka, data: bytes) -> str | None:
     """How the two differ; None where they agree."""
     rows, error = ours(data)
     answer: Answer = kafka.decode(data)
-    told = f"ours: {error}; Kafka: {answer.error}"
+    both = f"ours: {error}; Kafka: {answer.error}"
     if error is None and answer.error is not None:
-        return f"accepted, though Kafka refuses it ({told})"
+        return f"accepted, though Kafka refuses it ({both})"
     if error is not None and answer.error is None and not any(text in str(error) for text in STRICTER):
-        return f"refused, though Kafka accepts it ({told})"
+        return f"refused, though Kafka accepts it ({both})"
     theirs = answer.records[: len(rows)] if error is not None else answer.records
     if len(theirs) != len(rows):
-        return f"{len(rows)} records where Kafka has {len(answer.records)} ({told})"
+        return f"{len(rows)} records where Kafka has {len(answer.records)} ({both})"
     for row, record in zip(rows, theirs, strict=True):
         if whole(record) and row != expected(record):
-            return f"another record than Kafka's at offset {record.offset}: {row} against {expected(record)} ({told})"
+            return f"another record than Kafka's at offset {record.offset}: {row} against {expected(record)} ({both})"
     return None

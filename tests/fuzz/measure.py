@@ -78,8 +78,8 @@ def main() -> None:
     seconds = time.process_time() - began
     peak = memory("VmHWM") - before
     kept = memory("VmRSS") - before
-    told = {"rows": rows, "position": position, "error": error, "seconds": seconds, "peak": peak, "kept": kept}
-    print(json.dumps(told))
+    measured = {"rows": rows, "position": position, "error": error, "seconds": seconds, "peak": peak, "kept": kept}
+    print(json.dumps(measured))
 
 
 if __name__ == "__main__":

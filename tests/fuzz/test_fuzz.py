@@ -105,7 +105,7 @@ def test_a_large_response_leaves_no_large_buffer_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 3))
-def test_a_large_batch_with_bits_flipped_is_told_in_bounded_memory(tmp_path: Path, seed: int) -> None:
+def test_a_large_batch_with_bits_flipped_is_refused_in_bounded_memory(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     codec = random.choice((1, 2, 3, 4))
     changed = bytearray(cases.bomb(codec, [48 * MIB, 100, 40 * MIB, 100]))

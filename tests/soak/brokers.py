@@ -133,16 +133,16 @@ def held(client: ReplicaClient, brokers: Iterable[int], topics: Iterable[Topic])
     hasher = ContentHasher.random()
     wanted = [(topic.name, p) for topic in topics for p in range(topic.partitions)]
     for broker in brokers:
-        for (topic, partition), told in client.watermarks(broker, wanted).items():
-            if isinstance(told, ReplicaError):
-                raise told
+        for (topic, partition), marks in client.watermarks(broker, wanted).items():
+            if isinstance(marks, ReplicaError):
+                raise marks
             chunks = read_range(
                 client,
                 broker,
                 topic,
                 partition,
-                told.log_start_offset,
-                told.high_watermark,
+                marks.log_start_offset,
+                marks.high_watermark,
                 isolation=IsolationLevel.READ_UNCOMMITTED,
                 hasher=hasher,
                 deadline_ms=10_000,

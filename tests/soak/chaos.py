@@ -57,7 +57,7 @@ class Chaos(threading.Thread):
                     if self._stopping.wait(self._random.uniform(4, 12)):
                         return
                     self._blow(kind)
-        except BaseException as error:  # noqa: BLE001 - told by ``check``
+        except BaseException as error:  # noqa: BLE001 - raised by ``check``
             self.failure = error
 
     def check(self) -> None:

@@ -94,7 +94,7 @@ class Report:
             "cleaning": asdict(self.cleaning) if self.cleaning else None,
             "batch_seconds": {q: _spread(seconds) for q, seconds in self.batches.items()},
             "memory_mib": [asdict(sample) for sample in self.memory],
-            "findings": [_told(finding) for finding in self.findings],
+            "findings": [_as_json(finding) for finding in self.findings],
             "faults_found": [
                 {"kind": str(m.expected.kind), "topic": m.expected.topic, "seconds": m.seconds}
                 for m in (outcome.matches if outcome else ())
@@ -130,8 +130,8 @@ class Report:
         starts = ", ".join(f"{s:.0f} s" for s in self.job_starts_s)
         yield f"job: from start to first comparison {starts}; queries restarted {self.query_restarts}"
         for query, seconds in self.batches.items():
-            told = _spread(seconds)
-            yield f"  {query}: {told['count']:.0f} batches, median {told['median']:.1f} s, p99 {told['p99']:.1f} s"
+            of = _spread(seconds)
+            yield f"  {query}: {of['count']:.0f} batches, median {of['median']:.1f} s, p99 {of['p99']:.1f} s"
         for when, m in self.memory_at().items():
             yield (
                 f"  memory, {when} ({m.at_s:.0f} s, start {m.life}): {m.whole:.0f} MiB = JVM {m.driver_jvm:.0f} + "
@@ -174,6 +174,6 @@ def _spread(seconds: list[float]) -> dict[str, float]:
     return {"count": len(seconds), "median": median(seconds), "p99": percentile(seconds, 0.99), "max": max(seconds)}
 
 
-def _told(finding: Finding) -> dict[str, Any]:
-    told = asdict(finding)
-    return {name: value for name, value in told.items() if not isinstance(value, bytes)}
+def _as_json(finding: Finding) -> dict[str, Any]:
+    fields = asdict(finding)
+    return {name: value for name, value in fields.items() if not isinstance(value, bytes)}

@@ -22,7 +22,7 @@ class Recorded:
         markers: the same, of both types.
         records: in the read_uncommitted view, over all brokers.
         twice: rows that stand in either view more than once.
-        events: what position rows of either view told beside the position.
+        events: what position rows of either view reported beside the position.
     """
 
     tombstones: Counter[int]
@@ -68,8 +68,8 @@ def _twice(rows: Any) -> int:
 
 
 def _events(rows: Any) -> Counter[str]:
-    told = rows.filter(pc.field("kind") == int(RowKind.POSITION))["event"].to_pylist()
-    return Counter(event for event in told if event not in (None, str(ReadEvent.OK)))
+    events = rows.filter(pc.field("kind") == int(RowKind.POSITION))["event"].to_pylist()
+    return Counter(event for event in events if event not in (None, str(ReadEvent.OK)))
 
 
 def suspects(storage: str) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ def _sample(name: str, value: float, partition: int, isolation: str, reason: str
     return Sample(name, labels, value)
 
 
-def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_that_is_not_told() -> None:
+def test_a_view_that_is_not_compared_to_its_end_is_named_and_so_is_one_of_which_nothing_is_reported() -> None:
     up_to = "parallax_compared_up_to_offset"
     samples = [
         _sample(up_to, 10, 0, "read_uncommitted"),

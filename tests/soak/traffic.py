@@ -36,7 +36,7 @@ from tests.soak.plan import (
 _BIG_BYTES = 200_000
 _KEYS = 60
 _NEW_KEYS_PER_S = 1.0
-_TOLD = {"commit": "committed", "abort": "aborted", "vanish": "left to time out", "fence": "fenced"}
+_FATES = {"commit": "committed", "abort": "aborted", "vanish": "left to time out", "fence": "fenced"}
 
 
 class Tally:
@@ -105,7 +105,7 @@ class Drafts:
 
 
 class Writer(threading.Thread):
-    """A thread that writes until it is told to stop."""
+    """A thread that writes until ``stopping`` is set."""
 
     def __init__(self, name: str, plan: Plan, tally: Tally) -> None:
         super().__init__(name=name, daemon=True)
@@ -117,7 +117,7 @@ class Writer(threading.Thread):
     def run(self) -> None:
         try:
             self.work()
-        except BaseException as error:  # noqa: BLE001 - told by the thread that waits for the writers
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for the writers
             self.failure = error
 
     def work(self) -> None:
@@ -131,16 +131,16 @@ class Writer(threading.Thread):
 
 
 def _on_delivery(writer: Writer, draft: Draft, kind: str) -> Any:
-    def told(error: Any, _: Any) -> None:
+    def count(error: Any, _: Any) -> None:
         if error is None:
             writer.written(draft, kind)
         else:
             writer.tally.add("records not acknowledged")
 
-    return told
+    return count
 
 
-def _produce(producer: Any, draft: Draft, told: Any) -> None:
+def _produce(producer: Any, draft: Draft, on_delivery: Any) -> None:
     key = None if draft.key is None else draft.key.encode()
     while True:
         try:
@@ -150,7 +150,7 @@ def _produce(producer: Any, draft: Draft, told: Any) -> None:
                 key,
                 partition=draft.partition,
                 headers=list(draft.headers),
-                on_delivery=told,
+                on_delivery=on_delivery,
             )
         except BufferError:
             producer.poll(0.5)
@@ -263,7 +263,7 @@ class LegacyWriter(Writer):
             self._producer.abort_transaction(30)
         else:
             self._open(fresh_id=fate == "vanish")  # under a new id nobody ends the transaction but its timeout
-        self.tally.add(f"transactions {_TOLD[fate]}, legacy")
+        self.tally.add(f"transactions {_FATES[fate]}, legacy")
 
 
 class JavaWriter(Writer):
@@ -281,7 +281,7 @@ class JavaWriter(Writer):
             producers = self._producers(jvm)
             while not self.stopping.wait(self.random.uniform(0.01, 0.08)):
                 if self._generation == 1 and time.monotonic() > self._crash_at:
-                    self.tally.add(f"transactions {_TOLD['vanish']}, java", sum(p.is_open for p in producers))
+                    self.tally.add(f"transactions {_FATES['vanish']}, java", sum(p.is_open for p in producers))
                     jvm.close()
                     jvm = self._start()
                     producers = self._producers(jvm)
@@ -359,7 +359,7 @@ class _JavaProducer:
         else:
             self._reopen()
         self.is_open = False
-        self._writer.tally.add(f"transactions {_TOLD[fate]}, java")
+        self._writer.tally.add(f"transactions {_FATES[fate]}, java")
 
     def finish(self) -> None:
         """Abort what is open."""
@@ -367,7 +367,7 @@ class _JavaProducer:
             try:
                 self._producer.abort()
             except LabError:
-                self._writer.tally.add(f"transactions {_TOLD['vanish']}, java")
+                self._writer.tally.add(f"transactions {_FATES['vanish']}, java")
 
 
 class Traffic:

@@ -92,7 +92,7 @@ def test_a_query_that_dies_is_restarted_after_the_backoff(bench: Bench) -> None:
     assert bench.report.restarts == 1
 
 
-def test_of_an_error_that_came_back_through_java_the_line_behind_the_traceback_is_told(bench: Bench) -> None:
+def test_of_an_error_that_came_back_through_java_the_line_behind_the_traceback_is_reported(bench: Bench) -> None:
     bench.look_at(0)
     text = "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
     text += '  File "sink.py", line 1, in save\n    save()\nparallax.views.sink.SinkError: disk full\n\n\tat py4j'

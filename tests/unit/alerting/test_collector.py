@@ -297,7 +297,7 @@ def test_an_acknowledged_finding_is_counted_apart_and_raises_no_alert(state: Mon
     assert not found & {"open_findings", "open_findings_exposed"}
 
 
-def test_coverage_is_told_by_isolation_level(full: MonitorState) -> None:
+def test_coverage_is_reported_by_isolation_level(full: MonitorState) -> None:
     found = samples(full)
     assert found["compared_up_to_offset", ("orders", "0", "read_uncommitted")] == 100
     assert found["unknown_offsets", ("orders", "0", "read_committed", "not_read_yet")] == 10
@@ -367,7 +367,7 @@ def test_the_comparison_alone_tells_of_the_replicas_where_progress_is_not_handed
 
 
 class TestInitialReading:
-    def told(self, broker: int, high: int = 10, stable: int = 8, **more: Any) -> dict[str, Any]:
+    def row(self, broker: int, high: int = 10, stable: int = 8, **more: Any) -> dict[str, Any]:
         fields = {"broker": broker, "high_watermark": high, "last_stable_offset": stable, "replicas": [1, 2]}
         return progress(**fields | more)
 
@@ -384,38 +384,38 @@ class TestInitialReading:
         self, state: MonitorState
     ) -> None:
         assert ("initial_readings_outstanding", ()) not in samples(state)
-        state.update_progress([self.told(1), self.told(2)])
+        state.update_progress([self.row(1), self.row(2)])
         self.read(state, 1, 10, 8)
         assert self.complete(state) == (0, 1)
-        state.update_progress([self.told(1, 30, 30), self.told(2, 30, 30)])
+        state.update_progress([self.row(1, 30, 30), self.row(2, 30, 30)])
         self.read(state, 2, 10, 7)
         assert self.complete(state) == (0, 1)
         self.read(state, 2, 10, 8)
         assert self.complete(state) == (1, 0)
-        state.update_progress([self.told(1, 99, 99), self.told(2, 99, 99)])
+        state.update_progress([self.row(1, 99, 99), self.row(2, 99, 99)])
         assert self.complete(state) == (1, 0), "what was once read stays so"
 
     def test_a_replica_that_has_never_answered_is_waited_for_until_it_leaves_the_set(self, state: MonitorState) -> None:
         away = {"reachable": False, "high_watermark": None, "last_stable_offset": None, "log_start_offset": None}
-        state.update_progress([self.told(1), self.told(2, **away)])
+        state.update_progress([self.row(1), self.row(2, **away)])
         self.read(state, 1, 10, 8)
         assert self.complete(state) == (0, 1)
-        state.update_progress([self.told(1, replicas=[1])])
+        state.update_progress([self.row(1, replicas=[1])])
         assert self.complete(state) == (1, 0)
 
-    def test_a_topic_that_was_re_created_is_to_be_read_anew(self, state: MonitorState) -> None:
-        state.update_progress([self.told(1, topic_id="a"), self.told(2, topic_id="a")])
+    def test_a_topic_that_was_re_created_is_to_be_read_again(self, state: MonitorState) -> None:
+        state.update_progress([self.row(1, topic_id="a"), self.row(2, topic_id="a")])
         self.read(state, 1, 10, 8)
         self.read(state, 2, 10, 8)
         assert self.complete(state) == (1, 0)
-        state.update_progress([self.told(1, 5, 5, topic_id="b"), self.told(2, 5, 5, topic_id="b")])
+        state.update_progress([self.row(1, 5, 5, topic_id="b"), self.row(2, 5, 5, topic_id="b")])
         assert self.complete(state) == (0, 1), "the positions are of the log that is gone"
         self.read(state, 1, 5, 5)
         self.read(state, 2, 5, 5)
         assert self.complete(state) == (1, 0)
 
     def test_an_empty_log_has_nothing_to_be_read(self, state: MonitorState) -> None:
-        state.update_progress([self.told(1, 5, 5, log_start_offset=5), self.told(2, 10, 0)])
+        state.update_progress([self.row(1, 5, 5, log_start_offset=5), self.row(2, 10, 0)])
         state.update_positions(IsolationLevel.READ_UNCOMMITTED, {("orders", 0, 2): 10})
         assert self.complete(state) == (1, 0)
 

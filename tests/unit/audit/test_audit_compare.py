@@ -160,7 +160,7 @@ def test_outcomes_that_differ_without_a_marker_are_a_difference_without_directio
     assert found.compared.disputes == ()
 
 
-def test_outcomes_that_differ_are_told_where_the_markers_could_not_be_read() -> None:
+def test_outcomes_that_differ_are_reported_where_the_markers_could_not_be_read() -> None:
     row = record(0, "p", "v", pid=9, outcome=Outcome.ABORTED)
     committed = {**row, "outcome": Outcome.COMMITTED}
     readings = [shown(RC, b, [committed if b == 2 else row], 1) for b in BROKERS]
@@ -194,7 +194,7 @@ def test_a_reader_that_was_stopped_says_where_and_why() -> None:
     assert found.compared.compared_up_to == (2, 4)
 
 
-def test_what_the_cap_keeps_out_is_told() -> None:
+def test_what_the_cap_keeps_out_is_reported() -> None:
     settings = CompareSettings(state_cap_bytes=1 << 16)
     rows = [record(i, f"k{i}", "v") for i in range(6000)]
     readings = [both(1, rows, 6000), both(3, rows, 6000), [*shown(RU, 2, [], 6000), *shown(RC, 2, [], 6000)]]

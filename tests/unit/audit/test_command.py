@@ -54,7 +54,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (Flags(max_bytes_per_second=-1), "--max-bytes-per-second: must not be negative"),
         (Flags(partitions=(-1,)), "--partition: must not be negative"),
@@ -63,10 +63,10 @@ def settings(tmp_path: Path) -> Settings:
         (Flags(file=Path("/nowhere/at/all")), "--output: /nowhere/at/all"),
     ],
 )
-def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings, flags: Flags, told: str) -> None:
+def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings, flags: Flags, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         run_audit(settings, flags)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -109,7 +109,7 @@ def test_the_document_is_for_programs() -> None:
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 40, "3.0 TiB")])
-def test_bytes_are_told_for_people(size: int, text: str) -> None:
+def test_bytes_are_written_for_people(size: int, text: str) -> None:
     assert size_text(size) == text
 
 

@@ -66,8 +66,8 @@ def test_a_broker_that_does_not_answer_leaves_the_others_to_be_read() -> None:
 
 def test_a_look_is_taken_in_with_those_that_did_not_answer() -> None:
     silent = {name: value for name, value in away(2).items() if name not in ("high_watermark", "open_transactions")}
-    told = row(1, open_transactions=[{"producer_id": 9, "start_offset": 4}])
-    observed = unpack(*PLACE, ticks(PLACE, [told, silent]))
+    answered = row(1, open_transactions=[{"producer_id": 9, "start_offset": 4}])
+    observed = unpack(*PLACE, ticks(PLACE, [answered, silent]))
     assert observed.progress.reachable.tolist() == [True, False]
     assert observed.progress.observed_at.tolist() == [1000, 1000]
     assert observed.open_transactions.start_offset.tolist() == [4]

@@ -66,7 +66,7 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("compared", "told"),
+    ("compared", "reason"),
     [
         (
             Compared(stopped=(Stopped(2, 1, 4, 10, "unreachable"),)),
@@ -84,10 +84,10 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
         (None, "it was not compared"),
     ],
 )
-def test_whatever_was_left_out_is_unknown_and_said(compared: Compared | None, told: str) -> None:
+def test_whatever_was_left_out_is_unknown_and_said(compared: Compared | None, reason: str) -> None:
     one = judge(PLAN, compared, [], {}, [])
     assert one.result is Result.UNKNOWN
-    assert told in one.reasons[0]
+    assert reason in one.reasons[0]
 
 
 def test_many_undecided_suspects_are_counted() -> None:

@@ -220,7 +220,7 @@ def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_the
         }
     )
     manager: Any = Manager()
-    told: Any = schedule_module._confirming(settings, manager)
-    told(["pending", "fresh"])
-    told(["pending"])
+    confirmed: Any = schedule_module._confirming(settings, manager)
+    confirmed(["pending", "fresh"])
+    confirmed(["pending"])
     assert done == [("appended", ["fresh"]), ("offered", ["pending", "fresh"]), ("offered", ["pending"])]

@@ -14,7 +14,7 @@ from parallax.lab.errors import LabError
 
 
 class Brokers:
-    """They answer each request as they are told to: an int is the code of an error."""
+    """They answer each request as given: an int is the code of an error."""
 
     def __init__(self, *requests: dict[str, Any]) -> None:
         self.left = list(requests)
@@ -39,7 +39,7 @@ def test_brokers_on_the_move_are_asked_again(code: int) -> None:
     assert answers(Brokers({"t": code}, {"t": code}, {"t": "a"}), "asking") == ["a"]
 
 
-def test_a_refusal_is_told_with_what_was_asked_for() -> None:
+def test_a_refusal_is_reported_with_what_was_asked_for() -> None:
     with pytest.raises(LabError, match=r"creating t failed \(so they say\)"):
         answers(Brokers({"t": KafkaError.TOPIC_ALREADY_EXISTS}), "creating t")
 

@@ -13,7 +13,7 @@ from parallax.model import FindingKind, Outcome
 
 
 class Notes:
-    """Takes a stage's place and writes down what it is told; each write has the next offset."""
+    """Takes a stage's place and writes down what it is asked to do; each write has the next offset."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

@@ -101,7 +101,7 @@ def test_records_above_the_last_stable_offset_are_undecided_and_not_visible() ->
     assert not view.holds(3)
 
 
-def test_a_view_is_told_on_one_line_without_the_filler() -> None:
+def test_a_view_is_written_on_one_line_without_the_filler() -> None:
     view = view_of({0: batch(0, [(b"a", None), (b"filler-1", b"x")]), 2: marker(2, 7, commit=True)}, lso=3, hw=3)
     assert str(view) == (
         "broker 2 t: high watermark 3, last stable offset 3, aborted from [], records 0:a=None(none), markers 2:COMMIT"

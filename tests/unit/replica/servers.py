@@ -96,7 +96,7 @@ def dripping(stop: threading.Event) -> Serve:
 
 
 class Broker:
-    """Answers ApiVersions and Metadata as broker 1 of a cluster of one; Fetch as told."""
+    """Answers ApiVersions and Metadata as broker 1 of a cluster of one; Fetch as given."""
 
     def __init__(self, fetch_versions: tuple[int, int] = (4, 18)) -> None:
         self.fetch_versions = fetch_versions

@@ -144,7 +144,7 @@ def test_only_rows_of_the_range_asked_for_come_out(batches: list[Batch], data: s
 
 
 @given(logs(), st.integers(1, 200))
-def test_a_batch_that_is_cut_off_at_the_end_is_ignored(batches: list[Batch], cut: int) -> None:
+def test_a_batch_that_is_truncated_at_the_end_is_ignored(batches: list[Batch], cut: int) -> None:
     whole = [batch.encode() for batch in batches]
     last = Batch(10**15, [Record(b"key", b"v" * 140)]).encode()
     columns = decode(b"".join(whole) + last[:-cut], hasher=HASHER, payload=Payload.FULL)
@@ -225,7 +225,7 @@ def test_an_unknown_codec_is_unsupported() -> None:
         (Batch(9, [], last_delta=0, count=1, body=varint(3) + b"\0" * 3), "number of records"),
     ],
 )
-def test_a_broken_structure_is_told_apart(batch: Batch, reason: str) -> None:
+def test_a_broken_structure_is_named(batch: Batch, reason: str) -> None:
     with pytest.raises(CorruptBatch, match=reason) as caught:
         decoded(batch)
     assert caught.value.base_offset == 9
@@ -379,7 +379,7 @@ def test_batches_that_are_decoded_part_by_part_have_the_same_rows(batches: list[
     reached = [part.next_offset for part in slices]
     assert reached == sorted(reached)
     assert reached[-1:] == [batch.last + 1 for batch in batches][-1:]
-    for part in slices:  # what comes later does not belong below what was told to be all
+    for part in slices:  # what comes later does not belong below where the part said that it ends
         assert all(row[0] < part.next_offset for row in rows_of(part))
     joined = decode(data, hasher=HASHER, start=start)
     assert rows_of(joined) == whole

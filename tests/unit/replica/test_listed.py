@@ -32,18 +32,18 @@ def listed(batches: list[Batch], aborted: list[tuple[int, int]], start: int, end
     return rows(found)
 
 
-def test_a_transaction_whose_records_are_cleaned_is_told_by_its_entry() -> None:
+def test_a_transaction_whose_records_are_cleaned_is_known_by_its_entry() -> None:
     left = [Batch(3, [Record(b"k", b"v")]), marker(6, 7, commit=False)]
     assert listed(left, [(7, 2)], 0, 7) == [(LISTED, 2, 7), (RECORD, 3, -1), (ABORT, 6, 7)]
 
 
-def test_one_whose_first_record_is_held_is_told_by_that() -> None:
+def test_one_whose_first_record_is_held_is_known_by_that() -> None:
     held = [transactional(2, 7, 1), marker(6, 7, commit=False)]
     assert listed(held, [(7, 2)], 0, 7) == [(RECORD, 2, 7), (ABORT, 6, 7)]
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 7), (0, 2)])
-def test_one_that_begins_outside_the_range_is_told_with_another(start: int, end: int) -> None:
+def test_one_that_begins_outside_the_range_is_reported_with_another(start: int, end: int) -> None:
     left = [marker(6, 7, commit=False)]
     assert listed(left, [(7, 2)], start, end) == [(ABORT, 6, 7)]
 
@@ -92,7 +92,7 @@ def read(replica: Replica, isolation: IsolationLevel) -> list[Chunk]:
 def test_a_reader_tells_each_once_though_every_answer_lists_it() -> None:
     left = [Batch(3, [Record(b"k", b"v")]), Batch(5, [Record(b"k", b"w")]), marker(8, 7, commit=False)]
     replica = Replica(left, [(7, 2), (7, 4)], 9)
-    told = [rows(chunk.columns) for chunk in read(replica, IsolationLevel.READ_COMMITTED)]
-    assert told == [[(LISTED, 2, 7), (RECORD, 3, -1)], [(LISTED, 4, 7), (RECORD, 5, -1)], [(ABORT, 8, 7)]]
+    chunks = [rows(chunk.columns) for chunk in read(replica, IsolationLevel.READ_COMMITTED)]
+    assert chunks == [[(LISTED, 2, 7), (RECORD, 3, -1)], [(LISTED, 4, 7), (RECORD, 5, -1)], [(ABORT, 8, 7)]]
     uncommitted = [row for chunk in read(replica, IsolationLevel.READ_UNCOMMITTED) for row in rows(chunk.columns)]
     assert LISTED not in {kind for kind, _, _ in uncommitted}

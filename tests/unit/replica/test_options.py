@@ -83,7 +83,7 @@ def test_a_mechanism_that_is_not_supported_is_named() -> None:
         parse({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
 
 
-def test_tls_checks_certificate_and_host_unless_told_otherwise() -> None:
+def test_tls_checks_certificate_and_host_unless_set_otherwise() -> None:
     ssl_only = {**SERVERS, "security.protocol": "SSL"}
     strict = parse(ssl_only).tls
     assert strict is not None

@@ -136,7 +136,7 @@ class Epochs:
 
     def result(self, *_: Any) -> list[FetchedPartition]:
         offset, epoch = self.asked[-1]
-        told: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         if epoch >= 0:
             known = max((e for e, _ in self.epochs if e <= epoch), default=epoch)
             later = [start for e, start in self.epochs if e > epoch]
@@ -144,16 +144,16 @@ class Epochs:
                 return [FetchedPartition("t", 0, OffsetOutOfRange("the epoch is not known"))]
             ends_at = min(later, default=self.end)
             if known < epoch or ends_at < offset:
-                told = {"diverging": (known, ends_at)}
-        if not told and offset < self.end:
-            told = {"records": memoryview(batch(offset, self.end - offset))}
-        return [FetchedPartition("t", 0, None, self.end, self.end, 0, **told)]
+                answer = {"diverging": (known, ends_at)}
+        if not answer and offset < self.end:
+            answer = {"records": memoryview(batch(offset, self.end - offset))}
+        return [FetchedPartition("t", 0, None, self.end, self.end, 0, **answer)]
 
     def cancel(self) -> None:
         pass
 
 
-def test_a_log_that_was_cut_off_and_has_grown_past_the_position_is_noticed() -> None:
+def test_a_log_that_was_truncated_and_has_grown_past_the_position_is_noticed() -> None:
     log = Epochs([(0, 0), (4, 7)], end=30)
     with pytest.raises(LogTruncated, match="leader epoch 3 ends at offset 7, it was read up to 20") as cut:
         list(read(log, 20, 30, after_epoch=3))
@@ -167,7 +167,7 @@ def test_a_log_that_still_holds_what_was_read_is_read_on() -> None:
     assert log.asked == [(20, 3)]
 
 
-def test_a_copy_that_never_got_the_epoch_that_was_read_is_not_cut_off() -> None:
+def test_a_copy_that_never_got_the_epoch_that_was_read_is_not_truncated() -> None:
     log = Epochs([(0, 0), (4, 25)], end=30)
     (chunk,) = read(log, 20, 30, after_epoch=3)
     assert chunk.position == 30
@@ -180,7 +180,7 @@ def test_a_log_that_knows_neither_the_epoch_nor_a_later_one_is_not_the_one_that_
     assert (cut.value.end, cut.value.known) == (20, False)
 
 
-def test_an_offset_out_of_range_is_told_as_such_whatever_epoch_was_asked_with() -> None:
+def test_an_offset_out_of_range_is_raised_as_such_whatever_epoch_was_asked_with() -> None:
     log = Log(b"", 0, failure=OffsetOutOfRange("out"), fail_after=0)
     with pytest.raises(OffsetOutOfRange):
         list(read(log, 3, 5, after_epoch=1))

@@ -30,7 +30,7 @@ def test_both_isolation_levels_come_with_a_column_that_tells_them_apart() -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("statringOffsets", "latest", "is no option of this source"),
         ("startingOffsets", "yesterday", "must be one of earliest, latest"),
@@ -44,8 +44,8 @@ def test_both_isolation_levels_come_with_a_column_that_tells_them_apart() -> Non
         ("topics.pattern", "(", "is not a regular expression"),
     ],
 )
-def test_a_bad_option_is_one_line_that_names_it(name: str, value: str, told: str) -> None:
-    with pytest.raises(BadOption, match=told) as caught:
+def test_a_bad_option_is_one_line_that_names_it(name: str, value: str, message: str) -> None:
+    with pytest.raises(BadOption, match=message) as caught:
         replica_options(LEAST | {name: value})
     assert name.lower() in str(caught.value).lower()
     assert "\n" not in str(caught.value)

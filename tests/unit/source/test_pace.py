@@ -59,7 +59,7 @@ def test_all_that_is_read_of_one_broker_is_one_task_where_its_bytes_are_limited(
     assert sum(map(len, tasks)) == 12
 
 
-def test_the_meter_adds_up_what_tasks_have_told(tmp_path: Path) -> None:
+def test_the_meter_adds_up_what_tasks_have_reported(tmp_path: Path) -> None:
     clock = Clock()
     folder = str(tmp_path / "meter")
     first, second = Meter(folder, 1, clock), Meter(folder, 1, clock)

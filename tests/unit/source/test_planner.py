@@ -148,7 +148,7 @@ def test_a_batch_that_cannot_be_read_holds_up_its_own_reader_only(make: Any, tmp
     assert (ranges[reader(2)].start, ranges[reader(2)].end) == (50, 100)
 
 
-def test_a_deleted_topic_is_told_once(make: Any, client: FaultyClient) -> None:
+def test_a_deleted_topic_is_reported_once(make: Any, client: FaultyClient) -> None:
     planner = make()
     before = planner.plan({})
     client.topics = {}
@@ -175,7 +175,7 @@ def test_a_partition_that_was_added_is_read_whole_even_from_latest(make: Any, cl
     assert (ranges[reader(1, 1)].start, ranges[reader(1, 1)].end) == (0, 100)
 
 
-def test_a_replica_that_moved_away_is_told_once(make: Any, client: FaultyClient) -> None:
+def test_a_replica_that_moved_away_is_reported_once(make: Any, client: FaultyClient) -> None:
     planner = make()
     before = planner.plan({})
     client.topics = {"orders": client.topic("orders", "A", 1, replicas=(1, 3))}
@@ -223,7 +223,7 @@ def test_a_topic_that_one_broker_alone_does_not_know_is_not_deleted(make: Any, c
     assert ranges[reader(2)].state is ReadEvent.NOT_HOSTED
 
 
-def test_a_log_that_ends_below_the_position_is_cut_off_only_if_the_topic_is_still_the_same(
+def test_a_log_that_ends_below_the_position_is_truncated_only_if_the_topic_is_still_the_same(
     make: Any, client: FaultyClient
 ) -> None:
     planner = make(**{"metadata.refresh.ms": "3600000"})
@@ -235,7 +235,7 @@ def test_a_log_that_ends_below_the_position_is_cut_off_only_if_the_topic_is_stil
     assert {span.state for span in ranges.values()} == {ReadEvent.TOPIC_RECREATED}
 
 
-def test_a_log_that_was_cut_off_is_told_once_younger_metadata_know_the_same_topic(
+def test_a_truncated_log_is_reported_as_soon_as_younger_metadata_know_the_same_topic(
     make: Any, client: FaultyClient
 ) -> None:
     planner = make(**{"metadata.refresh.ms": "3600000"})

@@ -67,7 +67,7 @@ def test_a_log_start_above_the_position_tells_what_was_never_shown() -> None:
     assert "4 to 9" in span.detail
 
 
-def test_a_new_topic_id_begins_anew() -> None:
+def test_a_new_topic_id_begins_again() -> None:
     span = planned(Range(0, 70, "A"), topic_id="B")
     assert (span.start, span.end, span.state, span.topic_id) == (10, 80, ReadEvent.TOPIC_RECREATED, "B")
 
@@ -77,7 +77,7 @@ def test_brokers_without_topic_ids_never_look_recreated() -> None:
     assert planned(Range(0, 70, ""), topic_id="B").state is ReadEvent.OK
 
 
-def test_an_error_is_told_once_and_then_kept_in_silence() -> None:
+def test_an_error_is_reported_once_and_then_kept_in_silence() -> None:
     broken = LogState(error=ReadEvent.NOT_HOSTED, detail="gone")
     first = planned(Range(0, 70, "A"), log=broken)
     assert (first.start, first.end, first.state, first.fresh) == (70, 70, ReadEvent.NOT_HOSTED, True)
@@ -86,7 +86,7 @@ def test_an_error_is_told_once_and_then_kept_in_silence() -> None:
     assert again.state is ReadEvent.NOT_HOSTED
 
 
-def test_an_error_that_is_over_is_told_as_well() -> None:
+def test_an_error_that_is_over_is_reported_as_well() -> None:
     span = planned(Range(70, 70, "A", ReadEvent.NOT_HOSTED))
     assert (span.state, span.fresh) == (ReadEvent.OK, True)
     assert "not_hosted" in span.detail
@@ -112,9 +112,9 @@ def test_a_replayed_range_leaves_out_what_another_query_has_recorded() -> None:
 
 def test_a_jump_back_that_is_not_recorded_yet_is_not_clipped() -> None:
     recorded = {READER: Recorded(50, "A", ReadEvent.OK)}
-    anew = Range(0, 30, "B", ReadEvent.TOPIC_RECREATED, fresh=True)
+    again = Range(0, 30, "B", ReadEvent.TOPIC_RECREATED, fresh=True)
     cut = Range(30, 40, "A", ReadEvent.LOG_TRUNCATED, fresh=True)
-    assert clip(READER, anew, recorded) == anew
+    assert clip(READER, again, recorded) == again
     assert clip(READER, cut, recorded) == cut
 
 

@@ -49,14 +49,14 @@ def failed(error: ReplicaError) -> FetchedPartition:
 READER = Reader(0, 2, "t", 0)
 
 
-@pytest.mark.parametrize(("code", "told"), [(109, " but in tiered storage"), (1, "")])
+@pytest.mark.parametrize(("code", "where"), [(109, " but in tiered storage"), (1, "")])
 def test_what_has_left_the_replicas_own_log_is_passed_over_and_said(
-    monkeypatch: pytest.MonkeyPatch, code: int, told: str
+    monkeypatch: pytest.MonkeyPatch, code: int, where: str
 ) -> None:
     client = Breaking(failed(from_code(code)), local_log_start=40)
     (row,) = position_rows(monkeypatch, client, Piece(READER, Range(10, 90, "A")))
     assert (row["offset"], row["position"]["event"]) == (40, ReadEvent.LOG_START_ADVANCED)
-    assert row["position"]["detail"] == f"offsets 10 to 39 are no longer in the replica's own log{told}"
+    assert row["position"]["detail"] == f"offsets 10 to 39 are no longer in the replica's own log{where}"
 
 
 def test_an_offset_out_of_range_of_a_log_that_holds_it_is_left_to_the_next_plan(
@@ -67,7 +67,7 @@ def test_an_offset_out_of_range_of_a_log_that_holds_it_is_left_to_the_next_plan(
     assert (row["offset"], row["position"]["event"]) == (10, ReadEvent.UNREACHABLE)
 
 
-def test_a_log_that_was_cut_off_is_told_with_the_epoch_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_log_is_reported_with_the_epoch_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     cut = FetchedPartition("t", 0, None, 90, 90, 0, diverging=(3, 7))
     client = Breaking(cut)
     (row,) = position_rows(monkeypatch, client, Piece(READER, Range(20, 90, "A"), epoch=3))

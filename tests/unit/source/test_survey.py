@@ -33,7 +33,7 @@ def test_holes_of_compaction_count_as_offsets() -> None:
     assert measured(batch(100, 1099, 1000, 5), 100) == pytest.approx((1.0, 0.005))
 
 
-def test_a_batch_that_is_cut_off_counts_by_its_header() -> None:
+def test_a_truncated_batch_counts_by_its_header() -> None:
     assert measured(batch(0, 9, 500, 10)[:100], 0) == pytest.approx((50.0, 1.0))
 
 
@@ -58,7 +58,7 @@ class OneTopic:
 
 
 @pytest.mark.parametrize(
-    ("configs", "told"),
+    ("configs", "expected"),
     [
         ({"cleanup.policy": "compact", "delete.retention.ms": "5000"}, ("compact", 5000)),
         ({"cleanup.policy": "compact"}, ("compact", None)),
@@ -67,10 +67,10 @@ class OneTopic:
     ],
 )
 def test_the_settings_that_decide_what_compaction_takes_come_with_the_topics(
-    configs: Mapping[str, str] | Exception, told: tuple[str | None, int | None]
+    configs: Mapping[str, str] | Exception, expected: tuple[str | None, int | None]
 ) -> None:
     cluster = OneTopic(configs)
     options = progress_options({"kafka.bootstrap.servers": "localhost:1", "topics": "orders"})
     topic = Catalog(cast("Any", cluster), options, policies=True).topics()["orders"]
-    assert (topic.cleanup_policy, topic.delete_retention_ms) == told
+    assert (topic.cleanup_policy, topic.delete_retention_ms) == expected
     assert cluster.asked == ["cleanup.policy", "delete.retention.ms"]

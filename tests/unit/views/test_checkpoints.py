@@ -62,10 +62,10 @@ def test_logs_that_cannot_be_parsed_are_set_aside_in_one_line(
     healthy: Path, file: str, harm: Callable[[Path], None]
 ) -> None:
     harm(healthy / file)
-    told = checkpoint(healthy).mend(0)
-    assert told is not None
-    assert len(told.splitlines()) == 1
-    assert "q.broken-1" in told
+    line = checkpoint(healthy).mend(0)
+    assert line is not None
+    assert len(line.splitlines()) == 1
+    assert "q.broken-1" in line
     assert not healthy.exists()
     assert (healthy.parent / "q.broken-1" / file).exists()
 
@@ -79,9 +79,9 @@ def test_a_part_that_is_lost_is_damage(healthy: Path, lost: str) -> None:
 def test_failures_in_a_row_are_laid_to_the_checkpoint_once(healthy: Path) -> None:
     stateful = checkpoint(healthy, hopeless_after=3)
     assert [stateful.mend(n) for n in (0, 1, 2)] == [None, None, None]
-    told = stateful.mend(3)
-    assert told is not None
-    assert "failed 3 times in a row" in told
+    line = stateful.mend(3)
+    assert line is not None
+    assert "failed 3 times in a row" in line
     shutil.copytree(healthy.with_name("q.broken-1"), healthy)
     assert stateful.mend(4) is None, "that was not the cause"
     assert [stateful.mend(n) for n in (0, 1, 2)] == [None, None, None]

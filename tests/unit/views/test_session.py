@@ -1,4 +1,4 @@
-"""Starting Spark: what goes wrong with its JVM is told in one line."""
+"""Starting Spark: what goes wrong with its JVM is reported in one line."""
 
 from __future__ import annotations
 
