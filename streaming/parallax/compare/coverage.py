@@ -54,7 +54,7 @@ def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) 
     ends = np.minimum(deferred["end"], furthest)
     counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
     counts[_why_open(state, view)] += max(0, furthest - begun) - counts[UnknownReason.DEFERRED]
-    counts[UnknownReason.LOG_START_DIFFERS] = _headless(state)
+    counts[UnknownReason.LOG_START_DIFFERS] = _missing_heads(state)
     counts[UnknownReason.RETENTION_DIFFERS] = _unlike_starts(state)
     counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
     for span in unread:
@@ -63,7 +63,7 @@ def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) 
     return counts
 
 
-def _headless(state: PartitionState) -> int:
+def _missing_heads(state: PartitionState) -> int:
     """Offsets that a log does not hold any more, or never did, and that no cleanup policy is known to have deleted."""
     starts = replicas.log_starts(state)
     if not starts or state.partition["deletes"][0] > 0 or state.partition["strict_from"][0] != NEVER:
@@ -76,7 +76,8 @@ def _headless(state: PartitionState) -> int:
 def _unlike_starts(state: PartitionState) -> int:
     """Offsets of a topic that is compacted and deletes as well, which some logs hold and another begins above.
 
-    Retention deletes at its own time on each replica; so nothing tells it from the loss of a log's first segments.
+    Retention deletes at its own time on each replica; so nothing distinguishes it from the loss of a log's first
+    segments.
     """
     starts = replicas.log_starts(state)
     is_both = state.partition["deletes"][0] > 0 and state.partition["strict_from"][0] == NEVER

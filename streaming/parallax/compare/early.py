@@ -1,8 +1,8 @@
 """Tombstones judged while a replica is away or frozen, between those that go on being read (I3).
 
 An absence counts once every replica has passed the record, so one that is away would keep all others from being
-compared for as long as it is. A surely committed tombstone need not wait: whoever has passed it, and all that may have
-superseded it, and still shows an older value is wrong, whatever the one that is away may show.
+compared for as long as it is. A surely committed tombstone need not wait: a replica that has passed it, and all that
+may have superseded it, and still shows an older value is wrong, whatever the one that is away may show.
 
 What may have superseded it lies below the last stable offset of the log that was copied. So the leader has to be one of
 those that say where theirs is.
@@ -30,7 +30,7 @@ def follow_leader(state: PartitionState, leader: int | None, common: int) -> Arr
 
     Args:
         state: written to.
-        leader: broker id, -1 where there is none; None where no progress has told since the last step.
+        leader: broker id, -1 where there is none; None where no progress has said so since the last step.
         common: the position that every replica has come to.
     """
     none = state.candidates[:0]
@@ -55,7 +55,7 @@ def follow_leader(state: PartitionState, leader: int | None, common: int) -> Arr
 
 
 def _give_up(state: PartitionState) -> None:
-    """Let what waits be found anew, once the leader can be asked again."""
+    """Let what waits be found again, once the leader can be asked again."""
     if (is_early(state.pending)).any():
         state.pending = state.pending.copy()
         state.pending["flags"] &= ~np.uint8(EARLY)

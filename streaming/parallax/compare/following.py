@@ -75,7 +75,7 @@ class Log(Protocol):
 
 
 class Follower:
-    """Follows one table; what it has read of the log it keeps until it is told that it is done with.
+    """Follows one table; what it has read of the log it keeps until `forget` says that it is done with.
 
     Args:
         table: name of the table.
@@ -170,7 +170,7 @@ Numbered = tuple[str, int, DataFile]
 
 
 def shares(files: Sequence[Numbered], parallelism: int) -> list[list[Numbered]]:
-    """Spread files over tasks, the largest first to whoever has least; at least one task, be it without files.
+    """Spread files over tasks, the largest first to the task that has least; at least one task, be it without files.
 
     Args:
         files: of all tables.

@@ -11,7 +11,7 @@ from parallax.compare import early, replicas
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
 from parallax.compare.rules import content, latest, markers, outcome
 from parallax.compare.rules.arrays import bit_counts, has_bit, joined, slots_of
-from parallax.compare.state import DISPUTE, NEVER, TOLD, TOMBSTONE, PartitionState, kept
+from parallax.compare.state import DISPUTE, NEVER, REPORTED, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, FindingKind, Rule
 
@@ -20,7 +20,7 @@ MAX_KEY_VERDICTS = 256
 
 _EXAMPLES = 8
 
-_TOLD_MISSING, _TOLD_TURNED, _SHOWN_WRONG = 1, 2, 4
+_RAISED_MISSING, _RAISED_TURNED, _SHOWN_WRONG = 1, 2, 4
 """Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
 
 _OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
@@ -33,7 +33,7 @@ def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> 
     Args:
         state: written to: what is settled leaves it.
         left_out: `PENDING` rows that were shown and not stored.
-        leader: broker id, -1 where there is none; None where no progress was told.
+        leader: broker id, -1 where there is none; None where no progress was reported.
     """
     if state.is_settled:
         _raise_floors(state)
@@ -100,14 +100,14 @@ def _marker_at(state: PartitionState, offset: int, shown: int) -> str:
 
 
 def _without_direction(sides: Mapping[str, list[int]], pivot: str | None = None) -> dict[str, Any]:
-    """What a difference that accuses nobody tells: who shows what, and who is to be asked last.
+    """The evidence of a difference that accuses nobody: who shows what, and who is to be asked last.
 
     Args:
         sides: by what they show, the ids of the brokers; one without brokers is left out.
         pivot: the side of which one is asked last; the first one if not given.
     """
-    told = {text: sorted(brokers) for text, brokers in sorted(sides.items()) if brokers}
-    return {"sides": told, "pivot": min(told[pivot] if pivot in told else next(iter(told.values())))}
+    named = {text: sorted(brokers) for text, brokers in sorted(sides.items()) if brokers}
+    return {"sides": named, "pivot": min(named[pivot] if pivot in named else next(iter(named.values())))}
 
 
 def _brokers(state: PartitionState, mask: int) -> list[int]:
@@ -168,8 +168,8 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
     settling: list[int] = []
     for i in missed:
         interval = intervals[i]
-        if interval["end"] == NEVER and not interval["told"] & _TOLD_MISSING:
-            intervals["told"][i] |= _TOLD_MISSING
+        if interval["end"] == NEVER and not interval["told"] & _RAISED_MISSING:
+            intervals["told"][i] |= _RAISED_MISSING
             accusations.append(_missing(state, interval))
         elif outcome.turned(intervals[i : i + 1])[0]:
             own = outcome.wrongly_shown(_shown_committed(state), interval)
@@ -177,8 +177,8 @@ def _judge_markers(state: PartitionState) -> list[Accusation]:
                 intervals["told"][i] |= _SHOWN_WRONG
             if not len(own) and committed[interval["slot"]] <= interval["missed"]:
                 continue
-            if not interval["told"] & _TOLD_TURNED:
-                intervals["told"][i] |= _TOLD_TURNED
+            if not interval["told"] & _RAISED_TURNED:
+                intervals["told"][i] |= _RAISED_TURNED
                 accusations.append(_turned(state, interval, own))
             settling.append(int(i))
     _settle(state, intervals[settling])
@@ -200,7 +200,7 @@ def _settle(state: PartitionState, intervals: Array) -> None:
     explained = outcome.explained(state.pending, intervals) & outcome.open_disputes(state.pending)
     if explained.any():
         state.pending = state.pending.copy()
-        state.pending["flags"][explained] |= TOLD
+        state.pending["flags"][explained] |= REPORTED
 
 
 def _missing(state: PartitionState, interval: Array) -> Accusation:
@@ -276,8 +276,8 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
     producers = np.unique(state.pending["producer_id"][disputed])
     horizons = {int(d["producer_id"]): int(d["horizon"]) for d in state.disputes}
     # An outcome is shown once its marker is below the high watermark, which may be beyond what has been read.
-    told = int(state.brokers["high_watermark"][state.brokers["member"]].max(initial=UNKNOWN))
-    read_to = max(replicas.furthest_position(state, READ_COMMITTED), told)
+    known_end = int(state.brokers["high_watermark"][state.brokers["member"]].max(initial=UNKNOWN))
+    read_to = max(replicas.furthest_position(state, READ_COMMITTED), known_end)
     horizons = {int(p): horizons.get(int(p), read_to) for p in producers}
     accusations = []
     for producer, horizon in list(horizons.items()):
@@ -292,7 +292,7 @@ def _judge_disputes(state: PartitionState) -> list[Accusation]:
                 judged = np.unique(np.concatenate([v.rows for v in verdicts])) if verdicts else rows[:0]
                 state.partition["skipped"][0, READ_COMMITTED] += len(rows) - len(judged)
             state.pending = state.pending.copy()
-            state.pending["flags"][rows] |= TOLD
+            state.pending["flags"][rows] |= REPORTED
             del horizons[producer]
     state.disputes = np.array(list(horizons.items()), DISPUTE)
     return accusations
@@ -529,7 +529,7 @@ def _let_go(state: PartitionState) -> None:
 
 
 def _let_go_intervals(state: PartitionState, floor: int) -> None:
-    """An ended transaction is settled once no marker below its end can come; a wrongly ended one, once it was told.
+    """An ended transaction is settled once no marker below its end can come; a wrongly ended one, once it was reported.
 
     One that missed a marker and whose end was not read, once no outcome before that marker can come into dispute.
     """
@@ -541,7 +541,7 @@ def _let_go_intervals(state: PartitionState, floor: int) -> None:
         int(state.candidates["offset"].min(initial=NEVER)),
         int(state.pending["offset"][outcome.open_disputes(state.pending)].min(initial=NEVER)),
     )
-    told = (intervals["told"] & _TOLD_TURNED) != 0
+    raised = (intervals["told"] & _RAISED_TURNED) != 0
     unsettled = (intervals["missed"] >= _floor(state, READ_COMMITTED)) | (oldest < intervals["missed"])
-    awaited = (turned & (~told | unsettled)) | (markers.passed_open(intervals) & unsettled)
+    awaited = (turned & (~raised | unsettled)) | (markers.passed_open(intervals) & unsettled)
     state.intervals = intervals[(intervals["end"] >= floor) | awaited]

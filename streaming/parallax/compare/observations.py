@@ -30,7 +30,7 @@ EVENTS: tuple[ReadEvent, ...] = tuple(ReadEvent)
 EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVENTS)}
 
 UNKNOWN = -1
-"""Stands for an offset, a position or a time that nobody has told."""
+"""Stands for an offset, a position or a time that no replica has reported."""
 
 
 def topic_id_code(topic_id: str | None) -> int:

@@ -18,7 +18,7 @@ from parallax.views.tables import checkpoint_path, create_tables
 QUERY = "compare"
 
 _HOPELESS_AFTER = 3
-"""Failures in a row after which the state is held to be broken and is built anew from the tables."""
+"""Failures in a row after which the state is held to be broken and is rebuilt from the tables."""
 
 OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
 
@@ -37,8 +37,9 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
 
     Args:
         settings: of the job.
-        on_batch: is told the suspects and the coverage of each micro-batch, after the suspects are in their table; in
-            the query's thread. A batch that is replayed after a crash is told again, with the same suspects.
+        on_batch: called with the suspects and the coverage of each micro-batch, after the suspects are in their
+            table; in the query's thread. A batch that is replayed after a crash is reported again, with the same
+            suspects.
     """
     sink = SuspectSink(settings.storage.path, on_batch)
 

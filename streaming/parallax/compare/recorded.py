@@ -62,7 +62,7 @@ def packed(files: fs.FileSystem, table: str, file: DataFile, number: int = 0) ->
 
 
 def _batches(source: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    # Spark writes timestamps as INT96 unless told otherwise.
+    # Spark writes timestamps as INT96 unless set otherwise.
     parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="ms")
     yield from parquet.iter_batches(ROWS, columns=list(columns), use_threads=False)
 
@@ -86,12 +86,12 @@ def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatc
 
 def _progress(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that `pack_progress` takes."""
-    columns = [_told(batch, name) for name in PROGRESS_COLUMNS]
+    columns = [_column(batch, name) for name in PROGRESS_COLUMNS]
     arrays: list[Any] = [_millis(column) if pa.types.is_timestamp(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(PROGRESS_COLUMNS))
 
 
-def _told(batch: pa.RecordBatch, name: str) -> Any:
+def _column(batch: pa.RecordBatch, name: str) -> Any:
     """A column; all null in a file of a version that did not know it yet."""
     if name in batch.schema.names:
         return batch.column(name)

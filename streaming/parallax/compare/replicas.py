@@ -172,7 +172,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             continue
         mine = (rows.view == view) & (rows.broker == rows.broker[i])
         if rows.event[i] == _DELETED:
-            _start_anew(state, int(state.partition["topic_id"][0]))
+            _start_again(state, int(state.partition["topic_id"][0]))
             keep[:] = False
         elif rows.event[i] == _TRUNCATED:
             keep &= ~mine
@@ -182,8 +182,8 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             if _truncate(state, view, slot, int(rows.offset[i]), max(shown, int(rows.offset[mine].max()))):
                 accusations.append(_truncated(state, rows, int(i), lost))
             # What was read since then lies below the floor as well; how far it was read still counts.
-            told = np.flatnonzero(mine & (rows.kind == POSITION))
-            state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[told[-1]]
+            positions_ = np.flatnonzero(mine & (rows.kind == POSITION))
+            state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[positions_[-1]]
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
                 _left_behind(state, view, int(rows.offset[i]), int(rows.timestamp[i]))
@@ -195,34 +195,34 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
 
 
 def _apply_topic_ids(state: PartitionState, rows: ViewRows, at: Array) -> Array:
-    """Start anew when the topic id changes; returns the mask of the rows that belong to the topic as it is now."""
+    """Start again when the topic id changes; returns the mask of the rows that belong to the topic as it is now."""
     keep = np.ones(len(rows), np.bool_)
-    told = at[rows.topic_id[at] != 0]
-    if not len(told):
+    named = at[rows.topic_id[at] != 0]
+    if not len(named):
         return keep
-    newest = int(rows.topic_id[told[np.argmax(rows.timestamp[told])]])
+    newest = int(rows.topic_id[named[np.argmax(rows.timestamp[named])]])
     current = int(state.partition["topic_id"][0])
     if current == 0:
         state.partition["topic_id"] = current = newest
     elif newest != current:
-        _start_anew(state, newest)
+        _start_again(state, newest)
         current = newest
     for view in VIEWS:
         for slot in range(len(state.brokers)):
             mine = (rows.view == view) & (rows.broker == state.brokers["broker"][slot])
             if mine.any():
-                keep &= ~mine | _admit(state, view, slot, rows, told[mine[told]], current)
+                keep &= ~mine | _admit(state, view, slot, rows, named[mine[named]], current)
     return keep
 
 
-def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, told: Array, current: int) -> bool:
+def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: Array, current: int) -> bool:
     """Whether one reader's rows of this batch belong to the topic as it is now; follows the reader's topic id."""
     before = int(state.brokers["topic_id"][slot, view])
-    if not len(told):
+    if not len(named):
         return before in (0, current)
-    last = told[np.argmax(rows.timestamp[told])]
+    last = named[np.argmax(rows.timestamp[named])]
     state.brokers["topic_id"][slot, view] = rows.topic_id[last]
-    mixed = bool((rows.topic_id[told] != current).any())
+    mixed = bool((rows.topic_id[named] != current).any())
     if before in (0, current) and not mixed:
         return True
     if rows.topic_id[last] == current:
@@ -232,7 +232,7 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, told: Ar
     return False
 
 
-def _start_anew(state: PartitionState, topic_id: int) -> None:
+def _start_again(state: PartitionState, topic_id: int) -> None:
     """Forget everything but who the replicas are: the offsets start again."""
     fresh = PartitionState()
     fresh.partition["topic_id"] = topic_id
@@ -265,7 +265,7 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     _give_up(state, view, offset, end)
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
-    # What its transactions ended at now may lie where the other view has been read, in the log that was cut off.
+    # What its transactions ended at now may lie where the other view has been read, in the log that was truncated.
     state.unended = state.unended[state.unended["slot"] != slot]
     _forget_outcomes(state, slot, offset)
     if view == READ_UNCOMMITTED:
@@ -277,7 +277,7 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
 
 
 def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
-    """An outcome by an end marker that was cut off says nothing of the log that took its place.
+    """An outcome by an end marker that was truncated says nothing of the log that took its place.
 
     What was in dispute for it still is: the record may be gone from the log that has given it another outcome by now.
     """
@@ -295,7 +295,7 @@ def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
 
 
 def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
-    """An end marker of the log that was cut off ends nothing of the log that took its place."""
+    """An end marker of the truncated log ends nothing of the log that took its place."""
     made = state.markers.copy()
     made["shown"][made["offset"] >= offset] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
     state.markers = made[made["shown"] != 0]
@@ -357,7 +357,7 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:
     """Move the replicas' positions to what the position rows say, never back."""
-    told = rows.kind == POSITION
+    is_position = rows.kind == POSITION
     for view in VIEWS:
         in_view = rows.view == view
         for slot in np.unique(row_slots[in_view]):
@@ -365,19 +365,19 @@ def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -
             broker = state.brokers[slot : slot + 1]
             last = int(rows.offset[mine].max())
             broker["shown"][0, view] = max(int(broker["shown"][0, view]), last)
-            ends = np.flatnonzero(mine & told)
-            records = mine & ~told
+            ends = np.flatnonzero(mine & is_position)
+            records = mine & ~is_position
             if records.any():
                 broker["shown"][0, view] = max(int(broker["shown"][0, view]), int(rows.offset[records].max()) + 1)
             if len(ends):
                 broker["position"][0, view] = max(int(broker["position"][0, view]), int(rows.offset[ends].max()))
-                _take_in_told(broker, rows, int(ends[np.argmax(rows.timestamp[ends])]))
-    committed = told & (rows.view == READ_COMMITTED)
+                _take_in_offsets(broker, rows, int(ends[np.argmax(rows.timestamp[ends])]))
+    committed = is_position & (rows.view == READ_COMMITTED)
     passed = int(rows.timestamp[committed].max(initial=UNKNOWN))
     state.partition["passed_at"] = max(int(state.partition["passed_at"][0]), passed)
 
 
-def _take_in_told(broker: Array, rows: ViewRows, i: int) -> None:
+def _take_in_offsets(broker: Array, rows: ViewRows, i: int) -> None:
     broker["log_start_offset"] = max(int(broker["log_start_offset"][0]), int(rows.log_start_offset[i]))
     if rows.timestamp[i] > broker["reported_at"][0] and rows.last_stable_offset[i] >= 0:
         broker["stable_told"], broker["reported_at"] = rows.last_stable_offset[i], rows.timestamp[i]

@@ -49,7 +49,7 @@ without verdict. ``passed_at``: when the last position of read_committed was rea
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
 ``unmarked``: the range of offsets, its end left out, in which end markers were shown that the cap kept out.
-``retention_ms``: the topic's ``delete.retention.ms``, as told last. ``read_to`` by view: where any replica has been
+``retention_ms``: the topic's ``delete.retention.ms``, as reported last. ``read_to`` by view: where any replica has been
 read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
 (compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
 not, the lowest log start that was seen; ``deleted_to``: the highest that was seen while it did.
@@ -80,13 +80,13 @@ BROKER = np.dtype(
 )
 """One row a replica; its index is the replica's bit in the masks.
 
-``position`` by view: next offset to read, told by position rows; ``shown``: one past the last row taken in; ``begun``:
+``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in; ``begun``:
 what it held before it was first read has been noted (compare/unread.py).
-``stable_told``: its last stable offset as told last, by progress or by a position row, at ``reported_at``; beside it,
-``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
-``head_since``: since when its log has begun above another's (rules/log_start.py).
-``mismatch_last``: where the run of differing records that is under way has come to (rules/content.py), and
-``mismatch_side``: the mask of the replicas that showed the same there.
+``stable_told``: its last stable offset as reported last, by progress or by a position row, at ``reported_at``; beside
+it, ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
+``head_since``: since when its log has begun above another's (rules/log_start.py). ``mismatch_last``: where the run of
+differing records that is under way has come to (rules/content.py), and ``mismatch_side``: the mask of the replicas that
+showed the same there.
 """
 
 CONTENT = np.dtype([("offset", "<i8"), ("fingerprint", "<i8"), ("shown", "<u4")])
@@ -109,9 +109,10 @@ PENDING = np.dtype(
 ``leader_epoch``: the highest in which it was shown; so in `MARKER`.
 """
 
-TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, TOLD, EARLY = 1, 2, 4, 8, 16, 32
+TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY = 1, 2, 4, 8, 16, 32
 """Bits of ``flags``: the value is null; the key is; no record was shown, only that one would be aborted (`LISTED`), so
-that the key is not known; replicas show unlike outcomes; that was told; it is judged without those that are away."""
+that the key is not known; replicas show unlike outcomes; that was reported; it is judged without
+those that are away."""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""
@@ -167,10 +168,10 @@ milliseconds."""
 
 UNREAD_REASONS = (UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP)
 
-TOLD_IDS = np.dtype("<u8")
-"""The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_TOLD`."""
+RAISED_IDS = np.dtype("<u8")
+"""The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""
 
-MAX_TOLD = 4096
+MAX_RAISED = 4096
 
 UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
@@ -221,7 +222,7 @@ class PartitionState:
     unended: Array = _table(UNENDED)
     deferred: Array = _table(DEFERRED)
     unread: Array = _table(UNREAD)
-    told: Array = _table(TOLD_IDS)
+    told: Array = _table(RAISED_IDS)
     content: Array = _table(CONTENT)
     pending: Array = _table(PENDING)
     candidates: Array = _table(CANDIDATE)

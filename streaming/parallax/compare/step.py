@@ -31,7 +31,7 @@ from parallax.compare.observations import (
 )
 from parallax.compare.rules import content, latest, log_start, markers, outcome, progress
 from parallax.compare.rules.arrays import have_key_among, joined, table
-from parallax.compare.state import MAX_TOLD, NEVER, NULL_KEY, PENDING, UNENDED, PartitionState, empty
+from parallax.compare.state import MAX_RAISED, NEVER, NULL_KEY, PENDING, UNENDED, PartitionState, empty
 from parallax.compare.suspect import (
     Accusation,
     Coverage,
@@ -118,12 +118,12 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
     if compacted is not None:
         partition["strict_from"], partition["policy_at"] = (NEVER, UNKNOWN) if compacted else (0, NEVER)
         return
-    told = np.flatnonzero((rows.compacted != UNKNOWN) & (rows.policy_at > partition["policy_at"][0]))
-    if not len(told):
+    known = np.flatnonzero((rows.compacted != UNKNOWN) & (rows.policy_at > partition["policy_at"][0]))
+    if not len(known):
         return
-    newest = told[np.argmax(rows.policy_at[told])]
+    newest = known[np.argmax(rows.policy_at[known])]
     partition["policy_at"] = rows.policy_at[newest]
-    if rows.compacted[told].any():
+    if rows.compacted[known].any():
         # What explains the absences among these has been let go: nobody knows.
         waiting = state.candidates["offset"] >= partition["strict_from"][0]
         partition["skipped"][0, READ_COMMITTED] += int(waiting.sum())
@@ -135,11 +135,11 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
 
 
 def _take_in_deletes(state: PartitionState, rows: ProgressRows) -> None:
-    told = np.flatnonzero(rows.deletes != UNKNOWN)
-    if not len(told):
+    known = np.flatnonzero(rows.deletes != UNKNOWN)
+    if not len(known):
         return
-    deleted = state.partition["deletes"][0] > 0 or rows.deletes[told].max() > 0
-    state.partition["deletes"] = rows.deletes[told[np.argmax(rows.observed_at[told])]]
+    deleted = state.partition["deletes"][0] > 0 or rows.deletes[known].max() > 0
+    state.partition["deletes"] = rows.deletes[known[np.argmax(rows.observed_at[known])]]
     if deleted and state.partition["deletes"][0] == 0:
         # Retention may have run once more since a tick last saw the policy delete.
         starts = [*replicas.log_starts(state), int(rows.log_start_offset.max(initial=UNKNOWN))]
@@ -288,9 +288,9 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
 
 
 def _leader(rows: ProgressRows) -> int | None:
-    """Who leads, as told last; None where nobody has told."""
-    told = np.flatnonzero(rows.reachable)
-    return int(rows.leader[told[np.argmax(rows.observed_at[told])]]) if len(told) else None
+    """The broker that leads, as reported last; None where no replica has reported it."""
+    answered = np.flatnonzero(rows.reachable)
+    return int(rows.leader[answered[np.argmax(rows.observed_at[answered])]]) if len(answered) else None
 
 
 def _follow_log_starts(state: PartitionState, observations: Observations, grace_ms: int) -> list[Accusation]:
@@ -339,13 +339,13 @@ def _new_suspects(
         }
         for b in state.brokers[state.brokers["member"]]
     }
-    told = {int(t) for t in state.told}
+    raised = {int(t) for t in state.told}
     suspects, new = [], []
     for accusation in accusations:
         name = int(suspect_id(topic, partition, accusation)[:16], 16)
-        if name not in told:
-            told.add(name)
+        if name not in raised:
+            raised.add(name)
             new.append(name)
             suspects.append(Suspect(topic, partition, accusation, positions, now_ms))
-    state.told = np.concatenate([state.told, np.array(new, state.told.dtype)])[-MAX_TOLD:]
+    state.told = np.concatenate([state.told, np.array(new, state.told.dtype)])[-MAX_RAISED:]
     return suspects

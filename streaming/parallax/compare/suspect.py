@@ -41,7 +41,7 @@ class Accusation:
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
             return f"key:{self.key_hash_hi & _U64:016x}{self.key_hash_lo & _U64:016x}:{self.offset}"
         if self.kind is FindingKind.LOG_TRUNCATED:
-            # A log may be cut off at one offset again, once it has grown: another epoch or more of it is lost then.
+            # A log may be truncated at one offset again, once it has grown: another epoch or more of it is lost then.
             epoch, shown_to = (self.observations.get(n, {}).get(str(self.broker), -1) for n in ("epochs", "shown_to"))
             return f"cut:{self.offset}:{epoch}:{shown_to}"
         if self.kind is FindingKind.LOG_HEAD_MISSING:

@@ -33,11 +33,11 @@ MAX_RANGES = 64
 """Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
 
 _LATELY = 4
-"""A last stable offset that was told within this part of the retention says where it is now, nearly."""
+"""A last stable offset that was reported within this part of the retention says where it is now, nearly."""
 
 
 @dataclass(slots=True)
-class _Told:
+class _Said:
     """What a replica said last of itself: when, its last stable offset, and whether it answered."""
 
     at: int
@@ -64,7 +64,7 @@ class _Clock:
     def in_time_from(self, at: int, retention: int) -> int:
         """The offset from which on what is read now was written within the retention; `NEVER` where none is known."""
         bounds = ((self.bound_at, self.bound), (self.next_bound_at, self.next_bound))
-        return min((offset for told, offset in bounds if told != UNKNOWN and at - told <= retention), default=NEVER)
+        return min((offset for since, offset in bounds if since != UNKNOWN and at - since <= retention), default=NEVER)
 
 
 _CLOCK = tuple(field.name for field in fields(_Clock))
@@ -140,17 +140,17 @@ def _positions(rows: ViewRows, row_slots: Array) -> Iterator[tuple[int, _Positio
 
 
 def _retention(state: PartitionState, progress: ProgressRows) -> int:
-    """The shorter of what was told before and what is told now: what was cleaned was cleaned by either."""
+    """The shorter of what was reported before and what is reported now: what was cleaned was cleaned by either."""
     before = int(state.partition["retention_ms"][0])
-    told = progress.retention_ms[progress.retention_ms >= 0]
-    known = [int(n) for n in (*told, before) if n >= 0]
-    if len(told):
-        state.partition["retention_ms"] = told[np.argmax(progress.observed_at[progress.retention_ms >= 0])]
+    reported = progress.retention_ms[progress.retention_ms >= 0]
+    known = [int(n) for n in (*reported, before) if n >= 0]
+    if len(reported):
+        state.partition["retention_ms"] = reported[np.argmax(progress.observed_at[progress.retention_ms >= 0])]
     return min(known, default=DEFAULT_RETENTION_MS)
 
 
 class _Follower:
-    """One step's way through what was told, in plain numbers; `store` puts them back into the state."""
+    """One step's way through what was reported, in plain numbers; `store` puts them back into the state."""
 
     def __init__(self, state: PartitionState, rows: ViewRows, retention: int, *, from_log_start: bool) -> None:
         self._state = state
@@ -159,7 +159,7 @@ class _Follower:
         self._from_log_start = from_log_start
         brokers = state.brokers
         known = (brokers[name].tolist() for name in ("reported_at", "stable_told", "reachable"))
-        self._told = [_Told(*last) for last in zip(*known, strict=True)]
+        self._said = [_Said(*last) for last in zip(*known, strict=True)]
         self._members = np.flatnonzero(brokers["member"]).tolist()
         self._begun = brokers["begun"].tolist()
         by_view = zip(*(state.partition[name][0].tolist() for name in _CLOCK), strict=True)
@@ -175,19 +175,19 @@ class _Follower:
             state.unread = _bounded(state.unread)
 
     def tick(self, at: int, tick: _Tick) -> None:
-        told = self._told[tick.slot]
-        told.reachable = tick.answered
+        said = self._said[tick.slot]
+        said.reachable = tick.answered
         if tick.answered:
-            told.at, told.stable = at, tick.last_stable_offset
+            said.at, said.stable = at, tick.last_stable_offset
             if tick.leads:
                 self._bound(at, tick.high_watermark)
 
     def _bound(self, at: int, high_watermark: int) -> None:
         """Take in what the leader says: nobody shows anything from its high watermark on.
 
-        Of read_committed, nor from the highest last stable offset on, where all have told theirs lately.
+        Of read_committed, nor from the highest last stable offset on, where all have reported theirs lately.
         """
-        members = [self._told[slot] for slot in self._members]
+        members = [self._said[slot] for slot in self._members]
         bounds = {READ_UNCOMMITTED: (at, high_watermark), READ_COMMITTED: (at, high_watermark)}
         if members and all(one.reachable and one.at >= max(0, at - self._retention // _LATELY) for one in members):
             bounds[READ_COMMITTED] = min(one.at for one in members), max(one.stable for one in members)
@@ -199,7 +199,7 @@ class _Follower:
 
     def position(self, at: int, position: _Position) -> None:
         if position.last_stable_offset >= 0:
-            self._told[position.slot] = _Told(at, position.last_stable_offset, True)
+            self._said[position.slot] = _Said(at, position.last_stable_offset, True)
         self._begin(at, position)
         self._pass(at, position)
 

@@ -98,7 +98,7 @@ class ReplicaAnswer:
         markers: end markers at the offsets asked for.
         aborted: (producer id, first offset) of the aborted transactions that Fetch lists from the offset asked for.
         open_transactions: None where it could not say (see ``open_error``).
-        key: None where no key was asked for, or its newest record cannot be told.
+        key: None where no key was asked for, or its newest record cannot be named.
         key_error: why the key is not there, or not complete; None where it is.
         epoch_ends: by the leader epochs asked for: up to where its log is of that epoch or an older one; None where it
             knows neither that epoch nor a newer one.

@@ -116,7 +116,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
 
 
 _ORDER: Sequence[Resolution] = (Resolution.SPREAD, Resolution.HEALED, Resolution.SUPERSEDED)
-_TRACES = frozenset({Resolution.COMPACTED, Resolution.UNTOLD, Resolution.DELETED, Resolution.SUPERSEDED})
+_TRACES = frozenset({Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED, Resolution.SUPERSEDED})
 """Ends of one record that say nothing of the others of its transaction."""
 
 

@@ -299,15 +299,15 @@ class Proven(Held):
                 explained.append(original)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
-        self.show([o.proof for o in outcomes if o.proof is not None], anew=True)
+        self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
         return explained
 
-    def show(self, proofs: Sequence[Proof], *, anew: bool = False) -> None:
+    def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
         """Keep a few proofs, with the last one."""
         if proofs:
-            kept = [*([] if anew else self.proofs[: PROOFS - 1]), *proofs]
+            kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
 
 

@@ -71,7 +71,7 @@ class Silence:
             if since is None:
                 return None
             if now >= self._until[broker]:
-                self._until[broker] = now + self._pause_s  # whoever asks now tries it for all
+                self._until[broker] = now + self._pause_s  # the caller that asks now tries it for all
                 return None
             return now - since
 

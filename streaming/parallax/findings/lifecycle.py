@@ -4,7 +4,7 @@ A suspect is probed until it is proven or cleared. A finding is probed again for
 after it was resolved. What is in memory can be rebuilt from the two tables: a suspect that no event names is pending,
 the last event of an id is what stands. Memory is bounded by what is open and by what `parallax.findings.ledger` keeps.
 
-Whoever drives it carries the actions out: asks what a `Probe` names and hands in `Answered`; appends what an `Append`
+Its driver carries the actions out: asks what a `Probe` names and hands in `Answered`; appends what an `Append`
 holds, and hands in `Committed` or `NotCommitted` before anything else; hands in a `Tick` at `Lifecycle.next_due`.
 """
 

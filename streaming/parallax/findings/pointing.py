@@ -5,7 +5,7 @@ once, and a key's records were then at some offsets, they are nowhere else in th
 the key now is found by reading these offsets again, newest first, and what lies beyond ``end``. What lies below
 ``start`` matters only where nothing visible is found above: it has to be read once.
 
-What was known is a hint about where to look, and a proof of where not to; what is shown is always read anew.
+What was known is a hint about where to look, and a proof of where not to; what is shown is always read again.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class StretchShown:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The log is not the one of which `Held` told: forget it. Answered by None."""
+    """The log is not the one that `Held` described: forget it. Answered by None."""
 
     keys: frozenset[Key]
 
@@ -128,7 +128,7 @@ class _Search:
         self._foreign = [o for o in known.foreign if low <= o < high][:_FOREIGN]
         self._never = frozenset(self._foreign)
         self._steps = 0
-        self.cut_off = False
+        self.unread = False
         """Offsets were wanted, and not read."""
 
     def next(self) -> list[int]:
@@ -147,7 +147,7 @@ class _Search:
     def is_over(self) -> bool:
         """Whether no offset is left that may be newer than what was found."""
         above = -1 if self.visible is None else self.visible.offset
-        return not self.cut_off and not self._foreign and all(o <= above for o in self._left)
+        return not self.unread and not self._foreign and all(o <= above for o in self._left)
 
     def take(self, record: RecordShown) -> None:
         """Take in a record of the key."""
@@ -174,7 +174,7 @@ def newest_of_keys(keys: Collection[Key], start: int, end: int) -> Generator[Any
         end: the last stable offset.
 
     Returns:
-        What is known of each key. A key is missing where its newest record cannot be told yet, and not complete where
+        What is known of each key. A key is missing where its newest record cannot be named yet, and not complete where
         there may be one below its ``complete_from``; ``error`` then says why.
     """
     known: Mapping[Key, Known] = yield Held(frozenset(keys), end)
@@ -195,7 +195,7 @@ def newest_of_keys(keys: Collection[Key], start: int, end: int) -> Generator[Any
         yield Replaced(frozenset(s.key for s in replaced))
         unknown += [_Search(s.key, Known(), start, end) for s in replaced]
         pointed = [s for s in pointed if not s.replaced]
-    told = list(pointed)
+    complete = list(pointed)
     for heads in (ahead, unknown, [s for s in pointed if s.visible is None and s.floor > start]):
         if not heads:
             continue
@@ -205,8 +205,8 @@ def newest_of_keys(keys: Collection[Key], start: int, end: int) -> Generator[Any
         if missing is None:
             for search in heads:
                 search.floor = start
-            told += [s for s in heads if s not in told]
-    return KeysShown({s.key: s.result(start) for s in told}, key_bytes, why)
+            complete += [s for s in heads if s not in complete]
+    return KeysShown({s.key: s.result(start) for s in complete}, key_bytes, why)
 
 
 def _stretch(
@@ -240,7 +240,7 @@ def _points(searches: Sequence[_Search], key_bytes: dict[Key, bytes]) -> Generat
         shown: PointsShown | str = yield Points(frozenset(wanted), IsolationLevel.READ_COMMITTED)
         if isinstance(shown, str):
             for search in (s for some in wanted.values() for s in some):
-                search.cut_off = True
+                search.unread = True
             return shown
         key_bytes |= shown.key_bytes
         for offset, record in shown.records.items():

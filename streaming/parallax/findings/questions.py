@@ -194,7 +194,7 @@ def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Quest
     if rest:
         answers = yield from _about_offsets(rest, replicas)
         found |= {c.suspect_id: answers for c in rest}
-        about_keys += [c for c in rest if _is_told_by_its_key(c, answers[c.pivot].answer)]
+        about_keys += [c for c in rest if _is_shown_by_its_key(c, answers[c.pivot].answer)]
     if about_keys:
         found |= yield from _about_keys(about_keys, replicas)
     return found
@@ -340,8 +340,8 @@ def _epochs(claim: Claim) -> list[int]:
     return epochs if claim.lost_epoch < 0 else [*epochs, claim.lost_epoch]
 
 
-def _is_told_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
-    """Whether the key's value has to tell what became of the transaction.
+def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
+    """Whether the key's value has to show what became of the transaction.
 
     The accused holds the record no more; or all replicas are wrong, and the question is what was written since.
     """

@@ -267,7 +267,7 @@ class ReplicaProbe:
         self._index.views_void = True
 
     def _forget(self) -> None:
-        self._around.scans.start_anew((self._broker, self._wants.place))
+        self._around.scans.start_again((self._broker, self._wants.place))
 
     def _stretch(self, request: Stretch) -> StretchShown:
         """Read a stretch, as far as one probe may."""

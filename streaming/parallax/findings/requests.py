@@ -142,7 +142,7 @@ class Recreated:
 Question = Where | Coordinators | Ask | Transaction | Recreated
 
 
-# What is asked of one replica. Whoever answers may raise; then the replica has not answered at all.
+# What is asked of one replica. Answering may raise; then the replica has not answered at all.
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,8 +116,8 @@ class LogScans:
             lap = self._laps.get(replica)
             return None if lap is None else lap.since_ms
 
-    def start_anew(self, replica: Replica) -> None:
-        """Drop all that is known of a log that is another one now; whoever still waits for a key asks again."""
+    def start_again(self, replica: Replica) -> None:
+        """Drop all that is known of a log that is another one now; probes that still wait for a key ask again."""
         self._indexes.of(*replica).forget()
         self.forget(replica)
 
@@ -174,7 +174,7 @@ class LogScans:
             epoch = lap.epoch if lap.position == lap.read_to else -1
             comes_round = lap.position == lap.start < lap.read_to
         if comes_round and not self._reads.is_same_log(replica, lap):
-            self.start_anew(replica)
+            self.start_again(replica)
             return
         scan, reached, size = KeyScan(keys), position, 0
         try:
@@ -186,10 +186,10 @@ class LogScans:
                     break
         except LogTruncated as error:
             log.warning("a scan begins again: the log was replaced", broker=replica[0], error=str(error))
-            self.start_anew(replica)
+            self.start_again(replica)
             return
         except OffsetOutOfRange:
-            self.forget(replica)  # the log start has moved; whoever still waits for a key asks again
+            self.forget(replica)  # the log start has moved; probes that still wait for a key ask again
             return
         if reached <= position and reached < end:
             raise ReplicaError(f"broker {replica[0]} shows nothing beyond offset {reached} at present")

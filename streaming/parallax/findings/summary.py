@@ -1,4 +1,4 @@
-"""A finding in one plain English sentence or two, for whoever is on call."""
+"""A finding in one plain English sentence or two, for the person on call."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ _RESOLVED = {
     "{broker} shows now is another divergence.",
     Resolution.COMPACTED: "Resolved, not healed: {reason}. The record with which broker {broker} showed the difference "
     "is gone from its log; consumers that read it before were misled, those that read now are not.",
-    Resolution.UNTOLD: "Resolved, not healed: {reason}. Nothing is left that tells whether what broker {broker} shows "
-    "is right.",
+    Resolution.INCOMPARABLE: "Resolved, not healed: {reason}. Nothing is left that shows whether what broker "
+    "{broker} shows is right.",
     Resolution.DELETED: "Resolved, not healed: {reason}. What showed the difference was deleted with the start of the "
     "log; consumers that read it before were misled, those that read now are not.",
     Resolution.SUPERSEDED: "Resolved, not healed: {reason}. All replicas had come to show what broker {broker} showed; "
@@ -147,7 +147,7 @@ _RESOLVED_WITHOUT_DIRECTION = (
 _TRACELESS = (
     Resolution.COMPACTED,
     Resolution.DIFFERS,
-    Resolution.UNTOLD,
+    Resolution.INCOMPARABLE,
     Resolution.DELETED,
     Resolution.SUPERSEDED,
 )

@@ -46,7 +46,7 @@ def abort(offset: int, pid: int) -> Row:
     return {"kind": RowKind.ABORT, "offset": offset, "producer_id": pid, "timestamp": 1000 + offset}
 
 
-def shown(view: int, broker: int, rows: Iterable[Row], position: int, at: int = 0, **told: Any) -> list[Row]:
+def shown(view: int, broker: int, rows: Iterable[Row], position: int, at: int = 0, **more: Any) -> list[Row]:
     """What one read of a replica records: rows, then the position row that vouches for them."""
     made = []
     for row in rows:
@@ -65,7 +65,7 @@ def shown(view: int, broker: int, rows: Iterable[Row], position: int, at: int = 
         "log_start_offset": 0,
         "event": ReadEvent.OK,
     }
-    return [*made, {**end, **told}]
+    return [*made, {**end, **more}]
 
 
 def both(broker: int, rows: Sequence[Row], position: int, at: int = 0) -> list[Row]:

@@ -86,7 +86,7 @@ class TestCloseRanges:
         assert ranges(made) == []
         assert made.partition["skipped"][0].tolist() == [0, 0]
 
-    def test_the_views_are_told_apart(self) -> None:
+    def test_the_views_are_distinguished(self) -> None:
         made = state(9, 40, deferred=deferred((READ_COMMITTED, 5, NEVER), (READ_UNCOMMITTED, 50, NEVER)))
         cap.close_ranges(made)
         assert ranges(made) == [(READ_COMMITTED, 5, 40), (READ_UNCOMMITTED, 50, -1)]

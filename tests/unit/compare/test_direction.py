@@ -61,18 +61,18 @@ class TestTwoOfThreeDivergedAlike:
         settle(comparison, 7)
         assert set(comparison.kinds) == {("aborted_record_committed", 2), ("aborted_record_committed", 3)}
 
-    def test_a_value_that_was_told_first_is_explained_by_the_outcome_that_comes_later(
+    def test_a_value_that_was_reported_first_is_explained_by_the_outcome_that_comes_later(
         self, comparison: Comparison
     ) -> None:
         rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(6, 9)]
         comparison.feed(tick(0, everywhere(7)), both(1, [commit(6, 9)], 7), *(both(b, rows, 7) for b in (2, 3)))
         settle(comparison, 7)
         (value,) = (claim_from_row(s.as_row()) for s in comparison.suspects)
-        told = {"suspect_id": "x", "rule": "I2", "kind": "aborted_record_committed", "topic": "t", "partition": 0}
-        told |= {"producer_id": 9, "offset": 0, "transaction_start_offset": 0, "marker_offset": 1}
+        row = {"suspect_id": "x", "rule": "I2", "kind": "aborted_record_committed", "topic": "t", "partition": 0}
+        row |= {"producer_id": 9, "offset": 0, "transaction_start_offset": 0, "marker_offset": 1}
         for broker in (2, 3):
-            assert explains(claim_from_row(told | {"broker": broker}), value)
-        assert not explains(claim_from_row(told | {"broker": 2, "producer_id": 8}), value)
+            assert explains(claim_from_row(row | {"broker": broker}), value)
+        assert not explains(claim_from_row(row | {"broker": 2, "producer_id": 8}), value)
 
 
 class TestOneCauseOneFinding:

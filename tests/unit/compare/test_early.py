@@ -23,15 +23,15 @@ def comparison() -> Comparison:
     return made
 
 
-def told(at: int, *, down: tuple[int, ...] = (3,), stable: int = END, leader: int = 1, **more: Any) -> list[Row]:
+def progress(at: int, *, down: tuple[int, ...] = (3,), stable: int = END, leader: int = 1, **more: Any) -> list[Row]:
     rows = tick(at, {1: stable, 2: stable, 3: 1}, {1: stable, 2: stable, 3: stable}, down=down, **more)
     return [row | ({"leader": leader} if row["reachable"] else {}) for row in rows]
 
 
 def looked(comparison: Comparison, shown: list[Row], lacking: list[Row], **more: Any) -> None:
-    comparison.feed(told(1_000, **more), both(1, shown, END, at=1_500), both(2, lacking, END, at=1_500))
-    comparison.feed(told(2_000, **more))
-    comparison.feed(told(3_000, **more))
+    comparison.feed(progress(1_000, **more), both(1, shown, END, at=1_500), both(2, lacking, END, at=1_500))
+    comparison.feed(progress(2_000, **more))
+    comparison.feed(progress(3_000, **more))
 
 
 def test_one_that_is_away_does_not_keep_the_others_from_being_compared(comparison: Comparison) -> None:
@@ -47,7 +47,7 @@ def test_nor_does_one_whose_last_stable_offset_stands_still(comparison: Comparis
 
 def test_what_was_judged_early_is_not_raised_again_as_the_other_returns(comparison: Comparison) -> None:
     looked(comparison, [DELETED, filler(5)], [filler(5)])
-    comparison.feed(told(4_000, down=()), both(3, [filler(5)], END, at=4_500))
+    comparison.feed(progress(4_000, down=()), both(3, [filler(5)], END, at=4_500))
     for at in (5_000, 6_000, 7_000):
         comparison.feed(tick(at, everywhere(END)))
     assert comparison.kinds == [*RESURRECTED, (FindingKind.DELETED_RECORD_RESURRECTED, 3)]
@@ -81,19 +81,19 @@ def test_all_else_waits_for_every_replica(
 
 
 def test_where_the_leader_goes_away_what_waits_is_judged_once_one_leads_that_tells(comparison: Comparison) -> None:
-    comparison.feed(told(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
+    comparison.feed(progress(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
     for at in (2_000, 3_000):
-        comparison.feed(told(at, leader=3))
+        comparison.feed(progress(at, leader=3))
     assert comparison.suspects == []
     for at in (4_000, 5_000, 6_000):
-        comparison.feed(told(at, leader=2))
+        comparison.feed(progress(at, leader=2))
     assert comparison.kinds == RESURRECTED
 
 
 def test_one_that_joins_finds_what_was_to_be_judged_early_still_pending(comparison: Comparison) -> None:
-    comparison.feed(told(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
-    comparison.feed(told(1_600))
-    joined = [row | {"replicas": (1, 2, 3, 4)} for row in told(1_700)]
+    comparison.feed(progress(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
+    comparison.feed(progress(1_600))
+    joined = [row | {"replicas": (1, 2, 3, 4)} for row in progress(1_700)]
     comparison.feed(joined)
     assert comparison.last is not None
     state = comparison.last.state

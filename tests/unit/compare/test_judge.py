@@ -35,7 +35,7 @@ from tests.unit.compare.history import (
 COMMITTED, ABORTED = Outcome.COMMITTED, Outcome.ABORTED
 
 
-def told(comparison: Comparison) -> list[dict[str, Any]]:
+def raised(comparison: Comparison) -> list[dict[str, Any]]:
     """The suspects' columns that say where, and their evidence."""
     names = ("rule", "kind", "broker", "offset", "producer_id", "transaction_start_offset", "marker_offset")
     keys = ("key_hash_hi", "key_hash_lo")
@@ -49,10 +49,10 @@ NO_KEY = {"key_hash_hi": 0, "key_hash_lo": 0}
 
 
 class TestContent:
-    def test_the_records_that_differ_are_told_of_every_replica(self, comparison: Comparison) -> None:
+    def test_the_records_that_differ_are_reported_of_every_replica(self, comparison: Comparison) -> None:
         good, wrong = record(0, "K", "V"), record(0, "K", "W")
         comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [wrong], 1), both(3, [good], 1))
-        (suspect,) = told(comparison)
+        (suspect,) = raised(comparison)
         seen = suspect.pop("seen")
         records = seen["records"]
         assert (
@@ -65,7 +65,9 @@ class TestContent:
         assert seen["sides"] == {f"record {records['1']}": [1, 3], f"record {records['2']}": [2]}
         assert seen["pivot"] in (1, 2)
 
-    def test_the_records_are_told_by_their_fingerprints_as_64_bits_without_a_sign(self, comparison: Comparison) -> None:
+    def test_the_records_are_named_by_their_fingerprints_as_64_bits_without_a_sign(
+        self, comparison: Comparison
+    ) -> None:
         count = 8
         good = [record(i, "K", "V") for i in range(count)]
         wrong = [record(i, "K", f"W{i}") for i in range(count)]
@@ -83,7 +85,7 @@ class TestContent:
         assert [s.accusation.offset for s in comparison.suspects] == [0, 2, 4, 6]
         assert lowest == {0, 1}
 
-    def test_where_all_differ_each_record_is_told_as_another(self, comparison: Comparison) -> None:
+    def test_where_all_differ_each_record_is_reported_as_another(self, comparison: Comparison) -> None:
         comparison.feed(tick(0, everywhere(1)), *(both(b, [record(0, "K", f"V{b}")], 1) for b in (1, 2, 3)))
         assert comparison.kinds == [("content_mismatch", NOBODY)]
         records = comparison.suspects[0].accusation.observations["records"]
@@ -155,14 +157,14 @@ class TestContent:
 
 
 class TestMarkers:
-    def test_a_missed_marker_is_told_with_the_transaction_that_it_should_have_ended(
+    def test_a_missed_marker_is_reported_with_the_transaction_that_it_should_have_ended(
         self, comparison: Comparison
     ) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
         comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [filler(1), row], 3) for b in (1, 2, 3)))
         comparison.feed(*(shown(RU, b, [abort(4, 9) | {"leader_epoch": 5}], 6) for b in (1, 3)), shown(RU, 2, [], 6))
         transaction = {"producer_id": 9, "transaction_start_offset": 2, "marker_offset": 4}
-        assert told(comparison) == [
+        assert raised(comparison) == [
             {
                 "rule": "I2",
                 "kind": "marker_missing",
@@ -174,7 +176,9 @@ class TestMarkers:
             | NO_KEY
         ]
 
-    def test_a_missed_marker_is_told_once_however_long_the_transaction_stays_open(self, comparison: Comparison) -> None:
+    def test_a_missed_marker_is_reported_once_however_long_the_transaction_stays_open(
+        self, comparison: Comparison
+    ) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
         comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
         comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
@@ -196,12 +200,12 @@ class TestMarkers:
         if 2 not in read:
             comparison.feed(shown(RC, 2, [], 31))
         settle(comparison, 31)
-        (suspect,) = told(comparison)
+        (suspect,) = raised(comparison)
         assert (suspect["rule"], suspect["kind"], suspect["broker"]) == ("I2", "aborted_record_committed", 2)
         assert [suspect[n] for n in ("producer_id", "transaction_start_offset", "marker_offset")] == [9, 2, 20]
         return suspect
 
-    def test_a_wrong_outcome_is_told_with_the_records_that_show_it(self, comparison: Comparison) -> None:
+    def test_a_wrong_outcome_is_reported_with_the_records_that_show_it(self, comparison: Comparison) -> None:
         rows = [record(2 + i, f"k{i}", "V", pid=9, outcome=ABORTED) for i in range(10)]
         suspect = self.turned(comparison, rows)
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, crc32(b"k0"), 7)
@@ -250,11 +254,11 @@ class TestMarkers:
         comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
         comparison.feed(*(shown(RC, b, [row] if b == 2 else [], 20, 40) for b in (1, 2, 3)))
         comparison.feed(*(shown(RU, b, later if b == 2 else [abort(20, 9), *later], 31) for b in (1, 2, 3)))
-        (suspect,) = told(comparison)
+        (suspect,) = raised(comparison)
         assert (suspect["kind"], suspect["broker"], suspect["offset"]) == ("aborted_record_committed", 2, 2)
         assert (suspect["key_hash_hi"], suspect["key_hash_lo"]) == (crc32(b"K"), 7)
 
-    def test_of_the_records_that_show_a_wrong_outcome_one_that_others_show_otherwise_is_told(
+    def test_of_the_records_that_show_a_wrong_outcome_one_that_others_show_otherwise_is_reported(
         self, comparison: Comparison
     ) -> None:
         rows = [record(2 + i, f"k{i}", "V", pid=9, outcome=ABORTED) for i in range(2)]
@@ -263,11 +267,11 @@ class TestMarkers:
         on = {1: rows[1:], 2: [{**r, "outcome": COMMITTED} for r in rows], 3: rows[1:]}
         comparison.feed(*(shown(RU, b, later if b == 2 else [abort(20, 9), *later], 31) for b in (1, 2, 3)))
         comparison.feed(*(shown(RC, b, on[b], 31, 40) for b in (1, 2, 3)))
-        suspect = next(t for t in told(comparison) if t["rule"] == "I2")
+        suspect = next(t for t in raised(comparison) if t["rule"] == "I2")
         assert (suspect["offset"], suspect["key_hash_hi"]) == (3, crc32(b"k1"))
         assert suspect["seen"]["outcomes"] == {"1": "aborted", "2": "committed", "3": "aborted"}
 
-    def test_a_missed_marker_is_told_again_as_what_became_of_the_transaction(self, comparison: Comparison) -> None:
+    def test_a_missed_marker_is_reported_again_as_what_became_of_the_transaction(self, comparison: Comparison) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
         comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
         comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
@@ -280,7 +284,7 @@ class TestMarkers:
         assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
         assert comparison.findings == {(2, "txn:9:2")}
 
-    def test_that_its_marker_was_told_to_be_missing_does_not_say_that_it_was_shown_wrongly(
+    def test_that_its_marker_was_reported_to_be_missing_does_not_say_that_it_was_shown_wrongly(
         self, comparison: Comparison
     ) -> None:
         row = record(2, "K", "V", pid=9, outcome=COMMITTED)
@@ -325,7 +329,7 @@ class TestDisputes:
     def test_a_difference_without_direction_names_a_place_and_all_outcomes(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
         comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
-        assert told(comparison) == [
+        assert raised(comparison) == [
             {"rule": "I2", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "producer_id": 9}
             | {"transaction_start_offset": 3, "marker_offset": -1, "key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
             | {
@@ -339,14 +343,14 @@ class TestDisputes:
             }
         ]
 
-    def test_the_outcomes_told_are_those_of_the_first_record(self, comparison: Comparison) -> None:
+    def test_the_outcomes_reported_are_those_of_the_first_record(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
         on = {
             b: [{**r, "outcome": ABORTED if b == 2 else COMMITTED} for r in (rows[:1] if b == 3 else rows)]
             for b in (1, 2, 3)
         }
         comparison.feed(tick(0, everywhere(9)), *(shown(RC, b, on[b], 9) + shown(RU, b, [], 9) for b in (1, 2, 3)))
-        (suspect,) = told(comparison)
+        (suspect,) = raised(comparison)
         assert (suspect["kind"], suspect["broker"]) == ("visibility_mismatch", NOBODY)
         assert suspect["seen"] == {
             "outcomes": {"1": "committed", "2": "aborted", "3": "committed"},
@@ -368,7 +372,7 @@ class TestDisputes:
         comparison.feed(tick(0, everywhere(9), down=(3,)), first, second, *(shown(RU, b, [], 9) for b in (1, 2)))
         assert [kind for kind, _ in comparison.kinds] == ["visibility_mismatch"]
 
-    def test_what_a_missed_marker_explains_is_told_as_that_alone(self, comparison: Comparison) -> None:
+    def test_what_a_missed_marker_explains_is_reported_as_that_alone(self, comparison: Comparison) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
         comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in (1, 2, 3)))
         comparison.feed(
@@ -390,7 +394,7 @@ class TestDisputes:
         assert comparison.last is not None
         assert len(comparison.last.state.disputes) == 0
 
-    def test_the_records_of_several_transactions_are_told_by_transaction(self, comparison: Comparison) -> None:
+    def test_the_records_of_several_transactions_are_reported_by_transaction(self, comparison: Comparison) -> None:
         """As far as the rows of the replica that is asked last tell them apart: it was not read to hold 2 and 10."""
         rows = [record(i, f"k{i}", "V", pid=9) for i in (2, 3, 4, 7, 10)]
         held = [{**r, "outcome": ABORTED} for r in rows]
@@ -403,10 +407,10 @@ class TestDisputes:
         assert {s.broker for s in comparison.suspects} == {NOBODY}
         assert [
             (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"])
-            for t in told(comparison)
+            for t in raised(comparison)
         ] == [(2, 2, [2, 10], crc32(b"k2")), (3, 3, [3, 4], crc32(b"k3")), (7, 7, [7], crc32(b"k7"))]
 
-    def test_a_transaction_is_told_from_its_first_record_on_whichever_of_them_differs(
+    def test_a_transaction_is_reported_from_its_first_record_on_whichever_of_them_differs(
         self, comparison: Comparison
     ) -> None:
         rows = [record(3, "K", "V", pid=9)]
@@ -416,7 +420,9 @@ class TestDisputes:
             *self.unlike(rows),
             *(shown(RU, b, on_1 if b == 1 else [], 12) for b in (1, 2, 3)),
         )
-        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in told(comparison)] == [(NOBODY, 3, 1)]
+        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in raised(comparison)] == [
+            (NOBODY, 3, 1)
+        ]
 
     def test_transactions_of_others_do_not_part_the_records_of_one(self, comparison: Comparison) -> None:
         """Neither another producer's on the named replica nor the same producer's as another replica was read."""
@@ -424,11 +430,11 @@ class TestDisputes:
         first, last = ({**r, "outcome": ABORTED} for r in rows)
         on = {2: [last], 1: [first, record(4, "x", "V", pid=8), last], 3: []}
         comparison.feed(tick(0, everywhere(12)), *self.unlike(rows), *(shown(RU, b, on[b], 12, 12) for b in (1, 2, 3)))
-        assert [(t["broker"], t["transaction_start_offset"], t["seen"]["offsets"]) for t in told(comparison)] == [
+        assert [(t["broker"], t["transaction_start_offset"], t["seen"]["offsets"]) for t in raised(comparison)] == [
             (NOBODY, 3, [3, 6])
         ]
 
-    def test_it_is_told_once(self, comparison: Comparison) -> None:
+    def test_it_is_reported_once(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9)]
         comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
         settle(comparison, 9)
@@ -465,7 +471,7 @@ class TestLatest:
         """Broker 2 shows none of the rows."""
         comparison.feed(tick(0, everywhere(end)), *(both(b, [] if b == 2 else rows, end, 10) for b in (1, 2, 3)))
 
-    def test_an_absence_is_told_with_who_shows_the_record_and_how_far_the_others_were_read(
+    def test_an_absence_is_reported_with_who_shows_the_record_and_how_far_the_others_were_read(
         self, comparison: Comparison
     ) -> None:
         self.lacking(comparison, [record(3, "K", "V") | {"leader_epoch": 6}], 5)
@@ -473,15 +479,15 @@ class TestLatest:
         key = {"key_hash_hi": crc32(b"K"), "key_hash_lo": 7}
         seen = {"shown_by": [1, 3], "not_shown_by": [2], "passed_at": 10, "read_to": 5, "leader_epoch": 6}
         seen |= {"sides": {"no value at offset 3": [2], "value at offset 3": [1, 3]}, "pivot": 1}
-        told_of = {"rule": "I3", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "seen": seen}
-        assert told(comparison) == [told_of | NO_TRANSACTION | key]
+        expected = {"rule": "I3", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "seen": seen}
+        assert raised(comparison) == [expected | NO_TRANSACTION | key]
 
     def test_where_every_record_is_compared_the_offset_says_which_it_is(self) -> None:
         comparison = Comparison(compacted=False)
         self.lacking(comparison, [record(3, "K", "V")], 5)
         settle(comparison, 5)
         assert [s.cause for s in comparison.suspects] == ["offset:3"]
-        assert {n: told(comparison)[0][n] for n in NO_KEY} == NO_KEY
+        assert {n: raised(comparison)[0][n] for n in NO_KEY} == NO_KEY
 
     def test_that_begins_with_the_first_record_after_the_policy_was_seen(self) -> None:
         comparison = Comparison(compacted=False)
@@ -491,16 +497,16 @@ class TestLatest:
         assert comparison.last is not None
         assert comparison.last.state.partition["strict_from"].tolist() == [0]
         assert [s.cause for s in comparison.suspects] == ["offset:0"]
-        assert {n: told(comparison)[0][n] for n in NO_KEY} == NO_KEY
+        assert {n: raised(comparison)[0][n] for n in NO_KEY} == NO_KEY
 
-    def test_a_flood_of_absences_is_told_in_parts_the_oldest_first(self, comparison: Comparison) -> None:
+    def test_a_flood_of_absences_is_reported_in_parts_the_oldest_first(self, comparison: Comparison) -> None:
         count = MAX_KEY_VERDICTS + 44
         self.lacking(comparison, [record(i, f"k{i}", "V") for i in range(count)], count)
         raised = [comparison.feed(tick(50_000 + at, everywhere(count))) for at in range(4)]
         offsets = [[s.accusation.offset for s in part] for part in raised if part]
         assert offsets == [list(range(MAX_KEY_VERDICTS)), list(range(MAX_KEY_VERDICTS, count))]
 
-    def test_an_absence_that_retention_overtakes_is_not_told(self, comparison: Comparison) -> None:
+    def test_an_absence_that_retention_overtakes_is_not_reported(self, comparison: Comparison) -> None:
         self.lacking(comparison, [record(3, "K", "V"), record(4, "L", "W")], 5)
         assert comparison.last is not None
         assert comparison.last.coverage.candidates == 2
@@ -527,13 +533,13 @@ class TestLettingGo:
         assert len(comparison.last.state.markers) == 0
 
     @pytest.mark.parametrize(
-        ("was_told", "floor", "kept"), [(False, 0, True), (True, 0, True), (False, 20, True), (True, 20, False)]
+        ("was_raised", "floor", "kept"), [(False, 0, True), (True, 0, True), (False, 20, True), (True, 20, False)]
     )
-    def test_a_wrongly_ended_transaction_is_kept_until_it_is_told_and_all_its_outcomes_are_read(
-        self, was_told: bool, floor: int, kept: bool
+    def test_a_wrongly_ended_transaction_is_kept_until_it_is_reported_and_all_its_outcomes_are_read(
+        self, was_raised: bool, floor: int, kept: bool
     ) -> None:
         ended = {"slot": 1, "start": 2, "end": 9, "end_type": COMMIT, "missed": 7, "missed_type": ABORT}
-        state = PartitionState(intervals=table(INTERVAL, 1, over_by=NEVER, told=2 * was_told, **ended))
+        state = PartitionState(intervals=table(INTERVAL, 1, over_by=NEVER, told=2 * was_raised, **ended))
         state.partition["floor"] = [[20, floor]]
         _let_go_intervals(state, 20)
         assert len(state.intervals) == kept

@@ -1,4 +1,4 @@
-"""What a micro-batch showed, as columns: what is not told has its default, and joining keeps every row in its place."""
+"""What a micro-batch showed, as columns: what is missing has its default, and joining keeps every row in its place."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_the_code_of_no_event_is_that_of_a_row_that_tells_none() -> None:
 class TestColumns:
     def test_what_a_row_of_a_view_does_not_tell_is_not_known(self) -> None:
         unknown = ("broker", "offset", "producer_id", "producer_epoch", "key_size", "value_size", "leader_epoch")
-        told = ("high_watermark", "last_stable_offset", "log_start_offset")
+        optional = ("high_watermark", "last_stable_offset", "log_start_offset")
         assert as_rows(ViewRows.from_rows([{}])) == [
-            dict.fromkeys(ViewRows.dtypes(), 0) | dict.fromkeys(unknown + told, -1) | {"content_version": 1}
+            dict.fromkeys(ViewRows.dtypes(), 0) | dict.fromkeys(unknown + optional, -1) | {"content_version": 1}
         ]
 
     def test_what_a_row_of_progress_does_not_tell_is_not_known(self) -> None:
@@ -90,7 +90,7 @@ class TestColumns:
 
 
 class TestObservations:
-    def test_rows_are_told_apart_by_what_they_say(self) -> None:
+    def test_rows_are_distinguished_by_what_they_say(self) -> None:
         views = [*shown(RU, 1, [record(4, "K", "V")], 5), *shown(RC, 2, [], 3, event=ReadEvent.LOG_TRUNCATED)]
         (first, *_), (second, *_) = tick(8, everywhere(5), open={1: [(9, 4), (7, 2)]}), tick(9, everywhere(6))
         observed = Observations.of("t", 3, [*views, first, second])
@@ -109,7 +109,7 @@ class TestObservations:
         sets = [(r["observed_at"], r["broker"]) for r in as_rows(observed.replica_sets)]
         assert sets == [(at, broker) for at in (8, 9) for broker in (1, 2, 3)]
 
-    def test_no_open_transaction_is_told_and_no_list_is_not(self) -> None:
+    def test_that_no_transaction_is_open_is_known_and_that_there_is_no_list_is_not(self) -> None:
         row = {"broker": 1, "observed_at": 8, "reachable": True}
         observed = Observations.of("t", 0, [{**row, "open_transactions": ()}, row])
         assert observed.progress.described.tolist() == [True, False]

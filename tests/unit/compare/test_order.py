@@ -21,8 +21,8 @@ def one_row_reads(view: int, broker: int, rows: list[dict[str, Any]], end: int) 
     All that is read is replicated and decided: whatever part of it a read gives back, the replica's high watermark and
     last stable offset are at the end, as a replica that shows an outcome is past the end marker.
     """
-    told = {"high_watermark": end, "last_stable_offset": end}
-    reads = [shown(view, broker, [row], row["offset"] + 1, row["offset"], **told) for row in rows[:-1]]
+    marks = {"high_watermark": end, "last_stable_offset": end}
+    reads = [shown(view, broker, [row], row["offset"] + 1, row["offset"], **marks) for row in rows[:-1]]
     return [*reads, shown(view, broker, rows[-1:], end, end)]
 
 

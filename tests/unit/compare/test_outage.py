@@ -1,4 +1,4 @@
-"""A replica that is away, or frozen, for however long: the state stays under its cap, and what was left out is told."""
+"""A replica that is away, or frozen, for however long: the state stays under its cap, what was left out is reported."""
 
 from __future__ import annotations
 

@@ -70,10 +70,10 @@ def test_views_are_packed_by_partition_in_their_order() -> None:
         ("b", 1): [1],
         ("a", 1): [3],
     }
-    told = packed["a", 1]
-    assert told.high_watermark.tolist() == [7]
-    assert told.event.tolist() == [EVENT_CODE[ReadEvent.LOG_TRUNCATED]]
-    assert told.topic_id.tolist() == [topic_id_code("abc")]
+    progress = packed["a", 1]
+    assert progress.high_watermark.tolist() == [7]
+    assert progress.event.tolist() == [EVENT_CODE[ReadEvent.LOG_TRUNCATED]]
+    assert progress.topic_id.tolist() == [topic_id_code("abc")]
     assert packed["a", 0].high_watermark.tolist() == [-1, -1]
     assert packed["a", 0].topic_id.tolist() == [0, 0]
 

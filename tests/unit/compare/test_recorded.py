@@ -89,8 +89,8 @@ def test_rows_of_a_view_come_with_view_and_broker(tmp_path: Path, isolation: Iso
 def test_progress_comes_with_its_lists(tmp_path: Path) -> None:
     row = {"topic": "t", "partition": 4, "broker": 2, "observed_at": AT, "reachable": True, "high_watermark": 20}
     opened = [{"producer_id": 9, "start_offset": 3}]
-    told = row | {"replicas": [1, 2], "open_transactions": opened, "cleanup_policy": "compact", "policy_at": AT}
-    file = written(tmp_path, [told, {**row, "broker": 3}], schema.PROGRESS)
+    described = row | {"replicas": [1, 2], "open_transactions": opened, "cleanup_policy": "compact", "policy_at": AT}
+    file = written(tmp_path, [described, {**row, "broker": 3}], schema.PROGRESS)
     (observed,) = read(tmp_path, PROGRESS, file)
     assert observed.progress.broker.tolist() == [2, 3]
     assert observed.progress.observed_at.tolist() == [AT_MS, AT_MS]
@@ -103,10 +103,10 @@ def test_progress_comes_with_its_lists(tmp_path: Path) -> None:
 def test_progress_that_an_earlier_version_recorded_has_no_retention(tmp_path: Path) -> None:
     row = {"topic": "t", "partition": 4, "broker": 2, "observed_at": AT, "reachable": True, "high_watermark": 20}
     then = pa.schema([f for f in schema.PROGRESS if f.name != "delete_retention_ms"])
-    for columns, told in ((then, -1), (schema.PROGRESS, 5000)):
+    for columns, retention in ((then, -1), (schema.PROGRESS, 5000)):
         made = row | ({"delete_retention_ms": 5000} if columns is schema.PROGRESS else {})
         (observed,) = read(tmp_path, PROGRESS, written(tmp_path, [made], columns))
-        assert observed.progress.retention_ms.tolist() == [told]
+        assert observed.progress.retention_ms.tolist() == [retention]
 
 
 def test_a_large_file_comes_in_pieces(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class TestMembers:
         replicas.register(made, observed([{**row, "observed_at": 6, "replicas": (1, 3)}]))
         assert [brokers(made)[i] for i in np.flatnonzero(made.brokers["member"])] == [1, 3]
 
-    def test_until_one_is_told_there_is_none(self) -> None:
+    def test_until_one_is_reported_there_is_none(self) -> None:
         made = state(1, 2, member=False)
         made.brokers["member"] = True
         assert replicas.members(made) == 0
@@ -218,8 +218,8 @@ class TestPositions:
 
     def test_the_latest_read_tells_the_watermarks(self) -> None:
         made = state(1)
-        told = {"high_watermark": 9, "last_stable_offset": 8, "log_start_offset": 2}
-        self.take_in(made, shown(RC, 1, [], 6, 50, **told))
+        offsets = {"high_watermark": 9, "last_stable_offset": 8, "log_start_offset": 2}
+        self.take_in(made, shown(RC, 1, [], 6, 50, **offsets))
         older = {"high_watermark": 5, "last_stable_offset": 4, "log_start_offset": 3}
         self.take_in(made, shown(RC, 1, [], 6, 50, **older))
         row = made.brokers[0]
@@ -237,8 +237,8 @@ class TestPositions:
 
     def test_of_several_reads_in_one_batch_the_latest_tells(self) -> None:
         made = state(1, 2)
-        told = [{"high_watermark": hw, "last_stable_offset": hw - 1} for hw in (7, 9, 8)]
-        reads = [shown(RU, 1, [], 6, at, **t) for at, t in zip((50, 70, 60), told, strict=True)]
+        offsets = [{"high_watermark": hw, "last_stable_offset": hw - 1} for hw in (7, 9, 8)]
+        reads = [shown(RU, 1, [], 6, at, **t) for at, t in zip((50, 70, 60), offsets, strict=True)]
         self.take_in(made, *reads, shown(RU, 2, [], 6, 40, high_watermark=3, last_stable_offset=2))
         assert made.brokers["high_watermark"].tolist() == [9, 3]
         assert made.brokers["stable_told"].tolist() == [8, 2]
@@ -272,7 +272,7 @@ class TestBreaks:
         made.intervals = table(INTERVAL, 4, slot=[0, 0, 0, 1], start=[1, 5, 6, 5], end=[4, 7, NEVER, NEVER])
         return made
 
-    def test_a_log_that_was_cut_off_lost_what_it_had_shown(self) -> None:
+    def test_a_log_that_was_truncated_lost_what_it_had_shown(self) -> None:
         made = self.read()
         made.partition["floor"][0] = (3, 2)
         cut = shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED)
@@ -285,7 +285,7 @@ class TestBreaks:
         assert made.partition["skipped"][0].tolist() == [7, 6], "what waited below the cut is given up as well"
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
-    def test_the_end_markers_of_a_log_that_was_cut_off_count_no_longer_for_it(self) -> None:
+    def test_the_end_markers_of_a_log_that_was_truncated_count_no_longer_for_it(self) -> None:
         made = self.read()
         made.markers = table(MARKER, 3, offset=[5, 6, 7], shown=[0b11, 0b10, 0b11])
         self.apply(made, shown(RU, 2, [], 6, event=ReadEvent.LOG_TRUNCATED))
@@ -308,7 +308,7 @@ class TestBreaks:
         assert made.partition["floor"][0].tolist() == [14, 8]
         assert made.partition["skipped"][0].tolist() == [14, 8]
 
-    def test_in_read_committed_nothing_is_compared_any_more_up_to_where_the_log_that_was_cut_off_had_been_read(
+    def test_in_read_committed_nothing_is_compared_any_more_up_to_where_the_log_that_was_truncated_had_been_read(
         self,
     ) -> None:
         for offset, floor, skipped in ((6, 8, 8), (8, 0, 0), (9, 0, 0)):
@@ -325,26 +325,26 @@ class TestBreaks:
         assert made.partition["floor"][0].tolist() == [20, 8]
 
     @pytest.mark.parametrize(("offset", "starts"), [(4, [5]), (5, [1, 5]), (8, [1, 5, 5])])
-    def test_a_transaction_whose_marker_was_cut_off_is_forgotten(self, offset: int, starts: list[int]) -> None:
+    def test_a_transaction_whose_marker_was_truncated_is_forgotten(self, offset: int, starts: list[int]) -> None:
         made = self.read()
         self.apply(made, shown(RU, 1, [], offset, event=ReadEvent.LOG_TRUNCATED))
         assert sorted(made.intervals["start"].tolist()) == starts
 
-    def test_an_end_marker_that_was_cut_off_is_none_of_the_log_that_took_its_place(self) -> None:
+    def test_an_end_marker_that_was_truncated_is_none_of_the_log_that_took_its_place(self) -> None:
         made = self.read()
         made.markers = table(MARKER, 3, offset=[4, 6, 7], shown=[0b11, 0b11, 0b01])
         self.apply(made, shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
         assert list(zip(made.markers["offset"], made.markers["shown"], strict=True)) == [(4, 0b11), (6, 0b10)]
 
     @pytest.mark.parametrize("view", VIEWS)
-    def test_what_a_log_showed_before_it_was_cut_off_is_held_against_no_later_marker(self, view: int) -> None:
+    def test_what_a_log_showed_before_it_was_truncated_is_held_against_no_later_marker(self, view: int) -> None:
         made = self.read()
         made.unended = table(UNENDED, 2, slot=[0, 1], offset=[2, 2])
         self.apply(made, shown(view, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
         assert made.unended["slot"].tolist() == [1]
 
     @pytest.mark.parametrize("view", VIEWS)
-    def test_an_outcome_by_an_end_marker_that_was_cut_off_is_none_of_the_log_that_took_its_place(
+    def test_an_outcome_by_an_end_marker_that_was_truncated_is_none_of_the_log_that_took_its_place(
         self, view: int
     ) -> None:
         made = self.read()
@@ -452,14 +452,14 @@ class TestBreaks:
         assert made.brokers["position"].tolist() == [[-1, -1], [-1, -1]]
         assert made.brokers["member"].tolist() == [True, True]
 
-    def test_rows_of_the_topic_before_it_was_made_anew_are_left_out(self) -> None:
+    def test_rows_of_the_topic_before_it_was_re_created_are_left_out(self) -> None:
         made = PartitionState()
         replicas.register(made, observed(tick(1, {1: 0, 2: 0, 3: 0})))
         for broker in (1, 2):
             assert self.apply(made, shown(RU, broker, [], 9, 5, topic_id=77))[0] == [9]
-        anew = shown(RU, 1, [], 0, 20, topic_id=88, event=ReadEvent.TOPIC_RECREATED)
+        again = shown(RU, 1, [], 0, 20, topic_id=88, event=ReadEvent.TOPIC_RECREATED)
         late = shown(RU, 2, [record(9, "K", "V")], 10, 15, topic_id=77)
-        offsets, _ = self.apply(made, anew, late)
+        offsets, _ = self.apply(made, again, late)
         assert made.partition["topic_id"][0] == 88
         assert 9 not in offsets
         assert 10 not in offsets
@@ -467,7 +467,7 @@ class TestBreaks:
         offsets, _ = self.apply(made, shown(RU, 2, [record(0, "K", "V")], 1, 31, topic_id=88))
         assert offsets == [0, 1]
 
-    def test_the_first_topic_id_that_is_told_is_no_other_topic(self) -> None:
+    def test_the_first_topic_id_that_is_reported_is_no_other_topic(self) -> None:
         made = self.read()
         made.content = table(CONTENT, 1, offset=9)
         assert self.apply(made, shown(RU, 1, [], 10, 5, topic_id=77))[0] == [10]
@@ -482,7 +482,7 @@ class TestBreaks:
         assert made.partition["topic_id"].tolist() == [77]
         assert made.content["offset"].tolist() == [9]
 
-    def anew(self) -> PartitionState:
+    def re_created(self) -> PartitionState:
         """All readers had read topic 77 up to 9; broker 1 is the first to read 88."""
         made = state(1, 2, 3)
         for view in VIEWS:
@@ -497,8 +497,8 @@ class TestBreaks:
         self.apply(made, shown(RU, 1, [], 0, 20, topic_id=88, event=ReadEvent.TOPIC_RECREATED))
         return made
 
-    def test_of_a_topic_that_was_made_anew_only_the_replica_set_and_what_was_told_remain(self) -> None:
-        made = self.anew()
+    def test_of_a_topic_that_was_re_created_only_the_replica_set_and_what_was_reported_remain(self) -> None:
+        made = self.re_created()
         assert made.partition["topic_id"].tolist() == [88]
         assert made.partition["members_at"].tolist() == [6]
         assert made.partition["members_known"].tolist() == [True]
@@ -510,8 +510,8 @@ class TestBreaks:
         for name in ("stable_told", "stalled_since", "stalled_reference", "log_start_offset"):
             assert made.brokers[name].tolist() == [-1, -1, -1], name
 
-    def test_rows_of_a_reader_that_has_not_told_the_new_topic_are_left_out(self) -> None:
-        made = self.anew()
+    def test_rows_of_a_reader_that_has_not_reported_the_new_topic_are_left_out(self) -> None:
+        made = self.re_created()
         offsets, _ = self.apply(
             made,
             shown(RU, 1, [record(0, "K", "V")], 1, 30, topic_id=88),
@@ -520,8 +520,8 @@ class TestBreaks:
         )
         assert offsets == [0, 1]
 
-    def test_rows_of_a_reader_that_goes_over_to_the_new_topic_are_left_out_up_to_where_it_was_told(self) -> None:
-        made = self.anew()
+    def test_rows_of_a_reader_that_goes_over_to_the_new_topic_are_left_out_up_to_where_it_was_reported(self) -> None:
+        made = self.re_created()
         rows = [
             *shown(RU, 2, [record(9, "K", "V")], 10, 25, topic_id=77),
             *shown(RU, 2, [record(0, "K", "V"), record(1, "L", "V")], 2, 30, topic_id=88),

@@ -18,8 +18,8 @@ from parallax.compare.state import (
     NOWHERE,
     NULL_KEY,
     PENDING,
-    TOLD,
-    TOLD_IDS,
+    RAISED_IDS,
+    REPORTED,
     TOMBSTONE,
     UNMATCHED,
     PartitionState,
@@ -46,7 +46,7 @@ def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
 
 
 def test_each_flag_is_a_bit_of_its_own() -> None:
-    flags = (TOMBSTONE, NULL_KEY, DISPUTED, TOLD)
+    flags = (TOMBSTONE, NULL_KEY, DISPUTED, REPORTED)
     assert [flag.bit_count() for flag in flags] == [1, 1, 1, 1]
     assert len(set(flags)) == len(flags)
     assert max(flags) <= np.iinfo(PENDING["flags"]).max
@@ -122,7 +122,7 @@ def test_nothing_is_judged_of_a_fresh_state() -> None:
 def test_a_state_with_anything_unmatched_is_not_settled(name: str) -> None:
     dtype = PartitionState.__dataclass_fields__[name].metadata["dtype"]
     assert PartitionState().is_settled
-    assert PartitionState(told=np.zeros(1, TOLD_IDS), deferred=np.zeros(1, DEFERRED)).is_settled
+    assert PartitionState(told=np.zeros(1, RAISED_IDS), deferred=np.zeros(1, DEFERRED)).is_settled
     assert not PartitionState(**{name: np.zeros(1, dtype)}).is_settled
 
 
@@ -133,6 +133,6 @@ def test_a_table_of_which_all_rows_are_kept_is_not_copied() -> None:
 
 
 def test_another_layout_is_another_version() -> None:
-    """A job that is started anew reads what the program before it wrote: who changes the sizes changes the version."""
+    """A job that is started again reads what the program before it wrote: who changes the sizes changes the version."""
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
     assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x08", [194, 152, 16, 34, 17, 26, 8, 20, 45, 61, 60, 25])

@@ -361,7 +361,7 @@ class TestIncarnations:
         comparison.feed(both(1, more, 6, 40), both(3, more, 6, 40), both(2, [filler(5)], 6, 40))
         assert comparison.kinds == [("content_mismatch", NOBODY)]
 
-    def test_a_log_that_was_cut_off_tells_in_which_epoch_it_had_been_read(self, comparison: Comparison) -> None:
+    def test_a_log_that_was_truncated_tells_in_which_epoch_it_had_been_read(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(4)]
         comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
         comparison.feed(shown(RU, 2, [], 1, event=ReadEvent.LOG_TRUNCATED, leader_epoch=6))
@@ -398,7 +398,7 @@ class TestLimits:
         comparison.feed(shown(RU, 2, [], 1, event=ReadEvent.LOG_TRUNCATED))
         assert comparison.kinds == [("log_truncated", 2)]
 
-    def test_a_topic_that_was_made_anew_starts_anew(self, comparison: Comparison) -> None:
+    def test_a_topic_that_was_re_created_starts_again(self, comparison: Comparison) -> None:
         rows = [record(0, "K", "V"), filler(1)]
         for b in (1, 2, 3):
             comparison.feed(shown(RU, b, rows, 2, 10, topic_id=77), shown(RC, b, rows[b % 2 :], 2, 10, topic_id=77))
@@ -450,7 +450,7 @@ class TestClocks:
 
 
 class TestTruncation:
-    def test_a_log_that_was_cut_off_and_read_on_in_one_batch_is_compared_again(self, comparison: Comparison) -> None:
+    def test_a_log_that_was_truncated_and_read_on_in_one_batch_is_compared_again(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(4)]
         comparison.feed(tick(0, everywhere(4)), *(both(b, rows, 4) for b in (1, 2, 3)))
         cut = {"event": ReadEvent.LOG_TRUNCATED, "leader_epoch": 6}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Observations
-from parallax.compare.state import DEFERRED, MAX_TOLD, NEVER, NOWHERE, PartitionState
+from parallax.compare.state import DEFERRED, MAX_RAISED, NEVER, NOWHERE, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import BrokerCoverage, DeferredRange
 from parallax.config import CompareSettings
@@ -43,14 +43,16 @@ def last(comparison: Comparison) -> StepResult:
 
 
 class TestCoverage:
-    def test_it_tells_of_each_replica_what_it_told_last(self) -> None:
+    def test_it_reports_of_each_replica_what_it_said_last(self) -> None:
         row = {"broker": 5, "observed_at": 9, "reachable": True, "replicas": (5, 6), "open_transactions": ()}
-        told = {"high_watermark": 40, "last_stable_offset": 30, "log_start_offset": 3, "log_end_offset": 50}
+        offsets = {"high_watermark": 40, "last_stable_offset": 30, "log_start_offset": 3, "log_end_offset": 50}
         away = {"broker": 6, "observed_at": 9, "reachable": False}
-        result = run(PartitionState(), shown(RU, 5, [], 20), shown(RC, 5, [], 10), [row | told, away], now_ms=77)
+        result = run(PartitionState(), shown(RU, 5, [], 20), shown(RC, 5, [], 10), [row | offsets, away], now_ms=77)
         unknown = dict.fromkeys(("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"), -1)
         assert result.coverage.brokers == (
-            BrokerCoverage(broker=5, reachable=True, read_uncommitted=20, read_committed=10, frozen_for_s=0.0, **told),
+            BrokerCoverage(
+                broker=5, reachable=True, read_uncommitted=20, read_committed=10, frozen_for_s=0.0, **offsets
+            ),
             BrokerCoverage(
                 broker=6, reachable=False, read_uncommitted=-1, read_committed=-1, frozen_for_s=0.0, **unknown
             ),
@@ -58,13 +60,13 @@ class TestCoverage:
         assert (result.coverage.topic, result.coverage.partition, result.coverage.compared_at) == ("t", 0, 77)
         assert result.coverage.compared_up_to == (-1, -1)
 
-    def test_a_replica_that_has_left_the_set_is_not_told_of(self) -> None:
+    def test_a_replica_that_has_left_the_set_is_not_reported(self) -> None:
         first = run(PartitionState(), both(1, [], 4), both(9, [], 4))
         assert [b.broker for b in first.coverage.brokers] == [1, 9]
         second = run(first.state, tick(1, everywhere(4)))
         assert [b.broker for b in second.coverage.brokers] == [1, 2, 3]
 
-    def test_how_long_a_replica_has_been_frozen_is_told_in_seconds(self, comparison: Comparison) -> None:
+    def test_how_long_a_replica_has_been_frozen_is_reported_in_seconds(self, comparison: Comparison) -> None:
         for at in (1000, 2000, 3500):
             comparison.feed(tick(at, {1: 9, 2: 3, 3: 9}, everywhere(9), open={2: [(9, 3)]}))
         seconds = {b.broker: b.frozen_for_s for b in last(comparison).coverage.brokers}
@@ -81,7 +83,7 @@ class TestCoverage:
         assert last(comparison).coverage.unknown_for(UnknownReason.NOT_READ_YET) == (5, 5)
         assert last(comparison).coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (12, 12)
 
-    def test_deferred_ranges_are_told_without_an_end_while_they_grow(self) -> None:
+    def test_deferred_ranges_are_reported_without_an_end_while_they_grow(self) -> None:
         comparison = Comparison(CompareSettings(state_cap_bytes=1 << 16))
         rows = [filler(i) for i in range(2000)]
         comparison.feed(tick(0, everywhere(2000)), both(1, rows, 2000), both(3, rows, 2000))
@@ -98,8 +100,12 @@ class TestCoverage:
 class TestSuspects:
     def test_a_suspect_tells_how_far_each_replica_of_the_set_had_been_read(self) -> None:
         good, wrong = record(0, "K", "V"), record(0, "K", "W")
-        told = {"high_watermark": 9, "last_stable_offset": 8}
-        rows = [shown(RU, 1, [good], 3, **told), shown(RC, 1, [good], 2, **told), shown(RU, 2, [wrong], 5, **told)]
+        offsets = {"high_watermark": 9, "last_stable_offset": 8}
+        rows = [
+            shown(RU, 1, [good], 3, **offsets),
+            shown(RC, 1, [good], 2, **offsets),
+            shown(RU, 2, [wrong], 5, **offsets),
+        ]
         state = run(PartitionState(), tick(0, everywhere(1)), both(9, [], 1)).state
         (suspect,) = run(state, *rows, tick(1, everywhere(6), everywhere(7), down=(3,)), now_ms=77).suspects
         names = ("read_uncommitted", "read_committed", "high_watermark", "last_stable_offset", "log_start_offset")
@@ -117,17 +123,17 @@ class TestSuspects:
 
         (suspect,) = differ(PartitionState()).suspects
         name = int(suspect.suspect_id[:16], 16)
-        others = np.arange(MAX_TOLD - 1, dtype="<u8")
+        others = np.arange(MAX_RAISED - 1, dtype="<u8")
         remembered = differ(PartitionState(told=np.append(np.uint64(name), others)))
         assert remembered.suspects == []
-        assert len(remembered.state.told) == MAX_TOLD
-        anew = differ(PartitionState(told=np.append(others, np.uint64(MAX_TOLD))))
-        assert len(anew.suspects) == 1
-        assert anew.state.told.tolist() == [*others[1:].tolist(), MAX_TOLD, name]
+        assert len(remembered.state.told) == MAX_RAISED
+        forgotten = differ(PartitionState(told=np.append(others, np.uint64(MAX_RAISED))))
+        assert len(forgotten.suspects) == 1
+        assert forgotten.state.told.tolist() == [*others[1:].tolist(), MAX_RAISED, name]
 
 
 class TestPolicy:
-    def told(self, at: int, compacted: int, end: int, policy_at: int | None = None) -> list[Row]:
+    def seen(self, at: int, compacted: int, end: int, policy_at: int | None = None) -> list[Row]:
         at_policy = at if policy_at is None else policy_at
         return [{**r, "compacted": compacted, "policy_at": at_policy} for r in tick(at, everywhere(end))]
 
@@ -138,38 +144,38 @@ class TestPolicy:
     def test_every_record_is_compared_from_the_log_end_on_at_which_the_policy_was_first_seen(self) -> None:
         first = run(PartitionState(), tick(0, everywhere(90)))
         assert self.strict(first) == (NEVER, -1)
-        rows = self.told(5, 0, 40)
+        rows = self.seen(5, 0, 40)
         rows[1]["log_end_offset"] = 44
         second = run(first.state, rows)
         assert self.strict(second) == (90, 5), "the highest end that any was ever seen with"
         assert self.strict(run(PartitionState(), rows)) == (44, 5)
-        assert self.strict(run(second.state, self.told(6, 0, 95))) == (90, 6), "it stays where it was"
+        assert self.strict(run(second.state, self.seen(6, 0, 95))) == (90, 6), "it stays where it was"
 
     def test_a_policy_seen_earlier_or_not_at_all_changes_nothing(self) -> None:
-        first = run(PartitionState(), self.told(5, 0, 40))
-        assert self.strict(run(first.state, self.told(6, 1, 50, policy_at=4))) == (40, 5)
-        assert self.strict(run(first.state, self.told(6, 1, 50, policy_at=5))) == (40, 5)
-        assert self.strict(run(first.state, self.told(7, -1, 50))) == (40, 5)
+        first = run(PartitionState(), self.seen(5, 0, 40))
+        assert self.strict(run(first.state, self.seen(6, 1, 50, policy_at=4))) == (40, 5)
+        assert self.strict(run(first.state, self.seen(6, 1, 50, policy_at=5))) == (40, 5)
+        assert self.strict(run(first.state, self.seen(7, -1, 50))) == (40, 5)
 
     def test_once_it_compacts_only_the_latest_of_a_key_is_compared_and_what_waited_is_unknown(self) -> None:
-        state = run(PartitionState(), self.told(0, 0, 2)).state
+        state = run(PartitionState(), self.seen(0, 0, 2)).state
         rows = [record(i, f"k{i}", "V") for i in range(5)]
         state = run(state, both(1, rows, 5, 20), both(2, [], 5, 20), both(3, rows, 5, 20)).state
         assert len(state.candidates) == 5
-        result = run(state, self.told(9, 1, 5))
+        result = run(state, self.seen(9, 1, 5))
         assert self.strict(result) == (NEVER, 9)
         assert result.state.candidates["offset"].tolist() == [0, 1]
         assert result.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 3)
 
-    def test_compacting_between_two_looks_begins_anew(self) -> None:
-        first = run(PartitionState(), self.told(5, 0, 40))
-        both_ways = self.told(6, 1, 60) + self.told(7, 0, 70)
+    def test_compacting_between_two_looks_begins_again(self) -> None:
+        first = run(PartitionState(), self.seen(5, 0, 40))
+        both_ways = self.seen(6, 1, 60) + self.seen(7, 0, 70)
         assert self.strict(run(first.state, both_ways)) == (70, 7)
 
     def test_a_caller_that_knows_decides(self) -> None:
-        rows = self.told(5, 1, 40)
+        rows = self.seen(5, 1, 40)
         assert self.strict(run(PartitionState(), rows, compacted=False)) == (0, NEVER)
-        assert self.strict(run(PartitionState(), self.told(5, 0, 40), compacted=True)) == (NEVER, -1)
+        assert self.strict(run(PartitionState(), self.seen(5, 0, 40), compacted=True)) == (NEVER, -1)
 
 
 class TestTakingIn:
@@ -341,7 +347,7 @@ class TestOpenTransactions:
 
 class TestFrozen:
     @pytest.mark.parametrize(("until", "frozen"), [(3999, False), (4000, True)])
-    def test_after_the_grace_period_it_is_told_with_what_holds_it(
+    def test_after_the_grace_period_it_is_reported_with_what_holds_it(
         self, comparison: Comparison, until: int, frozen: bool
     ) -> None:
         for at in (1000, 2000, until):

@@ -31,12 +31,12 @@ def accusation(kind: FindingKind, **more: Any) -> Accusation:
         (FindingKind.LOG_TRUNCATED, "cut:5:-1:-1"),
     ],
 )
-def test_a_divergence_is_told_apart_by_its_transaction_its_key_or_its_offset(kind: FindingKind, cause: str) -> None:
+def test_a_divergence_is_distinguished_by_its_transaction_its_key_or_its_offset(kind: FindingKind, cause: str) -> None:
     assert accusation(kind).cause == cause
 
 
 @pytest.mark.parametrize(("hi", "lo", "cause"), [(0, 0, "offset:5"), (1, 0, f"key:{1:016x}{0:016x}:5")])
-def test_a_record_without_a_key_is_told_apart_by_its_offset(hi: int, lo: int, cause: str) -> None:
+def test_a_record_without_a_key_is_distinguished_by_its_offset(hi: int, lo: int, cause: str) -> None:
     assert accusation(FindingKind.RECORD_MISSING, key_hash_hi=hi, key_hash_lo=lo).cause == cause
 
 
@@ -66,7 +66,7 @@ def test_a_row_has_the_id_and_what_was_seen() -> None:
     suspect = Suspect("t", 7, made, {"1": {"read_committed": 9}}, 1234)
     row = suspect.as_row()
     assert row["suspect_id"] == suspect.suspect_id == suspect_id("t", 7, made)
-    told = [row[n] for n in ("rule", "kind", "topic", "partition", "broker", "offset", "marker_offset", "raised_at")]
-    assert told == ["I3", "record_missing", "t", 7, 2, 5, 4, 1234]
+    named = [row[n] for n in ("rule", "kind", "topic", "partition", "broker", "offset", "marker_offset", "raised_at")]
+    assert named == ["I3", "record_missing", "t", 7, 2, 5, 4, 1234]
     assert json.loads(row["positions"]) == {"1": {"read_committed": 9}}
     assert json.loads(row["observations"]) == {"shown_by": [1, 3]}

@@ -17,7 +17,7 @@ FIRST, GAP = UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP
 HOUR = 3_600_000
 
 
-def told(at: int, end: int, retention: int | None = HOUR, **more: Any) -> list[Row]:
+def progress(at: int, end: int, retention: int | None = HOUR, **more: Any) -> list[Row]:
     """Progress of all replicas of a topic with a ``delete.retention.ms``."""
     rows = tick(at, everywhere(end), **more)
     return rows if retention is None else [{**row, "retention_ms": retention} for row in rows]
@@ -41,7 +41,7 @@ def unknown(comparison: Comparison, reason: UnknownReason) -> tuple[int, int]:
 def watched() -> Comparison:
     """All replicas of an empty topic have been read at time 0."""
     comparison = Comparison()
-    comparison.feed(told(0, 0), read(0, 0))
+    comparison.feed(progress(0, 0), read(0, 0))
     return comparison
 
 
@@ -49,7 +49,7 @@ class TestGaps:
     def test_what_is_passed_more_than_the_retention_after_the_last_reading_is_unknown(
         self, watched: Comparison
     ) -> None:
-        watched.feed(told(2 * HOUR, 10), read(2 * HOUR, 10))
+        watched.feed(progress(2 * HOUR, 10), read(2 * HOUR, 10))
         assert ranges(watched) == ranges(watched, RU) == [(0, 10, GAP)]
         assert unknown(watched, GAP) == (10, 10)
         assert watched.last is not None
@@ -57,82 +57,82 @@ class TestGaps:
 
     @pytest.mark.parametrize("at", [HOUR // 2, HOUR])
     def test_what_is_passed_within_the_retention_is_known(self, watched: Comparison, at: int) -> None:
-        watched.feed(told(at, 10), read(at, 10))
-        watched.feed(told(2 * at, 20), read(2 * at, 20))
+        watched.feed(progress(at, 10), read(at, 10))
+        watched.feed(progress(2 * at, 20), read(2 * at, 20))
         assert ranges(watched) == ranges(watched, RU) == []
         assert unknown(watched, GAP) == (0, 0)
 
     def test_it_is_unknown_up_to_where_the_log_went_when_the_readings_began_again(self, watched: Comparison) -> None:
-        watched.feed(told(2 * HOUR, 10), read(2 * HOUR + 5, 14))
+        watched.feed(progress(2 * HOUR, 10), read(2 * HOUR + 5, 14))
         assert ranges(watched) == [(0, 10, GAP)]
-        watched.feed(told(2 * HOUR + 9, 30), read(2 * HOUR + 9, 30))
+        watched.feed(progress(2 * HOUR + 9, 30), read(2 * HOUR + 9, 30))
         assert ranges(watched) == [(0, 10, GAP)]
 
     def test_a_backlog_that_is_read_in_pieces_is_unknown_piece_by_piece(self, watched: Comparison) -> None:
-        watched.feed(told(2 * HOUR, 10), read(2 * HOUR + 5, 4))
-        watched.feed(told(2 * HOUR + 6, 12), read(2 * HOUR + 8, 12))
+        watched.feed(progress(2 * HOUR, 10), read(2 * HOUR + 5, 4))
+        watched.feed(progress(2 * HOUR + 6, 12), read(2 * HOUR + 8, 12))
         assert ranges(watched) == [(0, 4, GAP), (4, 10, GAP)]
 
     def test_a_replica_that_was_away_is_known_where_another_was_read_in_time(self, watched: Comparison) -> None:
         for at in (HOUR // 2, HOUR, 3 * HOUR // 2):
-            watched.feed(told(at, at // HOUR * 10 + 5, down=(3,)), read(at, at // HOUR * 10 + 5, (1, 2)))
-        watched.feed(told(2 * HOUR, 15), read(2 * HOUR, 15, (3,)))
+            watched.feed(progress(at, at // HOUR * 10 + 5, down=(3,)), read(at, at // HOUR * 10 + 5, (1, 2)))
+        watched.feed(progress(2 * HOUR, 15), read(2 * HOUR, 15, (3,)))
         assert ranges(watched) == []
 
     def test_a_reader_that_is_behind_by_more_than_the_retention_shows_nothing_in_time(
         self, watched: Comparison
     ) -> None:
         for step in range(1, 8):
-            watched.feed(told(step * HOUR // 2, 10 * step), read(step * HOUR // 2, 1 + step))
+            watched.feed(progress(step * HOUR // 2, 10 * step), read(step * HOUR // 2, 1 + step))
         assert unknown(watched, GAP)[RC] > 0
 
     def test_a_reader_that_is_behind_by_less_than_half_the_retention_misses_nothing(self, watched: Comparison) -> None:
         for step in range(1, 40):
-            watched.feed(told(step * HOUR // 10, 10 * step), read(step * HOUR // 10, max(0, 10 * (step - 4))))
+            watched.feed(progress(step * HOUR // 10, 10 * step), read(step * HOUR // 10, max(0, 10 * (step - 4))))
         assert ranges(watched) == ranges(watched, RU) == []
 
     def test_a_replica_that_comes_back_with_what_the_others_have_left_is_no_witness(self, watched: Comparison) -> None:
         """Only the leader can tell when a record was written; a copy of its cleaned log is as late as any reading."""
-        watched.feed(told(2 * HOUR, 0, down=(1, 3)), read(2 * HOUR, 0, (2,)))
-        watched.feed(told(2 * HOUR + 5, 10, down=(1, 3)), read(2 * HOUR + 5, 10, (2,)))
-        watched.feed(told(2 * HOUR + 9, 10), read(2 * HOUR + 9, 10))
+        watched.feed(progress(2 * HOUR, 0, down=(1, 3)), read(2 * HOUR, 0, (2,)))
+        watched.feed(progress(2 * HOUR + 5, 10, down=(1, 3)), read(2 * HOUR + 5, 10, (2,)))
+        watched.feed(progress(2 * HOUR + 9, 10), read(2 * HOUR + 9, 10))
         assert ranges(watched) == [(0, 10, GAP)]
 
     def test_a_long_transaction_makes_nothing_unknown(self, watched: Comparison) -> None:
         """The cleaner touches nothing above a last stable offset."""
         for step in range(1, 9):
             at = step * HOUR // 4
-            rows = [{**row, "last_stable_offset": 3} for row in told(at, 10 * step)]
+            rows = [{**row, "last_stable_offset": 3} for row in progress(at, 10 * step)]
             positions = [
                 r for b in (1, 2, 3) for view, end in ((RU, 10 * step), (RC, 3))
                 for r in shown(view, b, [], end, at, high_watermark=10 * step, last_stable_offset=3)
             ]  # fmt: skip
             watched.feed(rows, positions)
-        watched.feed(told(2 * HOUR + 9, 90), read(2 * HOUR + 9, 90))
+        watched.feed(progress(2 * HOUR + 9, 90), read(2 * HOUR + 9, 90))
         assert ranges(watched) == ranges(watched, RU) == []
 
     def test_without_the_right_to_ask_the_retention_is_a_day(self) -> None:
         comparison = Comparison()
-        comparison.feed(told(0, 0, None), read(0, 0))
-        comparison.feed(told(23 * HOUR, 10, None), read(23 * HOUR, 10))
+        comparison.feed(progress(0, 0, None), read(0, 0))
+        comparison.feed(progress(23 * HOUR, 10, None), read(23 * HOUR, 10))
         assert ranges(comparison) == []
-        comparison.feed(told(48 * HOUR, 20, None), read(48 * HOUR, 20))
+        comparison.feed(progress(48 * HOUR, 20, None), read(48 * HOUR, 20))
         assert ranges(comparison) == [(10, 20, GAP)]
 
     def test_of_two_retentions_the_shorter_one_counts(self, watched: Comparison) -> None:
-        watched.feed(told(2 * HOUR, 10, 24 * HOUR), read(2 * HOUR, 10))
+        watched.feed(progress(2 * HOUR, 10, 24 * HOUR), read(2 * HOUR, 10))
         assert ranges(watched) == [(0, 10, GAP)]
-        watched.feed(told(20 * HOUR, 20, 24 * HOUR), read(20 * HOUR, 20))
+        watched.feed(progress(20 * HOUR, 20, 24 * HOUR), read(20 * HOUR, 20))
         assert ranges(watched) == [(0, 10, GAP)]
 
     def test_what_was_never_compacted_is_not_cleaned_before_it_is_read(self) -> None:
         comparison = Comparison(compacted=False)
-        comparison.feed(told(0, 0), read(0, 0))
-        comparison.feed(told(2 * HOUR, 10), read(2 * HOUR, 10))
+        comparison.feed(progress(0, 0), read(0, 0))
+        comparison.feed(progress(2 * HOUR, 10), read(2 * HOUR, 10))
         assert ranges(comparison) == []
 
     def test_batches_cut_in_another_way_say_the_same(self) -> None:
-        parts = [told(0, 0), read(0, 0), told(2 * HOUR, 10), read(2 * HOUR + 1, 10), told(2 * HOUR + 2, 12)]
+        parts = [progress(0, 0), read(0, 0), progress(2 * HOUR, 10), read(2 * HOUR + 1, 10), progress(2 * HOUR + 2, 12)]
         parts += [read(2 * HOUR + 3, 12)]
         whole, cut = Comparison(), Comparison()
         whole.feed(*parts)
@@ -144,9 +144,9 @@ class TestGaps:
 class TestFirstReading:
     def test_what_a_replica_held_before_it_was_first_read_is_unknown(self) -> None:
         comparison = Comparison()
-        comparison.feed(told(0, 7), read(5, 7))
+        comparison.feed(progress(0, 7), read(5, 7))
         assert ranges(comparison) == ranges(comparison, RU) == [(0, 7, FIRST)]
-        comparison.feed(told(10, 9), read(15, 9))
+        comparison.feed(progress(10, 9), read(15, 9))
         assert unknown(comparison, FIRST) == (7, 7)
 
     def test_a_backlog_is_unknown_up_to_where_the_log_went_when_it_was_first_read(self) -> None:
@@ -157,49 +157,49 @@ class TestFirstReading:
             for v in (RU, RC)
             for r in shown(v, b, [], 3, 5, high_watermark=9, last_stable_offset=8)
         ]
-        comparison.feed(told(0, 9), first)
-        comparison.feed(read(3 * HOUR, 9), told(3 * HOUR, 9))
+        comparison.feed(progress(0, 9), first)
+        comparison.feed(read(3 * HOUR, 9), progress(3 * HOUR, 9))
         assert ranges(comparison, RU) == [(0, 9, FIRST)]
         assert ranges(comparison, RC) == [(0, 8, FIRST), (8, 9, GAP)]
 
     def test_everything_is_unknown_while_a_replica_has_never_been_read(self) -> None:
         comparison = Comparison()
-        comparison.feed(told(0, 0), read(0, 0, (1, 2)))
-        comparison.feed(told(5, 6, down=(3,)), read(5, 6, (1, 2)))
+        comparison.feed(progress(0, 0), read(0, 0, (1, 2)))
+        comparison.feed(progress(5, 6, down=(3,)), read(5, 6, (1, 2)))
         assert unknown(comparison, FIRST) == (6, 6)
         assert unknown(comparison, UnknownReason.NOT_READ_YET) == (0, 0)
 
     def test_one_that_is_read_long_after_the_others_is_unknown_in_all_that_it_held(self) -> None:
         comparison = Comparison()
-        comparison.feed(told(0, 0), read(0, 0, (1, 2)))
+        comparison.feed(progress(0, 0), read(0, 0, (1, 2)))
         for step in range(1, 6):
             at = step * HOUR // 2
-            comparison.feed(told(at, 2 * step, down=(3,)), read(at, 2 * step, (1, 2)))
-        comparison.feed(told(5 * HOUR // 2 + 9, 10), read(5 * HOUR // 2 + 10, 10, (3,)))
+            comparison.feed(progress(at, 2 * step, down=(3,)), read(at, 2 * step, (1, 2)))
+        comparison.feed(progress(5 * HOUR // 2 + 9, 10), read(5 * HOUR // 2 + 10, 10, (3,)))
         (found,) = ranges(comparison)
         assert found[0] == 0
         assert found[1] >= 8
         assert found[2] is FIRST
 
     def test_a_topic_that_is_followed_from_its_beginning_leaves_nothing_unknown(self, watched: Comparison) -> None:
-        watched.feed(told(5, 4), read(5, 4))
+        watched.feed(progress(5, 4), read(5, 4))
         assert ranges(watched) == ranges(watched, RU) == []
 
     def test_readers_that_begin_at_the_log_end_are_not_asked_about_what_lies_below(self) -> None:
         comparison = Comparison(from_log_start=False)
-        comparison.feed(told(0, 7), read(5, 7))
+        comparison.feed(progress(0, 7), read(5, 7))
         assert ranges(comparison) == []
 
     def test_what_retention_has_deleted_is_not_counted(self) -> None:
         comparison = Comparison()
-        comparison.feed(told(0, 7), read(5, 7))
-        comparison.feed([{**row, "log_start_offset": 4} for row in told(10, 7)])
+        comparison.feed(progress(0, 7), read(5, 7))
+        comparison.feed([{**row, "log_start_offset": 4} for row in progress(10, 7)])
         assert ranges(comparison) == [(4, 7, FIRST)]
 
     def test_a_replica_that_comes_back_to_the_set_is_read_for_the_first_time_again(self, watched: Comparison) -> None:
-        watched.feed(told(5, 4), read(5, 4))
-        watched.feed([{**row, "replicas": (1, 2)} for row in told(10, 4)])
-        watched.feed(told(2 * HOUR, 4), read(2 * HOUR, 4))
+        watched.feed(progress(5, 4), read(5, 4))
+        watched.feed([{**row, "replicas": (1, 2)} for row in progress(10, 4)])
+        watched.feed(progress(2 * HOUR, 4), read(2 * HOUR, 4))
         assert ranges(watched) == [(0, 4, FIRST)]
 
 
@@ -217,7 +217,7 @@ class TestRanges:
 
     def test_there_are_never_more_than_so_many(self, watched: Comparison) -> None:
         for step in range(1, unread.MAX_RANGES + 20):
-            watched.feed(told(2 * step * HOUR, 10 * step), read(2 * step * HOUR, 10 * step))
+            watched.feed(progress(2 * step * HOUR, 10 * step), read(2 * step * HOUR, 10 * step))
         found = ranges(watched)
         assert len(found) == unread.MAX_RANGES
         assert (found[0][0], found[-1][1]) == (0, 10 * (unread.MAX_RANGES + 19))
@@ -227,7 +227,7 @@ class TestRanges:
 
     def test_an_offset_counts_for_one_reason_only(self) -> None:
         comparison = Comparison()
-        comparison.feed(told(0, 7), read(5, 7, (1, 2)))
-        comparison.feed(told(2 * HOUR, 9), read(2 * HOUR, 9, (1, 2)))
+        comparison.feed(progress(0, 7), read(5, 7, (1, 2)))
+        comparison.feed(progress(2 * HOUR, 9), read(2 * HOUR, 9, (1, 2)))
         comparison.feed(read(2 * HOUR + 5, 9, (3,)))
         assert unknown(comparison, FIRST)[RC] + unknown(comparison, GAP)[RC] == 9

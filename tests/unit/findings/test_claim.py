@@ -23,7 +23,7 @@ def test_a_claim_has_the_cause_of_its_suspect(kind: FindingKind) -> None:
     assert claim_from_row(raised.as_row()).cause == raised.cause
 
 
-def test_a_log_that_is_cut_off_at_the_same_offset_again_is_another_suspect() -> None:
+def test_a_log_that_is_truncated_at_the_same_offset_again_is_another_suspect() -> None:
     seen = {"epochs": {"2": 3}, "shown_to": {"2": 20}}
     raised = [
         suspect(FindingKind.LOG_TRUNCATED, observations=seen | other)
@@ -50,8 +50,8 @@ def test_a_findings_id_tells_replicas_and_causes_apart(field: str) -> None:
 
 
 def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence() -> None:
-    told = {"outcomes": {"1": "aborted", "2": "committed"}, "markers": {"x": 1}, "count": 3, "leader_epoch": 5}
-    recorded = Recorded.parse(json.dumps(told))
+    recorded_as = {"outcomes": {"1": "aborted", "2": "committed"}, "markers": {"x": 1}, "count": 3, "leader_epoch": 5}
+    recorded = Recorded.parse(json.dumps(recorded_as))
     assert (recorded.leader_epoch, Recorded.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
     assert recorded.outcomes == {1: "aborted", 2: "committed"}
     assert recorded.markers == {}
@@ -60,11 +60,11 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
     assert Recorded.parse(json.dumps(recorded.as_json())) == recorded
 
 
-def test_how_far_a_log_was_read_before_it_was_cut_off_is_at_least_one_beyond_the_claim() -> None:
+def test_how_far_a_log_was_read_before_it_was_truncated_is_at_least_one_beyond_the_claim() -> None:
     claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, offset=5)
     assert claim.lost_to == 6
-    for told, lost_to in (("9", 9), ("3", 6), ("-1", 6), ("far", 6)):
-        assert replace(claim, recorded=Recorded(shown_to={2: told})).lost_to == lost_to
+    for shown_to, lost_to in (("9", 9), ("3", 6), ("-1", 6), ("far", 6)):
+        assert replace(claim, recorded=Recorded(shown_to={2: shown_to})).lost_to == lost_to
     assert replace(claim, recorded=Recorded(shown_to={1: "9"})).lost_to == 6, "of another broker"
 
 
@@ -123,7 +123,7 @@ class TestExplains:
         assert not explains(replace(self.transaction, kind=FindingKind.RECORD_MISSING), self.value())
 
 
-def test_a_claim_on_a_topic_that_was_made_anew_has_lost_its_object() -> None:
+def test_a_claim_on_a_topic_that_was_re_created_has_lost_its_object() -> None:
     recorded = Recorded(topics={2: str(topic_id_code("old"))})
     claim = Claim("s", Rule.CONTENT, FindingKind.LOG_TRUNCATED, "t", 0, 2, recorded=recorded)
     assert claim.is_of("old")

@@ -75,10 +75,10 @@ def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path: Path) -> N
 
 
 def test_the_last_event_of_an_id_stands_and_a_dismissal_takes_nothing_back() -> None:
-    told = replace(EVENT, status=FindingStatus.DISMISSED, suspect_id="other")
+    dismissed = replace(EVENT, status=FindingStatus.DISMISSED, suspect_id="other")
     resolved = replace(EVENT, finding_id="b", status=FindingStatus.RESOLVED)
     cleared = replace(EVENT, finding_id="c", status=FindingStatus.DISMISSED)
-    standing = current([EVENT, told, replace(EVENT, finding_id="b"), resolved, cleared, replace(cleared)])
+    standing = current([EVENT, dismissed, replace(EVENT, finding_id="b"), resolved, cleared, replace(cleared)])
     assert {i: f.status.value for i, f in standing.items()} == {"a": "confirmed", "b": "resolved", "c": "dismissed"}
 
 

@@ -78,7 +78,7 @@ def test_a_tombstone_is_visible() -> None:
     assert (scan.visible[KEY].offset, scan.visible[KEY].value_size) == (3, -1)
 
 
-def test_a_key_is_told_by_both_halves_of_its_hash() -> None:
+def test_a_key_is_known_by_both_halves_of_its_hash() -> None:
     scan = KeyScan([KEY])
     scan.add(chunk((1, SAME_LOW, Outcome.NONE, 4)))
     assert (scan.visible, scan.newest, scan.offsets) == ({}, {}, {})

@@ -298,7 +298,7 @@ def test_an_unreachable_replica_does_not_resolve_a_finding(start: Start) -> None
     assert len(status.open) == 1
 
 
-def test_an_election_that_exposes_a_finding_is_told(start: Start, settings: Settings) -> None:
+def test_an_election_that_exposes_a_finding_is_reported(start: Start, settings: Settings) -> None:
     replicas = Replicas(missing)
     manager, watch = start(replicas)
     manager.offer([suspect()])
@@ -477,7 +477,7 @@ def test_an_acknowledgement_by_another_process_ends_the_alert_and_not_the_findin
     assert sum(status.confirmed_total.values()) == 1
 
 
-def test_what_is_decided_beside_an_acknowledgement_is_decided_again_and_told_once(
+def test_what_is_decided_beside_an_acknowledgement_is_decided_again_and_reported_once(
     start: Start, settings: Settings
 ) -> None:
     replicas = Replicas(missing)

@@ -115,7 +115,7 @@ def test_a_hint_below_what_is_known_is_not_taken_for_the_newest() -> None:
     assert log.find(0, 100).keys[KEY].visible is None
 
 
-def test_a_key_of_which_nothing_is_known_is_looked_for_in_the_whole_log_or_is_not_told() -> None:
+def test_a_key_of_which_nothing_is_known_is_looked_for_in_the_whole_log_or_is_not_named() -> None:
     assert Log({10: (KEY, "none")}).find(0, 100).keys[KEY].complete
     found = Log({10: (KEY, "none")}, too_long=50).find(0, 100)
     assert (found.keys, found.error) == ({}, "too long")
@@ -129,7 +129,7 @@ def test_a_key_that_is_unknown_costs_the_others_nothing() -> None:
     assert log.stretches == [(90, 100), (0, 100)]
 
 
-def test_without_the_end_of_the_log_no_key_is_told() -> None:
+def test_without_the_end_of_the_log_no_key_is_named() -> None:
     found = Log({10: (KEY, "none")}, {KEY: Known(0, 50, (10,))}, too_long=20).find(0, 100)
     assert (found.keys, found.error) == ({}, "too long")
 
@@ -153,7 +153,7 @@ def test_a_replica_that_shows_less_than_was_read_of_it_is_not_judged_by_that_and
 
 
 def test_an_offset_at_which_two_keys_were_recorded_counts_for_both() -> None:
-    """Logs that were cut off held other records at the same offsets."""
+    """Truncated logs held other records at the same offsets."""
     log = Log({10: (KEY, "none")}, {KEY: Known(0, 100, (10,)), OTHER: Known(0, 100, (10,))})
     found = log.find(0, 100, KEY, OTHER).keys
     assert found[KEY].visible is not None
@@ -183,7 +183,7 @@ def test_where_too_many_known_offsets_hold_nothing_the_older_ones_are_unknown(mo
     assert found.error == "too long"
 
 
-def test_a_key_whose_offsets_could_not_all_be_read_is_not_told_and_holds_up_no_other() -> None:
+def test_a_key_whose_offsets_could_not_all_be_read_is_not_named_and_holds_up_no_other() -> None:
     records = {90: (OTHER, "none"), 10: (KEY, "none")}
     log = Log(records, {KEY: Known(0, 100, (60, 40, 10)), OTHER: Known(0, 100, (90,))}, most_points=1)
     found = log.find(0, 100, KEY, OTHER)

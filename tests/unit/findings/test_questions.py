@@ -82,7 +82,7 @@ class Cluster:
 class TestATransactionThatIsOpenOnAHealthyReplica:
     """Producer 7's transaction is from 10 to 29, its end marker is at 30. Broker 2 catches up with the others."""
 
-    def test_that_ends_on_another_between_two_requests_is_not_told(self) -> None:
+    def test_that_ends_on_another_between_two_requests_is_not_reported(self) -> None:
         # The others ended at 30 when they were first asked; the marker came before they listed what is open.
         def ends(cluster: Cluster) -> None:
             if cluster.count(3, Producers) == 1 and cluster.logs[3].open:
@@ -91,7 +91,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
         cluster = Cluster({b: Log(30, {7: 10}) for b in (1, 2, 3)}, ends)
         assert cluster.probe(FROZEN).verdict is Verdict.PENDING
 
-    def test_that_another_has_not_begun_when_it_lists_what_is_open_is_not_told(self) -> None:
+    def test_that_another_has_not_begun_when_it_lists_what_is_open_is_not_reported(self) -> None:
         # Broker 1 leads, 3 is behind: it lists nothing at 8, and is far beyond the transaction's start after that.
         def catches_up(cluster: Cluster) -> None:
             if cluster.count(3, Ends) == 2:
@@ -100,7 +100,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
         cluster = Cluster({1: Log(30, {7: 10}), 2: Log(30, {7: 10}), 3: Log(8)}, catches_up)
         assert cluster.probe(FROZEN).verdict is not Verdict.CONFIRMED
 
-    def test_that_replicates_the_marker_after_it_listed_what_is_open_is_not_told(self) -> None:
+    def test_that_replicates_the_marker_after_it_listed_what_is_open_is_not_reported(self) -> None:
         # Broker 2 is asked last; the marker and more come to it as soon as it has listed what is open.
         def catches_up(cluster: Cluster) -> None:
             if cluster.asked[-1][0] == 2 and isinstance(cluster.asked[-1][1], Ends) and cluster.count(2, Producers):
@@ -112,7 +112,7 @@ class TestATransactionThatIsOpenOnAHealthyReplica:
             cluster.logs[2] = Log(20, {7: 10})
             assert cluster.probe(replace(FROZEN, marker_offset=marker)).verdict is not Verdict.CONFIRMED
 
-    def test_that_is_followed_by_an_interleaved_one_is_not_told(self) -> None:
+    def test_that_is_followed_by_an_interleaved_one_is_not_reported(self) -> None:
         """A second transaction (8, from 20, marker at 40) is named instead while the follower catches up over both."""
 
         def goes_on(cluster: Cluster) -> None:

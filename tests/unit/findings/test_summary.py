@@ -1,4 +1,4 @@
-"""What a finding says to whoever is on call: each broker with what it showed itself, and no other."""
+"""What a finding says to the person on call: each broker with what it showed itself, and no other."""
 
 from __future__ import annotations
 

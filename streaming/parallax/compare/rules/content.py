@@ -84,7 +84,7 @@ def _merged(content: Array, shown: Array) -> Array:
 
 
 def contradictions(content: Array) -> Array:
-    """Mask of the rows at whose offset replicas show different records, told by hashes of one version."""
+    """Mask of the rows at whose offset replicas show different records, by hashes of one version."""
     offset = content["offset"]
     differs = np.zeros(len(content), np.bool_)
     twice = offset[1:] == offset[:-1]

@@ -43,7 +43,7 @@ def absences(released: Array, members: int | Array, *, strict_from: int, passed_
 def early_absences(pending: Array, members: int, markers: Array, *, strict_from: int) -> Array:
     """Mask of the tombstones that some have passed and lack, though not every replica has passed them.
 
-    Only of those that were surely committed: whoever still shows an older value is wrong, whatever the replicas that
+    Only of those that were surely committed: a replica that still shows an older value is wrong, whatever those that
     are away may show. All other absences wait for them.
 
     Args:
@@ -95,8 +95,8 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
     """Say up to where the replicas that lack a record must be read before its absence counts.
 
     A replica may have copied a log in which the record was superseded already, by a record anywhere below the last
-    stable offset of the replica it copied from. So the horizon is the highest last stable offset of all, as told after
-    the record was passed.
+    stable offset of the replica it copied from. So the horizon is the highest last stable offset of all, as reported
+    after the record was passed.
 
     Args:
         candidates: `CANDIDATE`.
@@ -106,8 +106,8 @@ def set_horizons(candidates: Array, brokers: Array) -> Array:
     asked = brokers["member"] & brokers["reachable"]
     if not waiting.any() or not asked.any():
         return candidates
-    told_since = int(brokers["reported_at"][asked].min())
-    ready = waiting & (candidates["passed_at"] < told_since)
+    reported_since = int(brokers["reported_at"][asked].min())
+    ready = waiting & (candidates["passed_at"] < reported_since)
     if ready.any():
         candidates = candidates.copy()
         candidates["horizon"][ready] = int(brokers["stable_told"][brokers["member"]].max())

@@ -40,14 +40,14 @@ def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[A
     ripe[alike] = False
     if len(alike):
         ripe[alike[np.lexsort((brokers["broker"][alike], brokers["head_since"][alike]))[0]]] = True
-    told = {str(b["broker"]): int(b["log_start_offset"]) for b in brokers[asked]}
+    starts_of = {str(b["broker"]): int(b["log_start_offset"]) for b in brokers[asked]}
     return [
         Accusation(
             Rule.LATEST_VALUE,
             FindingKind.LOG_HEAD_MISSING,
             int(b["broker"]),
             offset=int(b["log_start_offset"]),
-            observations={"log_starts": told},
+            observations={"log_starts": starts_of},
         )
         for b in brokers[ripe]
     ]

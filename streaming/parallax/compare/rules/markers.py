@@ -83,7 +83,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         return intervals
     is_open = intervals["end"] == NEVER
     carried = intervals[is_open]
-    # What its replica told to be over goes on no further than that; what followed begins there.
+    # What its replica reported to be over goes on no further than that; what followed begins there.
     reached = np.full(MAX_BROKERS, UNKNOWN)
     np.maximum.at(reached, slots, offsets)
     over = carried[carried["over_by"] <= reached[carried["slot"]]]
@@ -256,7 +256,7 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
         producers: of the transactions that it listed.
         starts: their first offsets; of a batch, which may lie below the first record that is left of it.
         log_ends: its log end offset, at the tick before and now: only what was in the log then, and lies in the log
-            now, can be known to be over. One that was truncated in between may have got the same offset anew.
+            now, can be known to be over. One that was truncated in between may have got the same offset again.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):

@@ -9,7 +9,7 @@ import numpy as np
 from parallax.compare.observations import COMMIT, UNKNOWN, Array
 from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
-from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, TOLD, TOMBSTONE
+from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, REPORTED, TOMBSTONE
 from parallax.model import NOBODY
 
 
@@ -46,7 +46,7 @@ def take_in(pending: Array, shown: Array) -> Array:
     """Merge what was shown into the table; `PENDING` in offset order, one row an offset.
 
     Where replicas show unlike outcomes of one record, `DISPUTED` is set. Where they show two records at one offset,
-    neither's outcome says anything of the other's: that is a difference of content (I1), not told of here.
+    neither's outcome says anything of the other's: that is a difference of content (I1), not reported here.
     """
     if not len(shown):
         return pending
@@ -69,7 +69,7 @@ def _merged(pending: Array, shown: Array) -> Array:
         disputed = (merged["visible"] != 0) & (merged["aborted"] != 0)
         merged["flags"][disputed] |= DISPUTED
         if disputed.any():
-            merged["flags"][disputed & _differ(both[order], starts)] |= TOLD
+            merged["flags"][disputed & _differ(both[order], starts)] |= REPORTED
     return merged
 
 
@@ -87,8 +87,8 @@ def _differ(rows: Array, starts: Array) -> Array:
 
 
 def open_disputes(pending: Array) -> Array:
-    """Mask of the rows whose outcome replicas differ about and nobody was told of."""
-    return (pending["flags"] & (DISPUTED | TOLD)) == DISPUTED
+    """Mask of the rows whose outcome replicas differ about, and that were not reported yet."""
+    return (pending["flags"] & (DISPUTED | REPORTED)) == DISPUTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def judge_disputes(
     marker with the transaction open ended it above that one, though its own end was cleaned before it was read. Where
     that does not tell, nobody is accused: neither numbers nor the order of reading prove anything. One that contradicts
     itself by a marker of another leader epoch than the record's is no side then: the marker that gave the outcome may
-    have been cut off, unread. A row that differs no more without such is in no verdict: what it should be is unknown.
+    have been truncated, unread. A row that differs no more without such is in no verdict: what it should be is unknown.
 
     Args:
         pending: `PENDING`.
@@ -169,10 +169,10 @@ def judge_disputes(
 
 
 def _without_direction(pending: Array, rows: Array, markers: Array) -> Array:
-    """Those of the rows that differ without the outcomes whose end marker may have been cut off."""
+    """Those of the rows that differ without the outcomes whose end marker may have been truncated."""
     shows, hides = pending["visible"][rows], pending["aborted"][rows]
     for slot in slots_of(int(np.bitwise_or.reduce(shows | hides))):
-        doubtful = _may_be_cut_off(markers, slot, pending[rows])
+        doubtful = _may_be_truncated(markers, slot, pending[rows])
         shows, hides = (np.where(doubtful, mask & ~np.uint32(1 << slot), mask) for mask in (shows, hides))
     return rows[(shows != 0) & (hides != 0)]
 
@@ -189,7 +189,7 @@ def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tup
     return end, fits
 
 
-def _may_be_cut_off(markers: Array, slot: int, rows: Array) -> Array:
+def _may_be_truncated(markers: Array, slot: int, rows: Array) -> Array:
     """Mask of the records that a replica shows otherwise than its first marker behind them, of another leader epoch."""
     offsets, aborted = rows["offset"], has_bit(rows["aborted"], slot)
     own = markers[has_bit(markers["shown"], slot)]

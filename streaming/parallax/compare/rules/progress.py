@@ -2,8 +2,8 @@
 
 The clock of a replica that stands still starts when its high watermark has reached the *reference*: the last stable
 offset that another replica had when it was first seen ahead, or the highest that any of them has since, where that is
-lower (their logs were cut off). So a replica that does not replicate is no suspect, nor is a high watermark that trails
-by a fetch round or steps back after a restart: any movement of the last stable offset stops the clock.
+lower (their logs were truncated). So a replica that does not replicate is no suspect, nor is a high watermark that
+trails by a fetch round or steps back after a restart: any movement of the last stable offset stops the clock.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int) -> int:
     if moved or ahead <= rows.last_stable_offset[i]:
         broker["stalled_reference"] = broker["stalled_since"] = UNKNOWN
     if ahead > rows.last_stable_offset[i]:
-        # Where the others do not show as much any more (their logs were cut off), it need not reach that either.
+        # Where the others do not show as much any more (their logs were truncated), it need not reach that either.
         if broker["stalled_reference"][0] == UNKNOWN or broker["stalled_reference"][0] > ahead:
             broker["stalled_reference"] = ahead
         if broker["stalled_since"][0] == UNKNOWN and rows.high_watermark[i] >= broker["stalled_reference"][0]:

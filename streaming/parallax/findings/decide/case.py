@@ -33,8 +33,8 @@ class Resolution(StrEnum):
     """What the accused showed is superseded there, and the replicas differ in the key still: another divergence."""
     COMPACTED = "evidence_compacted"
     """The accused does not hold the record any more, so nothing shows what it makes of it; that has not changed."""
-    UNTOLD = "nothing_to_compare"
-    """The accused goes on showing the record, and no other holds what would tell whether it is right."""
+    INCOMPARABLE = "nothing_to_compare"
+    """The accused goes on showing the record, and no other holds what would show whether it is right."""
     DELETED = "evidence_deleted"
     """The record lies below the log start: retention or DeleteRecords took it, right or wrong."""
     SPREAD = "spread"
@@ -207,8 +207,8 @@ def is_of_another_epoch(answer: ReplicaAnswer, offset: int, epoch: int) -> bool:
     return end is None or end <= offset
 
 
-def is_cut_off(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | None = None) -> bool:
-    """Whether a record of a leader epoch is no witness against a replica: it may be of a log that was cut off.
+def is_truncated(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | None = None) -> bool:
+    """Whether a record of a leader epoch is no witness against a replica: it may be of a log that was truncated.
 
     The log of that replica says so, or another's in which a newer epoch begins at the offset or below: it may have
     copied that one when the first records of its newer epoch had been cleaned. Nor is it a witness where none of the
@@ -223,12 +223,12 @@ def is_cut_off(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | Non
     mine = accused or case.accused
     if is_of_another_epoch(mine, offset, epoch):
         return True
-    told = [a for a in (case.accused, *case.others) if epoch in a.epoch_ends]
-    if any(is_of_another_epoch(a, offset, epoch) for a in told if a.epoch_ends[epoch] is not None):
+    known = [a for a in (case.accused, *case.others) if epoch in a.epoch_ends]
+    if any(is_of_another_epoch(a, offset, epoch) for a in known if a.epoch_ends[epoch] is not None):
         return True
     standing = {mine.broker, case.answers.leader, *case.answers.isr}
-    those = [a for a in told if a.broker in standing]
-    return bool(told) and not any(_has_held(a, offset, epoch, sure=bool(case.absent)) for a in those)
+    those = [a for a in known if a.broker in standing]
+    return bool(known) and not any(_has_held(a, offset, epoch, sure=bool(case.absent)) for a in those)
 
 
 def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> bool:

@@ -39,7 +39,7 @@ def record_at_offset(case: Case) -> Decision:
 
 
 def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:
-    """The leader's log holds what a newer epoch has written at the offset: whoever holds an older record is stale.
+    """The leader's log holds what a newer epoch has written at the offset: a replica with an older record is stale.
 
     Leader epochs only grow along a log, and a replica truncates its log to where the leader's departs from it
     (KIP-101). Both records had been read before these questions were asked, so the newer one was there when the older

@@ -1,12 +1,12 @@
 """Whether a replica that no longer holds what it showed wrongly was repaired, or only lost the trace of it.
 
 Compaction takes a record from a replica that was never put right. A repair (the replica is reassigned away and back, or
-its disk is wiped) replaces the whole log by a copy of a right one. What tells the two apart:
+its disk is wiped) replaces the whole log by a copy of a right one. The two differ by what is seen:
 
 - the replica shows the end marker that it lacked: markers are never invented, so another log brought it;
-- its readers were told meanwhile that its log fell back, or that it held no replica: position rows of the views.
+- its readers saw meanwhile that its log fell back, or that it held no replica: position rows of the views.
 
-That a record is gone which it showed, and no newer one of its key is there, tells nothing: a tombstone may have come,
+That a record is gone which it showed, and no newer one of its key is there, proves nothing: a tombstone may have come,
 and been cleaned with it, between two looks.
 """
 

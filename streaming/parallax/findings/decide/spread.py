@@ -49,8 +49,8 @@ def open_everywhere(case: Case, held: OpenTransaction, open_on: Collection[int],
 def hanging(where: str) -> Decision:
     """Judge a transaction that has ended, that the leader's log holds open, and of whose end no log that stands knows.
 
-    The end marker was lost with a log that was cut off, or with those that were deleted: whoever follows the leader
-    comes to hold it open as well, and no replica is to blame.
+    The end marker was lost with a log that was truncated, or with those that were deleted. Each replica that follows
+    the leader comes to hold it open as well, and no replica is to blame.
     """
     reason = f"{where}, by whose log all go, and no replica shows its end marker"
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)

@@ -14,8 +14,8 @@ from parallax.findings.decide.case import (
     Verdict,
     broker_list,
     is_another_log,
-    is_cut_off,
     is_of_another_epoch,
+    is_truncated,
     lists_as_aborted,
     names,
     shows_deleted,
@@ -34,8 +34,8 @@ def transaction(case: Case) -> Decision:
     claim, accused = case.claim, case.accused
     if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return contradiction(case)
-    if _is_marker_cut_off(case):
-        return _of_a_log_that_was_cut_off(case)
+    if _is_marker_truncated(case):
+        return _of_a_truncated_log(case)
     if claim.producer_id < 0:
         return _nameless(case)
     if accused.open_transactions is None:
@@ -46,13 +46,13 @@ def transaction(case: Case) -> Decision:
     return _outcome(case)
 
 
-def _is_marker_cut_off(case: Case) -> bool:
-    """Whether the end marker that the claim is about is of a log that was cut off.
+def _is_marker_truncated(case: Case) -> bool:
+    """Whether the end marker that the claim is about is of a log that was truncated.
 
     By its leader epoch, or by what a replica holds in its place: the tail of the log may be of an older epoch.
     """
     claim = case.claim
-    if claim.proof is not None and is_cut_off(case, *claim.proof):
+    if claim.proof is not None and is_truncated(case, *claim.proof):
         return True
     mark = claim.marker_offset
     if mark < 0:
@@ -62,7 +62,7 @@ def _is_marker_cut_off(case: Case) -> bool:
     return another or any(mark in a.uncommitted for a in answers)
 
 
-def _of_a_log_that_was_cut_off(case: Case) -> Decision:
+def _of_a_truncated_log(case: Case) -> Decision:
     """The end marker that was recorded is none of the log that stands: it says of no replica that it is wrong.
 
     What the replicas show now may differ all the same.
@@ -116,7 +116,7 @@ def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
 
 
 def _nameless(case: Case) -> Decision:
-    """Nobody has told which transaction it is; it is no divergence once the accused has caught up."""
+    """No replica has said which transaction it is; it is no divergence once the accused has caught up."""
     ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
     if ahead:
         return case.pending(f"broker {case.accused.broker} does not say which transaction holds it back")
@@ -173,7 +173,7 @@ def _is_nobodys_fault(case: Case, held: OpenTransaction, closed: Sequence[Replic
 
 
 def _had_ended(case: Case, held: OpenTransaction) -> bool:
-    """Whether one that holds the transaction open had ended it once, in a log that was cut off since.
+    """Whether one that holds the transaction open had ended it once, in a log that was truncated since.
 
     The cleaner leaves alone what is open. So one whose log reaches down to the transaction's first record and does not
     hold it had let the cleaner take it. Who was copied from it since never had the transaction, and has seen no end.
@@ -187,7 +187,7 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
     One whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or a log
-    that was truncated and copied anew); one with another log has not known it either.
+    that was truncated and copied again); one with another log has not known it either.
     """
     start = claim.transaction_start_offset
     reaches = answer.log_start_offset <= start < answer.high_watermark
@@ -197,7 +197,7 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
 def _ended_by_coordinator(case: Case) -> bool:
     """Whether the coordinator, asked first, had ended the producer's transactions, and the accused is past that.
 
-    Asked for only where no replica can tell. The markers were below the leader's high watermark then.
+    Asked for only where no replica can say. The markers were below the leader's high watermark then.
     """
     coordinator, leader = case.answers.coordinator, case.answers.leader
     if coordinator is None or not coordinator.has_ended:
@@ -250,7 +250,7 @@ def _outcome(case: Case) -> Decision:
     if truth:
         return agreed(case, own)
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
-    return case.not_shown(claim.first_offset, reason, Resolution.UNTOLD)
+    return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
 
 
 def _by_recorded_marker(claim: Claim) -> str | None:
@@ -263,7 +263,7 @@ def _by_recorded_marker(claim: Claim) -> str | None:
 
 
 def _unread_key(case: Case) -> str | None:
-    """Why it is not known what a replica shows of the key, where that may be told later; None where it is known."""
+    """Why it is not known what a replica shows of the key, where that may be known later; None where it is known."""
     if case.claim.key is None:
         return None
     return next((a.key_error for a in (case.accused, *case.others) if a.key_error is not None), None)
@@ -273,8 +273,8 @@ def _outcome_without_record(case: Case) -> Decision:
     """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
     claim = case.claim
     if claim.key is not None and case.accused.key is not None:
-        if (told := _told_by_the_key(case)) is not None:
-            return told
+        if (shown := _shown_by_the_key(case)) is not None:
+            return shown
         if not case.accused.key.complete:
             return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
     if (unread := _unread_key(case)) is not None:
@@ -292,7 +292,7 @@ def _outcome_without_record(case: Case) -> Decision:
     )
 
 
-def _told_by_the_key(case: Case) -> Decision | None:
+def _shown_by_the_key(case: Case) -> Decision | None:
     """The readers of the accused see a value of the key where those of another see none, or the other way round.
 
     Of a finding that is the wrong outcome still. Of a suspect it gives no direction: another may have missed what
@@ -350,13 +350,13 @@ def unlike_outcomes(case: Case) -> Decision:
         return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
     if against:
         sides = _by_outcome(truth | {accused.broker: own})
-        told = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
+        shown = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
         if all(claim.offset not in a.committed for a in (accused, *case.others)) and not case.absent:
             # What each had shown need not be of the log that it has now, and nobody can read it wrongly any more.
             return case.was_shown(
-                f"offset {claim.offset} was {told}; no replica holds it", claim.kind, claim.offset, sides
+                f"offset {claim.offset} was {shown}; no replica holds it", claim.kind, claim.offset, sides
             )
-        return case.differs(sides, f"offset {claim.offset} is {told}; no end marker was read that says which is right")
+        return case.differs(sides, f"offset {claim.offset} is {shown}; no end marker was read that says which is right")
     if truth:
         return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
@@ -400,7 +400,7 @@ def _outcomes_of_others(case: Case) -> dict[int, str]:
             truth.pop(answer.broker, None)
             continue
         if answer.last_stable_offset <= claim.first_offset or _has_lost_its_end(claim, answer):
-            # An outcome is for good: what it showed was of a log that was cut off, or it cannot show it yet.
+            # An outcome is for good: what it showed was of a log that was truncated, or it cannot show it yet.
             truth.pop(answer.broker, None)
         for marker in answer.markers:
             if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
@@ -412,9 +412,9 @@ def _outcomes_of_others(case: Case) -> dict[int, str]:
 
 
 def _has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker by which a replica had ended the transaction was cut off with its log.
+    """Whether the end marker by which a replica had ended the transaction was truncated with its log.
 
-    What it has held itself is of an epoch that its log knows, unless all of that epoch was cut off.
+    What it has held itself is of an epoch that its log knows, unless all of that epoch was truncated.
     """
     end = claim.end_on(answer.broker)
     if end is None or end[1] not in answer.epoch_ends:

@@ -8,7 +8,7 @@ from parallax.findings.decide.case import Case, Decision, broker_list
 
 
 def truncated(case: Case) -> Decision:
-    """The accused was cut off below what it had shown; a log that was only copied anew shows the same in the end.
+    """Judge a log that was truncated below what it had shown; one that was only copied again shows the same in the end.
 
     Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
     newer epoch than the one that was read begins below where it was read to has lost what was read from there on.

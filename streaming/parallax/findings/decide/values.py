@@ -14,7 +14,7 @@ from parallax.findings.decide.case import (
     Verdict,
     broker_list,
     has_marker,
-    is_cut_off,
+    is_truncated,
     lists_as_aborted,
     names,
     shows_deleted,
@@ -36,18 +36,18 @@ def latest_value(case: Case) -> Decision:
         return _missing_offset(case)
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
-    if (told := _told_by_outcome(claim, accused)) is not None:
-        return case.dismissed(told)
+    if (cause := _explained_by_outcome(claim, accused)) is not None:
+        return case.dismissed(cause)
     if accused.key is None:
         return case.pending(f"broker {accused.broker}: {accused.key_error or 'the key was not read'}")
     live = accused.key.live
     decision = _accused_lacks(case) if live is None else _accused_shows(case, live)
-    if decision.verdict is Verdict.CONFIRMED and _may_be_told_by_outcome(claim, accused):
+    if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
     return decision
 
 
-def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
+def _explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
     """A record that the accused holds but hides is a difference of outcome, which has a finding of its own."""
     shown = accused.committed.get(claim.offset)
     recorded = claim.recorded.outcomes.get(accused.broker)
@@ -56,10 +56,10 @@ def _told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:
     return None
 
 
-def _may_be_told_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
+def _may_be_explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
     """Whether the accused has aborted the record by its list, so that the comparison may be about to accuse it of that.
 
-    It need not: where the transaction's first record is held nowhere any more, only the value tells of it.
+    It need not: where the transaction's first record is held nowhere any more, only the value shows it.
     """
     return claim.producer_id >= 0 and lists_as_aborted(claim, accused, claim.offset)
 
@@ -118,7 +118,7 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     lacking = [a for a in case.others if shows_deleted(a, live.offset, accused.last_stable_offset)]
     if older and not lacking:
         sure = len(older) == 1 and _is_plain(live) and not _is_of_a_replaced_log(case)
-        sure = sure and not is_cut_off(case, live.offset, live.leader_epoch, older[0])
+        sure = sure and not is_truncated(case, live.offset, live.leader_epoch, older[0])
         stale = older[0].broker if sure else NOBODY
         shown = older[0].key.live if older[0].key is not None else None
         reason = (
@@ -167,7 +167,7 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     if not waited and accused.last_stable_offset < furthest:
         return case.pending(f"{reason}; broker {accused.broker} has not caught up with all others yet")
     sure = _is_plain(theirs) or (waited and case.claim.is_surely_committed)
-    sure = sure and not is_cut_off(case, theirs.offset, theirs.leader_epoch)
+    sure = sure and not is_truncated(case, theirs.offset, theirs.leader_epoch)
     if sure and not _is_of_a_replaced_log(case):
         return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=accused.broker, sides=_sides(case))
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
@@ -184,7 +184,7 @@ def _is_of_a_replaced_log(case: Case) -> bool:
     Seen only while what took the record's place has not been cleaned.
     """
     claim = case.claim
-    if claim.proof is not None and is_cut_off(case, *claim.proof):
+    if claim.proof is not None and is_truncated(case, *claim.proof):
         return True
     return any(_holds_another(claim, answer) for answer in (case.accused, *case.others))
 
@@ -203,7 +203,7 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     else:
         what = f"broker {other.broker} shows {'nothing' if shown is None else f'a tombstone at offset {shown.offset}'}"
     reason = f"broker {accused.broker} shows a live value at offset {live.offset} and nothing newer for the key; {what}"
-    stands = shown is not None and not is_cut_off(case, shown.offset, shown.leader_epoch)
+    stands = shown is not None and not is_truncated(case, shown.offset, shown.leader_epoch)
     sure = recorded or (shown is not None and stands and (_is_plain(shown) or _is_claimed(claim, shown)))
     # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
     if sure and not _is_of_a_replaced_log(case):
@@ -251,7 +251,8 @@ def _accused_lacks(case: Case) -> Decision:
 def _tombstone_against_older(case: Case) -> Decision | None:
     """Another still shows a value older than the claim's tombstone, and the accused, asked for it last, has none.
 
-    For a claim that accuses nobody: whoever lacks the tombstone was read as far as one that replaced it could lie.
+    For a claim that accuses nobody: a replica that lacks the tombstone was read as far as one that replaced it could
+    lie.
     """
     claim, accused = case.claim, case.accused
     if claim.broker != NOBODY:

@@ -88,7 +88,7 @@ def test_a_key_is_among_others_where_both_its_halves_are(keys: Keys, others: Key
     assert have_key_among(*columns[0], *columns[1]).tolist() == [key in others for key in keys]
 
 
-def test_many_keys_are_told_apart() -> None:
+def test_many_keys_are_distinguished() -> None:
     hi = np.arange(1000) % 10
     lo = np.arange(1000) // 10
     found = latest_of_keys(hi, lo, [(hi, lo, np.arange(1000)), (hi[:500], lo[:500], np.arange(500))])

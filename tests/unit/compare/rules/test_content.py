@@ -72,7 +72,7 @@ def test_records_that_differ_at_one_offset_are_rows_of_their_own() -> None:
     assert content.contradictions(made[:2]).tolist() == [True, True]
 
 
-def test_records_that_differ_lie_in_the_same_order_whoever_showed_them_first() -> None:
+def test_records_that_differ_lie_in_the_same_order_whichever_replica_showed_them_first() -> None:
     made = take_in((3, 60, 0), (4, 61, 0), (4, 60, 1))
     assert [tuple(row) for row in made.tolist()] == [(3, 60, 1), (4, 60, 0b10), (4, 61, 0b01)]
 
@@ -81,7 +81,7 @@ def test_the_same_record_at_two_offsets_is_two() -> None:
     assert [tuple(row) for row in take_in((4, 60, 0), (5, 60, 0)).tolist()] == [(4, 60, 1), (5, 60, 1)]
 
 
-def test_the_sides_at_an_offset_are_told_whichever_is_larger() -> None:
+def test_the_sides_at_an_offset_are_reported_whichever_is_larger() -> None:
     made = take_in((4, 60, 0), (4, 61, 1), (4, 60, 2), (6, 80, 0), (6, 81, 1), (6, 81, 2), (8, 9, 0))
     rows = made[content.contradictions(made)]
     assert content.differences(rows) == [(4, [0b101, 0b010]), (6, [0b001, 0b110])]
@@ -98,7 +98,7 @@ def test_a_side_whose_log_was_given_up_is_none() -> None:
     assert content.differences(made) == [(4, [0b010])]
 
 
-def test_an_end_marker_is_told_by_its_producer_and_its_type_alone() -> None:
+def test_an_end_marker_is_compared_by_its_producer_and_its_type_alone() -> None:
     end = {"kind": 1, "key_hash_hi": 0, "key_hash_lo": 0, "content_hash": 0, "key_size": -1, "value_size": -1}
     assert fingerprint(**end) == fingerprint(**end, timestamp=7, producer_epoch=8)
     assert len({fingerprint(**end), fingerprint(**end | {"kind": 2}), fingerprint(**end, producer_id=8)}) == 3

@@ -98,35 +98,35 @@ class TestHorizon:
                 broker[name] = value
         return made
 
-    def told(self, *at: int) -> Array:
+    def reported(self, *at: int) -> Array:
         return self.brokers(*({"reported_at": t, "stable_told": 10 * i} for i, t in enumerate(at, 1)))
 
     def horizon(self, brokers: Array, **fields: Any) -> int:
         return int(latest.set_horizons(candidate(**({"passed_at": 100} | fields)), brokers)["horizon"][0])
 
-    def test_it_is_the_highest_stable_offset_told_after_all_had_passed(self) -> None:
-        assert self.horizon(self.told(101, 102, 103)) == 30
-        assert self.horizon(self.told(102, 103, 101)) == 30
+    def test_it_is_the_highest_stable_offset_reported_after_all_had_passed(self) -> None:
+        assert self.horizon(self.reported(101, 102, 103)) == 30
+        assert self.horizon(self.reported(102, 103, 101)) == 30
 
-    def test_until_all_that_are_reachable_have_told_it_is_not_known(self) -> None:
-        assert self.horizon(self.told(101, 100, 103)) == UNKNOWN
-        brokers = self.told(101, 100, 103)
+    def test_until_all_that_are_reachable_have_reported_it_is_not_known(self) -> None:
+        assert self.horizon(self.reported(101, 100, 103)) == UNKNOWN
+        brokers = self.reported(101, 100, 103)
         brokers["reachable"][1] = False
         assert self.horizon(brokers) == 30
         brokers["reachable"] = False
         assert self.horizon(brokers) == UNKNOWN
 
     def test_one_that_has_left_the_set_does_not_matter(self) -> None:
-        brokers = self.told(101, 102, 50)
+        brokers = self.reported(101, 102, 50)
         brokers["member"][2] = False
         assert self.horizon(brokers) == 20
 
     def test_a_horizon_once_set_stays(self) -> None:
-        assert self.horizon(self.told(101, 102, 103), horizon=7) == 7
+        assert self.horizon(self.reported(101, 102, 103), horizon=7) == 7
 
     def test_the_input_is_left_alone(self) -> None:
         rows = candidate(passed_at=100)
-        latest.set_horizons(rows, self.told(101, 102, 103))
+        latest.set_horizons(rows, self.reported(101, 102, 103))
         assert rows["horizon"][0] == UNKNOWN
 
     def test_ripe_when_all_that_lack_it_have_been_read_up_to_it(self) -> None:

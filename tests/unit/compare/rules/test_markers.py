@@ -73,7 +73,7 @@ class TestIntervals:
         made = take_in((2, 9, DATA, 1), (3, 9, DATA, 1), (5, 9, COMMIT, 1), (6, 9, DATA, 1), (8, 9, ABORT, 1))
         assert spans(made) == [(1, 9, 2, 5, COMMIT), (1, 9, 6, 8, ABORT)]
 
-    def test_replicas_and_producers_are_told_apart(self) -> None:
+    def test_replicas_and_producers_are_distinguished(self) -> None:
         made = take_in((2, 9, DATA, 1), (3, 8, DATA, 1), (4, 8, ABORT, 1), (4, 9, COMMIT, 0), (5, 9, DATA, 0))
         assert spans(made) == [(0, 9, 5, -1, 0), (1, 8, 3, 4, ABORT), (1, 9, 2, -1, 0)]
 
@@ -104,7 +104,7 @@ class TestIntervals:
         assert markers.take_in_intervals(before, empty, empty, empty, empty) is before
 
 
-class TestToldToBeOver:
+class TestReportedToBeOver:
     """The replica does not list the transaction any more: nothing from there on continues it."""
 
     def test_a_marker_from_there_on_ends_another_transaction(self) -> None:
@@ -128,7 +128,7 @@ class TestToldToBeOver:
             (2, 9, 9, -1, UNREAD),
         ]
 
-    def test_the_transaction_that_followed_begins_where_it_was_told_to(self) -> None:
+    def test_the_transaction_that_followed_begins_where_the_replica_said(self) -> None:
         made = take_in((10, 9, ABORT, 1), intervals=interval(over_by=7, next_start=7))
         assert spans(made) == [(1, 9, 2, 7, UNREAD), (1, 9, 7, 10, ABORT)]
         made = take_in((7, 9, DATA, 1), intervals=interval(over_by=7, next_start=7, told=1))
@@ -279,7 +279,7 @@ class TestReconcile:
     def test_the_listed_start_is_that_of_the_batch(self) -> None:
         assert self.state(self.reconcile(interval(), (9, 1))) == (1, -1, -1)
 
-    def test_a_start_that_was_told_or_lies_in_an_earlier_transaction_stays(self) -> None:
+    def test_a_start_that_was_reported_or_lies_in_an_earlier_transaction_stays(self) -> None:
         assert self.state(self.reconcile(interval(told=1), (9, 1))) == (2, -1, -1)
         earlier = np.concatenate([interval(), interval(start=0, end=2)])
         assert self.state(self.reconcile(earlier, (9, 1))) == (2, -1, -1)

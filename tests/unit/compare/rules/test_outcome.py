@@ -19,7 +19,7 @@ from parallax.compare.state import (
     NOWHERE,
     NULL_KEY,
     PENDING,
-    TOLD,
+    REPORTED,
     TOMBSTONE,
     UNENDED,
 )
@@ -72,9 +72,9 @@ class TestProvenByMarkers:
         assert verdicts(pending((2, B, A)), ends((5, COMMIT, A | B))) == [(NOBODY, [0], False, False, UNKNOWN)]
 
     @pytest.mark.parametrize(("epoch", "shown_by"), [(0, A), (1, A), (1, A | C)])
-    def test_an_outcome_whose_end_may_have_been_cut_off_is_no_side(self, epoch: int, shown_by: int) -> None:
+    def test_an_outcome_whose_end_may_have_been_truncated_is_no_side(self, epoch: int, shown_by: int) -> None:
         # What the first shows behind the record contradicts it: the marker that it had was cleaned, or is of a log that
-        # was cut off, where the one that it shows was written by another leader.
+        # was truncated, where the one that it shows was written by another leader.
         markers = ends((5, COMMIT, A | B | C))
         markers["leader_epoch"] = epoch
         found = verdicts(pending((2, B, shown_by)), markers)
@@ -116,7 +116,7 @@ class TestProvenByMarkers:
         rows, markers = pending((2, B, A | C)), ends((3, ABORT, A), (5, COMMIT, B))
         assert verdicts(rows, markers, unmarked=unmarked) == [(1, [0], True, False, 3)]
 
-    def test_the_lowest_of_several_true_ends_is_told(self) -> None:
+    def test_the_lowest_of_several_true_ends_is_reported(self) -> None:
         rows = pending((2, B, A | C))
         found = verdicts(rows, ends((3, ABORT, A), (4, ABORT, C), (5, COMMIT, B)))
         assert found == [(1, [0], True, False, 3)]
@@ -189,7 +189,7 @@ class TestNotProven:
         found = verdicts(pending((2, B, A)), ends((3, COMMIT, A), (5, ABORT, B)))
         assert [proven for _, _, proven, _, _ in found] == [False]
 
-    def test_proven_and_unproven_rows_are_told_apart(self) -> None:
+    def test_proven_and_unproven_rows_are_distinguished(self) -> None:
         found = verdicts(pending((2, B, A), (8, B, A)), ends((3, ABORT, A), (5, COMMIT, B)))
         assert found == [(1, [0], True, False, 3), (NOBODY, [1], False, False, UNKNOWN)]
 
@@ -231,11 +231,11 @@ class TestTakeIn:
         assert (len(rows), int(rows["visible"][0]), int(rows["aborted"][0]), int(rows["flags"][0])) == (1, A | C, 0, 0)
         assert not outcome.open_disputes(rows).any()
 
-    def test_unlike_outcomes_are_an_open_dispute_until_it_is_told(self) -> None:
+    def test_unlike_outcomes_are_an_open_dispute_until_it_is_reported(self) -> None:
         rows = outcome.take_in(self.shown(4, 0, False), self.shown(4, 1, True))
         assert (int(rows["visible"][0]), int(rows["aborted"][0])) == (A, B)
         assert outcome.open_disputes(rows).tolist() == [True]
-        rows["flags"] |= TOLD
+        rows["flags"] |= REPORTED
         assert outcome.open_disputes(rows).tolist() == [False]
         again = outcome.take_in(rows, self.shown(4, 2, True))
         assert outcome.open_disputes(again).tolist() == [False]
@@ -295,15 +295,15 @@ class TestFollowEnds:
 
     def follow(self, shown: Array, ends: Array, before: Array | None = None) -> tuple[list[Any], list[Any]]:
         waiting, against, at = outcome.follow_ends(self.rows() if before is None else before, shown, ends)
-        told = [(int(r["slot"]), int(r["offset"]), int(end)) for r, end in zip(against, at, strict=True)]
-        return told, [(int(r["slot"]), int(r["offset"]), bool(r["aborted"])) for r in waiting]
+        accused = [(int(r["slot"]), int(r["offset"]), int(end)) for r, end in zip(against, at, strict=True)]
+        return accused, [(int(r["slot"]), int(r["offset"]), bool(r["aborted"])) for r in waiting]
 
     def test_a_record_shown_otherwise_than_the_next_marker_says_contradicts_it(self) -> None:
         for aborted in (False, True):
             assert self.follow(self.rows((0, 2, aborted)), self.rows((0, 5, not aborted))) == ([(0, 2, 5)], [])
             assert self.follow(self.rows((0, 2, aborted)), self.rows((0, 5, aborted))) == ([], [])
 
-    def test_it_is_told_once_for_a_transaction_by_its_first_such_record(self) -> None:
+    def test_it_is_reported_once_for_a_transaction_by_its_first_such_record(self) -> None:
         shown = self.rows((0, 2, True), (0, 3, False), (0, 4, False))
         assert self.follow(shown, self.rows((0, 5, True))) == ([(0, 3, 5)], [])
 
@@ -317,8 +317,8 @@ class TestFollowEnds:
         assert self.follow(self.rows((0, 2, False)), self.rows((0, 5, True), producer=8)) == ([], [(0, 2, False)])
 
     def test_what_has_no_end_yet_waits_for_it_one_row_for_each_way_in_which_it_was_shown(self) -> None:
-        told, _ = self.follow(self.rows(), self.rows((0, 9, True)), before=self.rows((0, 2, False)))
-        assert told == [(0, 2, 9)]
+        accused, _ = self.follow(self.rows(), self.rows((0, 9, True)), before=self.rows((0, 2, False)))
+        assert accused == [(0, 2, 9)]
         shown = self.rows((0, 2, False), (0, 3, False), (0, 4, True), (0, 5, False))
         assert self.follow(shown, self.rows()) == ([], [(0, 2, False), (0, 4, True)])
 

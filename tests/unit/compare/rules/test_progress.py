@@ -156,7 +156,7 @@ class TestTheClock:
         assert [len(f) for f in found] == [1, 1]
         assert (one.brokers == other.brokers).all()
 
-    def test_what_was_told_is_the_latest_word_on_the_stable_offset(self) -> None:
+    def test_what_was_reported_last_is_the_latest_word_on_the_stable_offset(self) -> None:
         ticks = Ticks()
         ticks.brokers["reported_at"] = [1000, 1001, UNKNOWN]
         ticks.brokers["stable_told"] = 7
@@ -197,11 +197,11 @@ class TestAccusation:
 
     def accuse(self, *intervals: Array, seconds: float = 1.0, log_start: int = 0, **fields: Any) -> Any:
         frozen = progress.Frozen(1, 10, 50, seconds, **({"producer_id": 9, "start": 10} | fields))
-        told = brokers()
-        told["log_start_offset"] = [log_start, 0, 0]
-        told["last_stable_offset"] = [50, 10, 50]
+        asked = brokers()
+        asked["log_start_offset"] = [log_start, 0, 0]
+        asked["last_stable_offset"] = [50, 10, 50]
         known = np.concatenate([np.zeros(0, INTERVAL), *intervals])
-        return progress.accuse(frozen, told, known, GRACE)
+        return progress.accuse(frozen, asked, known, GRACE)
 
     def test_it_names_the_transaction_as_the_rows_show_it(self) -> None:
         made = self.accuse(self.interval())
@@ -215,7 +215,7 @@ class TestAccusation:
     def test_a_producer_that_the_replica_names_need_not_be_waited_for(self) -> None:
         assert self.accuse(seconds=0.3, producer_id=0).producer_id == 0
 
-    def test_the_seconds_are_told_to_the_millisecond(self) -> None:
+    def test_the_seconds_are_reported_to_the_millisecond(self) -> None:
         assert self.accuse(seconds=1.2344).observations["seconds"] == 1.234
 
     def test_it_tells_the_marker_that_was_missed_and_who_showed_it(self) -> None:

@@ -55,7 +55,7 @@ class TestContent:
         assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
         assert sorted(got.sides.values()) == [(1, 3), (2,)]
 
-    def test_a_replica_that_holds_what_a_newer_epoch_has_written_anew_is_stale(self) -> None:
+    def test_a_replica_that_holds_what_a_newer_epoch_has_written_again_is_stale(self) -> None:
         old, new = record(content_hash="aa", leader_epoch=1), record(content_hash="bb", leader_epoch=2)
         for pivot in (1, 2, 3):
             c = replace(self.c, broker=NOBODY, recorded=Recorded(pivot=pivot))
@@ -81,7 +81,7 @@ class TestContent:
             got = decide(self.c, answers(replica(1, uncommitted={10: one}), replica(2, uncommitted={10: two})))
             assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
 
-    def test_unlike_end_markers_at_one_offset_are_a_difference_of_content_whoever_is_asked_last(self) -> None:
+    def test_unlike_end_markers_at_one_offset_are_a_difference_of_content_whichever_replica_is_asked_last(self) -> None:
         given = (
             replica(1, markers=(MarkerShown(10, PID, "commit"),)),
             replica(2, markers=(MarkerShown(10, PID, "abort"),)),

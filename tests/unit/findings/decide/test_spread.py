@@ -43,7 +43,7 @@ class TestAMarkerThatIsMissingOnAll:
         assert ended(got) == SPREAD
         assert "open on every replica" in got.reason
 
-    def test_is_told_of_every_replica_and_not_of_the_accused_alone(self) -> None:
+    def test_is_about_every_replica_and_not_about_the_accused_alone(self) -> None:
         # Seen on real brokers after a reassignment: the coordinator has long ended it, and all stand at offset 10.
         coordinator = CoordinatorAnswer(PID, "t", "CompleteAbort")
         got = found(FROZEN, stuck(1), stuck(2), stuck(3), coordinator=coordinator, leader=1)
@@ -51,7 +51,7 @@ class TestAMarkerThatIsMissingOnAll:
         assert "broker 2 only" not in got.reason
 
     @pytest.mark.parametrize(("held_by", "spread"), [({2}, True), ({1, 2}, False), (set(), True)])
-    def test_that_one_had_ended_in_a_log_that_was_cut_off_is_nobodys_fault(
+    def test_that_one_had_ended_in_a_log_that_was_truncated_is_nobodys_fault(
         self, held_by: set[int], spread: bool
     ) -> None:
         # Broker 1 leads; the cleaner took its record while the transaction had ended there. 3 is a copy of it.

@@ -51,7 +51,7 @@ class TestOpenTransaction:
         assert outcome_of(by_itself, trimmed[0], accused, trimmed[1]) is Verdict.PENDING
 
     def test_those_whose_log_holds_something_else_there_have_not_seen_it_end(self) -> None:
-        # After an unclean election: the accused leads, the others have not cut off their logs yet.
+        # After an unclean election: the accused leads, the others have not truncated their logs yet.
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
         of_another = {"uncommitted": {10: record(producer_id=PID + 1)}}
         for asked in (self.frozen, self.marker_missing):
@@ -395,7 +395,7 @@ class TestUnlikeOutcomes:
         assert outcome_of(self.c, holding(1, "aborted"), replica(2, log_start_offset=start), replica(3)) is found
 
     @pytest.mark.parametrize(("epochs", "found"), [({4}, Verdict.CONFIRMED), (set(), Verdict.DISMISSED)])
-    def test_what_one_had_shown_in_an_epoch_that_its_log_does_not_know_any_more_was_cut_off(
+    def test_what_one_had_shown_in_an_epoch_that_its_log_does_not_know_any_more_was_truncated(
         self, epochs: set[int], found: Verdict
     ) -> None:
         c = replace(self.c, recorded=replace(self.c.recorded, ends={2: "20:4"}))

@@ -30,21 +30,21 @@ def test_a_truncated_log_is_confirmed_until_it_reaches_the_offset_again() -> Non
 
 def test_what_all_have_lost_is_waited_for_until_something_is_written_in_its_place() -> None:
     short = {"log_end_offset": 40, "high_watermark": 40}
-    assert outcome_of(cut_off(), replica(1, **short), replica(2, **short)) is Verdict.PENDING
+    assert outcome_of(truncated(), replica(1, **short), replica(2, **short)) is Verdict.PENDING
     grown = {"log_end_offset": 41, "high_watermark": 41, "epoch_ends": {3: 40}}
-    assert outcome_of(cut_off(), replica(1, **grown), replica(2, **grown)) is Verdict.CONFIRMED
+    assert outcome_of(truncated(), replica(1, **grown), replica(2, **grown)) is Verdict.CONFIRMED
 
 
-def cut_off(epoch: int = 3) -> Claim:
+def truncated(epoch: int = 3) -> Claim:
     recorded = Recorded(epochs={2: str(epoch)})
     return replace(claim(FindingKind.LOG_TRUNCATED, offset=50), recorded=recorded)
 
 
-def test_a_log_that_has_grown_again_is_told_by_its_own_leader_epochs() -> None:
-    assert outcome_of(cut_off(), replica(1), replica(2, epoch_ends={3: 50})) is Verdict.CONFIRMED
-    assert outcome_of(cut_off(), replica(1), replica(2, epoch_ends={3: 70})) is Verdict.DISMISSED
-    assert outcome_of(cut_off(), replica(1), replica(2, epoch_ends={3: None})) is Verdict.DISMISSED
-    assert outcome_of(cut_off(), replica(1), replica(2)) is Verdict.DISMISSED
+def test_a_log_that_has_grown_again_is_judged_by_its_own_leader_epochs() -> None:
+    assert outcome_of(truncated(), replica(1), replica(2, epoch_ends={3: 50})) is Verdict.CONFIRMED
+    assert outcome_of(truncated(), replica(1), replica(2, epoch_ends={3: 70})) is Verdict.DISMISSED
+    assert outcome_of(truncated(), replica(1), replica(2, epoch_ends={3: None})) is Verdict.DISMISSED
+    assert outcome_of(truncated(), replica(1), replica(2)) is Verdict.DISMISSED
 
 
 class TestALogThatIsCutOffWhileItIsCopied:
@@ -78,18 +78,18 @@ class TestALogThatIsCutOffWhileItIsCopied:
         assert outcome_of(wrong, replica(1), replica(2, epoch_ends={3: 51})) is Verdict.DISMISSED
 
 
-def test_committed_records_lost_on_every_replica_are_told_although_the_replicas_agree() -> None:
+def test_committed_records_lost_on_every_replica_are_reported_although_the_replicas_agree() -> None:
     cut = {"log_end_offset": 50, "high_watermark": 50, "epoch_ends": {3: 50}}
-    assert outcome_of(cut_off(), replica(1, **cut), replica(2, **cut)) is Verdict.CONFIRMED
+    assert outcome_of(truncated(), replica(1, **cut), replica(2, **cut)) is Verdict.CONFIRMED
 
 
-def test_a_replica_that_copies_its_log_anew_is_waited_for() -> None:
+def test_a_replica_that_copies_its_log_again_is_waited_for() -> None:
     cut = replica(2, log_end_offset=40, high_watermark=40)
     answers = Answers({1: replica(1), 2: cut}, leader=1, isr=(1, 3))
-    assert decide(cut_off(), answers).verdict is Verdict.PENDING
-    assert decide(cut_off(), replace(answers, isr=(1, 2, 3))).verdict is Verdict.CONFIRMED
+    assert decide(truncated(), answers).verdict is Verdict.PENDING
+    assert decide(truncated(), replace(answers, isr=(1, 2, 3))).verdict is Verdict.CONFIRMED
 
 
-def test_what_retention_has_deleted_is_no_longer_told_as_cut_off() -> None:
+def test_what_retention_has_deleted_is_no_longer_reported_as_truncated() -> None:
     gone = replica(2, log_start_offset=60, epoch_ends={3: 50})
-    assert outcome_of(cut_off(), replica(1), gone) is Verdict.DISMISSED
+    assert outcome_of(truncated(), replica(1), gone) is Verdict.DISMISSED

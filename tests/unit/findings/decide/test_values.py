@@ -111,7 +111,7 @@ class TestResurrected:
         got = decide(c, answers(shows(1, self.tombstone), shows(2, self.old), silent(3)))
         assert (got.kind, got.accused) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
 
-    def test_one_that_still_shows_what_the_claim_deletes_is_told_though_another_was_asked_last(self) -> None:
+    def test_one_that_still_shows_what_the_claim_deletes_is_reported_though_another_was_asked_last(self) -> None:
         c = undirected("tombstone at offset 50", {3}, {1, 2}, pivot=1, producer_id=PID)
         got = decide(c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert (got.verdict, got.accused, got.sides["value at offset 30"]) == (Verdict.CONFIRMED, NOBODY, (2,))
@@ -170,7 +170,7 @@ class TestResurrected:
         assert outcome_of(self.c, shows(1, None), hidden, shows(3, None)) is Verdict.DISMISSED
 
     def test_a_hidden_tombstone_that_was_cleaned_is_known_by_the_aborted_list(self) -> None:
-        """The value proves it, but the outcome may be about to be told as the cause of it."""
+        """The value proves it, but the outcome may be about to be reported as the cause of it."""
         transactional = replace(self.c, producer_id=PID, marker_offset=51)
         hidden = shows(2, self.old, aborted=((PID, 45),))
         got = decide(transactional, answers(shows(1, None), hidden, shows(3, None)))

@@ -1,4 +1,4 @@
-"""What was shown of a log that was cut off since accuses nobody of what took its place."""
+"""What was shown of a log that was truncated since accuses nobody of what took its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
-from parallax.findings.decide.case import Case, is_cut_off, is_of_another_epoch
+from parallax.findings.decide.case import Case, is_of_another_epoch, is_truncated
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
 
@@ -40,15 +40,15 @@ def test_a_log_is_another_where_a_newer_epoch_begins_at_the_offset_or_below(
 
 
 def test_another_log_tells_of_a_newer_epoch_that_was_cleaned_before_the_accused_copied_it() -> None:
-    def told(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
+    def judged(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
         case = Case(claim(FindingKind.MARKER_MISSING), accused, [other], [], Answers({}), False)
-        return is_cut_off(case, 20, EPOCH)
+        return is_truncated(case, 20, EPOCH)
 
     above, below = known(2, 30), known(1, 15)
-    assert told(above, below)
-    assert told(below, above)
-    assert not told(above, above)
-    assert not told(above, replica(1, epoch_ends={EPOCH: None})), "it may be behind the others"
+    assert judged(above, below)
+    assert judged(below, above)
+    assert not judged(above, above)
+    assert not judged(above, replica(1, epoch_ends={EPOCH: None})), "it may be behind the others"
 
 
 class TestWhoHasHeldIt:
@@ -60,7 +60,7 @@ class TestWhoHasHeldIt:
         asked = [r for r in replicas if r.error is None]
         absent = [r for r in replicas if r.error is not None]
         around = Answers({}, leader=leader, isr=isr)
-        return not is_cut_off(
+        return not is_truncated(
             Case(claim(FindingKind.MARKER_MISSING), asked[0], asked[1:], absent, around, False), 20, 4
         )
 
@@ -110,7 +110,7 @@ class TestTransaction:
         got = self.judged(self.c, other, holding(2, "aborted", **self.another), silent(3))
         assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
         assert got.sides == {"aborted": (2,), "committed": (1,)}
-        # Of those that cannot be asked nobody knows whether they have cut off their logs.
+        # Of those that cannot be asked nobody knows whether they have truncated their logs.
         got = self.judged(self.c, silent(1), holding(2, "aborted", **self.another), silent(3))
         assert got.verdict is Verdict.PENDING
         got = self.judged(self.c, silent(1), holding(2, "aborted", **self.standing), silent(3))
