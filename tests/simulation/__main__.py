@@ -82,14 +82,14 @@ Share = tuple[int, int, Counter[str], list[str]]
 
 
 def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
-    """Run shares of the seeds side by side, for as long as there is time; each is told when it is done, in order."""
+    """Run shares of the seeds side by side, for as long as there is time; each is yielded when it is done, in order."""
     stop = arguments.seed + arguments.count
     starts = iter(range(arguments.seed, stop, SHARE))
     modes = MODES[arguments.mode]
     with ProcessPoolExecutor(arguments.jobs) as pool:
         running: dict[Future[Share], int] = {}
         waiting: dict[int, Share] = {}
-        told = arguments.seed
+        following = arguments.seed
         try:
             while True:
                 while len(running) < arguments.jobs and time.monotonic() < end and (first := next(starts, -1)) >= 0:
@@ -98,9 +98,9 @@ def _shares(arguments: argparse.Namespace, end: float) -> Iterator[Share]:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     waiting[running.pop(future)] = future.result()
-                while told in waiting:
-                    share = waiting.pop(told)
-                    told = share[1]
+                while following in waiting:
+                    share = waiting.pop(following)
+                    following = share[1]
                     yield share
         finally:
             pool.shutdown(cancel_futures=True)

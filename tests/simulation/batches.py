@@ -55,7 +55,7 @@ def encode(batch: Batch, salt: int = 0) -> bytes:
         salt: decides, with the batch's place and time, what the model leaves open.
     """
     drawn = zlib.crc32(b"%d/%d/%d" % (salt, batch.base, batch.timestamp))
-    # The cleaner writes the header of an empty batch anew, without a codec; others keep it.
+    # The cleaner rewrites the header of an empty batch without a codec; others keep it.
     plain = batch.control or (not batch.records and (drawn >> 16) % 2 == 0)
     codec = 0 if plain else drawn % 5
     attributes = codec | TRANSACTIONAL * batch.transactional | CONTROL * batch.control

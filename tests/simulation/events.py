@@ -15,19 +15,19 @@ from tests.simulation.monitor import RECHECK_S, Monitor
 from tests.simulation.properties import Ended, Said, Unknown
 
 
-def said(event: Finding, told: Iterable[Finding] = ()) -> Said:
+def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
     """What an event of the findings table says.
 
     Args:
         event: of the table.
-        told: events among which there is one of the same finding that names its sides, if this one does not.
+        others: events among which there is one of the same finding that names its sides, if this one does not.
     """
     claim = claim_of(event)
     nobody = event.broker == NOBODY
     return Said(
         kind=str(event.kind),
         accused=None if nobody else event.broker,
-        sides=_sides([event, *(e for e in told if e.finding_id == event.finding_id)]) if nobody else frozenset(),
+        sides=_sides([event, *(e for e in others if e.finding_id == event.finding_id)]) if nobody else frozenset(),
         about=_about(event),
         producer_id=event.producer_id,
         start=event.transaction_start_offset,

@@ -1,7 +1,7 @@
 """What must be found early, and what was lost at all, of what the monitor was shown.
 
 The properties of tests/simulation/properties.py say what must hold in the end; this says what must be found on the way:
-a missed end marker as soon as it was read to be missed, a log cut off below what had been read of it.
+a missed end marker as soon as it was read to be missed, a log truncated below what had been read of it.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def outcome_explains(cluster: Cluster, offset: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a replica had been read to show up to ``read_to``, in ``epoch``, before its log was cut off at ``start``."""
+    """What a replica had been read to show up to ``read_to``, in ``epoch``; ``start``: where its log was truncated."""
 
     broker: int
     start: int
@@ -165,17 +165,17 @@ class Shown:
     known_from: int = 0
     """Below it nothing is promised: some log there was replaced by another after it had been read."""
     taken: list[Taken] = field(default_factory=list)
-    """What logs that were cut off had shown."""
+    """What truncated logs had shown."""
     skipped: set[int] = field(default_factory=set)
     """Brokers whose log start passed a reader: part of them was never shown."""
 
 
-def must_be_told_as_cut_off(cluster: Cluster, shown: Shown) -> list[Divergence]:
-    """The logs that were cut off below what had been read of them, where the log that is there now tells it."""
-    return [_cut_off(t) for t in shown.taken if _is_noticed(t, cluster.replicas[t.broker])]
+def must_be_reported_as_truncated(cluster: Cluster, shown: Shown) -> list[Divergence]:
+    """The logs that were truncated below what had been read of them, where the log that is there now shows it."""
+    return [_truncated(t) for t in shown.taken if _is_noticed(t, cluster.replicas[t.broker])]
 
 
-def _cut_off(taken: Taken) -> Divergence:
+def _truncated(taken: Taken) -> Divergence:
     return Divergence(frozenset({"log_truncated"}), taken.broker, -1, frozenset(range(taken.start, taken.read_to)))
 
 

@@ -110,8 +110,8 @@ class Judge:
     def end(self, findings: Ended, unknown: Unknown, shown: Shown) -> None:
         """Judge what stands at the end.
 
-        A transaction that was ended wrongly is known once it was told, though nothing may be left of it by now; a key
-        whose value differs must be told of still.
+        A transaction that was ended wrongly is known once it was reported, though nothing may be left of it by now; a
+        key whose value differs must be reported still.
 
         Args:
             findings: what has become of them.
@@ -125,8 +125,10 @@ class Judge:
         if self.profile.late:
             return  # What lies below where it began is none of its business.
         for place in properties.uncovered(truth, now, findings.standing):
-            told = place.what == "outcome" and any(properties.covers(said, place, truth, now) for said in findings.gone)
-            if told or name_of(place) in self.harmed:
+            known = place.what == "outcome" and any(
+                properties.covers(said, place, truth, now) for said in findings.gone
+            )
+            if known or name_of(place) in self.harmed:
                 continue
             watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
             seen = watched or was_shown(shown, truth, now[place.broker], place)

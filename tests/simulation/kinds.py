@@ -251,7 +251,7 @@ def replication_factor(s: Scene) -> list[Op]:
 def listed_alone(s: Scene) -> list[Op]:
     """A lost COMMIT becomes an ABORT, and the records are cleaned: what is left is an entry of the aborted list.
 
-    One of the others may keep what the cleaners of the rest have taken; and whoever comes to look may come only then.
+    One of the others may keep what the cleaners of the rest have taken; and the monitor may come only then.
     """
     victim, key, writer = s.some(1)[0], s.key(), s.draw.choice((1, 3))
     others = [b for b in s.brokers if b != victim]

@@ -1,7 +1,7 @@
 """What the product is known not to hold yet, by property, by what is said or missed, and by kind of history.
 
-Each entry names a history that shows it in test_known_violations.py, where it is expected to fail: whoever mends it
-takes both away. Nothing else is tolerated.
+Each entry names a history that shows it in test_known_violations.py, where it is expected to fail: a change that mends
+it takes both away. Nothing else is tolerated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Known:
 
     Attributes:
         shown_by: the history that shows it, by its name in test_known_violations.py.
-        whats: kinds of findings, or of wrong that is not told.
+        whats: kinds of findings, or of wrong that is not reported.
         where: kinds of histories.
     """
 
@@ -40,8 +40,8 @@ def _known(shown_by: str, name: str, whats: str, *where: str) -> Known:
 
 
 VIOLATIONS = (
-    _known("a value that was cleaned in a log that was cut off", NEEDLESS, "key", UNCLEAN),
-    _known("a log that was cut off before an audit", KNOWN, "key, consistent in an audit", UNCLEAN),
+    _known("a value that was cleaned in a truncated log", NEEDLESS, "key", UNCLEAN),
+    _known("a log that was truncated before an audit", KNOWN, "key, consistent in an audit", UNCLEAN),
 )
 
 

@@ -663,7 +663,7 @@ class Cluster:
     def _history_of(self, broker: int) -> list[Batch]:
         """What a log would hold if nothing had ever been cleaned: the history that it followed, up to its log end.
 
-        And what it holds beside: one that was cut off too high has kept what the others gave up.
+        And what it holds beside: one that was truncated too high has kept what the others gave up.
         """
         replica, followed = (
             self.replicas[broker],

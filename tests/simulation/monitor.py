@@ -107,7 +107,7 @@ class Monitor:
     raised_early: int = 0
     """Suspects of a value that were raised while a replica was away, or had not been read so far."""
     listed_alone: int = 0
-    """Transactions that an aborted list told of, and no record."""
+    """Transactions that an aborted list named, and no record."""
     eventful: bool = False
     """Replicas come, go, or lose what they had."""
     alone: int = ALONE
@@ -127,18 +127,18 @@ class Monitor:
         self.ranges: dict[Reader, Range] = {}
         self.recorded: dict[tuple[int, tuple[int, int]], list[int]] = {}
         """Offsets that the read_committed view has recorded, by broker and key, in the order of reading."""
-        self.told: list[tuple[int, int, str]] = []
+        self.events_read: list[tuple[int, int, str]] = []
         """Its position rows: broker, offset, event."""
         if not (self.late or self.eventful):
             # They began when the log did.
             readers = [Reader(v, b, TOPIC, PARTITION) for v in (RU, RC) for b in self.cluster.replicas]
             self.ranges = dict.fromkeys(readers, Range(0, 0, TOPIC_ID))
-            self.told = [(b, 0, str(ReadEvent.PARTITION_ADDED)) for b in self.cluster.replicas]
+            self.events_read = [(b, 0, str(ReadEvent.PARTITION_ADDED)) for b in self.cluster.replicas]
         self.epochs: dict[Reader, int] = {}
         self.taken_back: set[Reader] = set()
-        """Those that were told of a log cut off, and have read nothing of the log that took its place."""
-        self.told_members: tuple[int, ...] = ()
-        self.members_told_at = -1
+        """Readers that were shown a truncated log, and have read nothing of the log that took its place."""
+        self.known_members: tuple[int, ...] = ()
+        self.members_known_at = -1
         self.given_up: dict[int, int] = {}
         self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
@@ -182,7 +182,7 @@ class Monitor:
         return epoch if span.state is ReadEvent.OK else -1
 
     def _range(self, reader: Reader, replica: Replica, span: tuple[int, int], follows: int) -> bool:
-        """Read one range, unless the log turns out to have been cut off below it."""
+        """Read one range, unless the log turns out to have been truncated below it."""
         view = reader.isolation
         start, end = span
         if end <= start:
@@ -190,8 +190,8 @@ class Monitor:
         cut = _cut_below(replica, start, follows)
         if cut is not None:
             if self.wired:
-                told = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows).cut
-                assert told == cut, f"a log that was cut off must be noticed: {told}, not {cut}"
+                noticed = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows).cut
+                assert noticed == cut, f"a truncated log must be noticed: {noticed}, not {cut}"
             self._close(reader, replica, cut[0], ReadEvent.LOG_TRUNCATED, follows if cut[1] else -1)
             return True
         rows = [
@@ -206,7 +206,7 @@ class Monitor:
         epoch = next((b.leader_epoch for b in replica.batches if b.last >= end - 1 and b.base < bound), -1)
         if self.wired:
             done = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
-            assert done.cut is None, f"a log that was not cut off must not be told as such: {done.cut}"
+            assert done.cut is None, f"a log that was not truncated must not be reported as such: {done.cut}"
             assert done.rows == rows, f"what is decoded must be what the replica holds: {done.rows}; it holds {rows}"
             assert done.position == end, f"a range must be read to its end: {done.position} of {span}"
             self.reads_decoded += 1
@@ -271,7 +271,7 @@ class Monitor:
     ) -> None:
         """A position row; one that only tells an event names no watermarks."""
         if reader.isolation == RC:
-            self.told.append((reader.broker, offset, str(event)))
+            self.events_read.append((reader.broker, offset, str(event)))
         row: Row = {
             "view": reader.isolation,
             "broker": reader.broker,
@@ -329,7 +329,7 @@ class Monitor:
             fresh += [queue.popleft() for _ in range(count)]
         again = sorted(self.random.sample(range(len(self.delivered)), min(4, len(self.delivered)))) if repeat else []
         rows = [self.delivered[i] for i in again] + fresh
-        # A row that tells of a log cut off is the one kind that may not come again: see docs/theory.md, Order.
+        # A row that reports a truncated log is the one kind that may not come again: see docs/theory.md, Order.
         self.delivered += [row for row in fresh if row.get("event") != ReadEvent.LOG_TRUNCATED]
         if rows:
             self._follow_members(fresh)
@@ -337,7 +337,7 @@ class Monitor:
             self._step(rows, crash)
 
     def _follow_cuts(self, rows: list[Row]) -> None:
-        """What comes in one micro-batch with the news that a log was cut off is not compared."""
+        """What comes in one micro-batch with the news that a log was truncated is not compared."""
         cut = {(row["view"], row["broker"]) for row in rows if row.get("event") == ReadEvent.LOG_TRUNCATED}
         for row in rows if cut else ():
             if (row.get("view"), row["broker"]) in cut:
@@ -345,14 +345,14 @@ class Monitor:
 
     def _follow_members(self, rows: list[Row]) -> None:
         """Where a replica has left or joined, what was read before is compared without it, or not at all."""
-        told = [(row["observed_at"], row["replicas"]) for row in rows if row.get("replicas")]
-        told_at, replicas = max(told, default=(-1, ()))
-        if told_at > self.members_told_at:  # Of two sets told at one moment the first one counts.
-            self.members_told_at = told_at
+        sets = [(row["observed_at"], row["replicas"]) for row in rows if row.get("replicas")]
+        known_at, replicas = max(sets, default=(-1, ()))
+        if known_at > self.members_known_at:  # Of two sets of one moment the first one counts.
+            self.members_known_at = known_at
             members = tuple(sorted(replicas))
-            if self.told_members not in ((), members):
+            if self.known_members not in ((), members):
                 self.forget(*self.cluster.replicas, *self.cluster.away)
-            self.told_members = members
+            self.known_members = members
 
     def forget(self, *brokers: int) -> None:
         """Nothing is promised of what lies below where these replicas have been read to: their logs are others now."""
@@ -366,12 +366,12 @@ class Monitor:
         self.shown.taken = [t for t in self.shown.taken if t.broker != broker]
 
     def lose_sight(self, broker: int, start: int) -> None:
-        """The log of a replica was cut off at an offset: what had been read of it beyond is to be told."""
+        """The log of a replica was truncated at an offset: what had been read of it beyond is to be reported."""
         self.forget(broker)
         reader = Reader(RU, broker, TOPIC, PARTITION)
         read_to, epoch = self.positions[RU, broker], self.epochs.get(reader, -1)
         if self.given_up.get(broker) == read_to or reader in self.taken_back:
-            return  # What had been read is of a log that was given up or cut off before.
+            return  # What had been read is of a log that was given up or truncated before.
         unread = [t for t in self.shown.taken if t.broker == broker and t.read_to == read_to]
         self.shown.taken = [t for t in self.shown.taken if t not in unread]
         start = min([start, *(t.start for t in unread)])
@@ -441,14 +441,14 @@ class Monitor:
     def _history(self) -> KeyHistory:
         """What the table of the read_committed view holds of keys."""
         offsets = {name: tuple(sorted(set(found), reverse=True)) for name, found in self.recorded.items()}
-        return KeyHistory(read_logs(self.told), offsets)
+        return KeyHistory(read_logs(self.events_read), offsets)
 
     def _append(self, action: Append, before: Cluster) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""
         numbered = [replace(e, sequence=self.appended + 1 + i) for i, e in enumerate(action.events)]
         self.appended += len(numbered)
         then = self._handle(Committed(numbered))
-        events = [told for event in numbered for told in self._told(event)]
+        events = [one for event in numbered for one in self._singles_of(event)]
         self.events += events
         for event in events:
             claim = claim_of(event)
@@ -458,17 +458,17 @@ class Monitor:
                 self.dismissed.append((claim, event.summary))
         return then
 
-    def _told(self, event: findings.Finding) -> list[findings.Finding]:
+    def _singles_of(self, event: findings.Finding) -> list[findings.Finding]:
         """An event; that of an incident as the events of its members."""
         if not event.is_incident:
             return [event]
-        return self.singles.told(event, self.lifecycle.members(event.finding_id))
+        return self.singles.of(event, self.lifecycle.members(event.finding_id))
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
         """Whether a finding had ended before another one was confirmed."""
-        told = [(event.suspect_id, event.status) for event in self.events]
+        known = [(event.suspect_id, event.status) for event in self.events]
         ended = first.claim.suspect_id, FindingStatus.RESOLVED
-        return ended in told and told.index(ended) < told.index((later.claim.suspect_id, FindingStatus.CONFIRMED))
+        return ended in known and known.index(ended) < known.index((later.claim.suspect_id, FindingStatus.CONFIRMED))
 
     def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
@@ -505,7 +505,7 @@ def _listed(replica: Replica, entry: Aborted) -> Row:
 
 
 def _cut_below(replica: Replica, position: int, epoch: int) -> tuple[int, bool] | None:
-    """Where a log was cut off below a position that was read in a leader epoch, and whether it is sure.
+    """Where a log was truncated below a position that was read in a leader epoch, and whether it is sure.
 
     It was where a higher epoch begins below the position. It may have been where the log knows no epoch as high.
     """

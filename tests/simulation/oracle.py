@@ -195,7 +195,7 @@ def _read(replica: Replica, start: int, bound: int, committed: bool) -> dict[int
 def _true_records(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> dict[int, Record]:
     """What a consumer gets of the truth: a read_uncommitted one may get what was aborted, or not.
 
-    The truth is taken to show of that what the replica shows: whoever is given an aborted record by it is misled by
+    The truth is taken to show of that what the replica shows: a consumer that it gives an aborted record is misled by
     the others only.
     """
     true = {}

@@ -1,4 +1,4 @@
-"""What every history must hold, told of the monitor's events against the oracle.
+"""What every history must hold: the monitor's events against the oracle.
 
 Four properties. **Sound**: a finding with a direction names a replica that was wrong, in what it names, between
 suspicion and confirmation; one without names replicas of which at least one was. **Never the right one**: a replica
@@ -121,7 +121,7 @@ def was_cut(cluster: Cluster, said: Said) -> bool:
 def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken | None:
     """Hold a confirmed finding against what was wrong between suspicion and confirmation."""
     if said.about == "cut":
-        return None if was_cut(cluster, said) else Broken(NEVER_RIGHT, said.kind, f"{said} was not cut off")
+        return None if was_cut(cluster, said) else Broken(NEVER_RIGHT, said.kind, f"{said} was not truncated")
     if said.about == "head":
         starts = [cluster.replicas[b].log_start for b in said.brokers if b in cluster.replicas]
         unexplained = any(start > cluster.deleted_to for start in starts)

@@ -1,4 +1,4 @@
-"""What incidents say, told as findings of single keys: so that the properties hold of them as of any other."""
+"""What incidents say, as findings of single keys: so that the properties hold of them as of any other."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ class Singles:
     """Fed with the events of incidents, each with the members that stand.
 
     Attributes:
-        known: by incident and member, the last event that was told of the member.
+        known: by incident and member, the last event that was reported of the member.
     """
 
     known: dict[str, dict[str, Finding]] = field(default_factory=dict)
 
-    def told(self, event: Finding, members: Iterable[Claim]) -> list[Finding]:
+    def of(self, event: Finding, members: Iterable[Claim]) -> list[Finding]:
         """The events of single keys that the event of an incident stands for."""
         standing = {claim.suspect_id: claim for claim in members}
         tally = tally_of(event)
         about = {claim.key or claim.offset for claim in standing.values()}
         assert tally.count == len(about), f"an incident must count what is wrong: {tally.count}, not {about}"
         known = self.known.setdefault(event.finding_id, {})
-        told = []
+        made = []
         for name, claim in standing.items():
             if name not in known or known[name].status is not event.status:
-                told.append(_single(event, claim))
+                made.append(_single(event, claim))
         only_healed = set(tally.ended) <= {str(Resolution.HEALED)}
         ended = json.dumps({"resolution": str(Resolution.HEALED if only_healed else Resolution.COMPACTED)})
         for name, last in known.items():
             if name not in standing and last.stands:
-                told.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
-        known |= {one.suspect_id: one for one in told}
-        return told
+                made.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
+        known |= {one.suspect_id: one for one in made}
+        return made
 
 
 def _single(event: Finding, claim: Claim) -> Finding:

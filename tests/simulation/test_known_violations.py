@@ -14,14 +14,14 @@ from tests.simulation.world import World
 
 # By the name of the entry: the seed whose replicas and micro-batches it has, and its operations.
 SHOWN: dict[str, tuple[int, str]] = {
-    "a value that was cleaned in a log that was cut off": (
+    "a value that was cleaned in a truncated log": (
         71010059,
         (
             "read 1 3 1; write -1 90 27; sync; stop 1; write -1 90 52; tick 200; write -1 90 33; sync; clean 3; "
             "round; usurp 1"
         ),
     ),
-    "a log that was cut off before an audit": (
+    "a log that was truncated before an audit": (
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
     ),

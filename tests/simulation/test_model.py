@@ -58,7 +58,7 @@ def test_a_new_disk_is_copied_from_what_the_leader_holds_now() -> None:
     assert c.replicas[1].epochs == [(0, 1), (1, 3)]
 
 
-def test_a_replica_that_is_given_back_begins_anew_and_remembers_what_it_had_ended() -> None:
+def test_a_replica_that_is_given_back_begins_again_and_remembers_what_it_had_ended() -> None:
     c = cluster()
     c.write([(1, 10)], writer=LEGACY)
     c.end(LEGACY, End.COMMIT)

@@ -21,7 +21,7 @@ def turn(broker: int, ms: int) -> list[Op]:
 
 
 FAULTY = {
-    "a wrong outcome is told although a long transaction pins every last stable offset": [
+    "a wrong outcome is reported although a long transaction pins every last stable offset": [
         ("write", 2, 1, 39),
         SYNC,
         ("stop", 3, 0, 0),
@@ -85,7 +85,7 @@ FAULTY = {
 }
 
 HEALTHY = {
-    "a replica that started anew above a transaction has not closed it": [
+    "a replica that started again above a transaction has not closed it": [
         ("write", 1, 0, 41),
         SYNC,
         ("stop", 1, 0, 0),
@@ -101,32 +101,32 @@ HEALTHY = {
 # Histories in a short form: the operations' names and numbers, zeros at the end left out; with the seed that their
 # micro-batches were cut by.
 SHRUNKEN = {
-    "a tombstone of a log that was cut off accuses nobody": (
+    "a tombstone of a truncated log accuses nobody": (
         60087739,
         (
             "write -1 1 15; sync; stop 3; write -1 1 -1; tick 200; write -1 90 45; sync; clean 2; round; "
             "usurp 3; write -1 90 80; write -1 90 88; write -1 90 46; tick 200; write -1 90 28; clean 3"
         ),
     ),
-    "an outcome of a log that was cut off accuses nobody": (
+    "an outcome of a truncated log accuses nobody": (
         100000708,
         "write 2 0 44230; sync; stop 1; end 2 1; sync; round; usurp 1; write -1 90 54; end 2; round",
     ),
-    "an outcome by an end marker that was cut off is no difference": (
+    "an outcome by a truncated end marker is no difference": (
         100000000,
         (
             "write 1 1 51138; sync; stop 1; end 1 1; sync; round; usurp 1; end 1; write -1 1 75097; round; "
             "start 3; tick 200; write -1 90 94; sync; clean 3; tick 200; write 0 0 84919; sync; clean 3"
         ),
     ),
-    "a transaction that was ended in a log that was cut off is held against nobody": (
+    "a transaction that was ended in a truncated log is held against nobody": (
         10000429,
         (
             "write -1 0 49; write 2 0 -1; sync; stop 2; end 2 1; tick 5000; pair -1 0 47; tick 2001; "
             "write -1 90 88; sync; clean 1; usurp 2; start 1; write -1 90 84; sync; unassign 2"
         ),
     ),
-    "a difference that a lost index explained is told when that has left no trace": (
+    "a difference that a lost index explained is reported when that has left no trace": (
         100000286,
         (
             "write 3 0 55182; end 3; write 3 0 36292; end 3; sync; stop 1; unindex 1 4; start 1; sync; stop "
@@ -141,7 +141,7 @@ SHRUNKEN = {
             "clean 1; clean 3; start 2; sync; round; tick 2001; round; write 1 2 54709; end 1"
         ),
     ),
-    "what one had shown of a log that was cut off is not told beside the transaction that it holds open": (
+    "what one had shown of a truncated log is not reported beside the transaction that it holds open": (
         100000373,
         (
             "write 1 0 61426; sync; stop 1; end 1 1; sync; round; usurp 1; end 1; round; tick 2001; write -1 "
@@ -157,7 +157,7 @@ SHRUNKEN = {
             "sync; clean 3; round; tick 200; write -1 90 69; sync; clean 3"
         ),
     ),
-    "a transaction of a tail that was cut off and written anew is not over because an earlier tick did not list it": (
+    "a transaction of a tail that was truncated and rewritten is not over because an earlier tick did not list it": (
         5039,
         (
             "write 1 0 92; write -1 0 -1; round; tick 30; stop 1; start 1; batch 5; sync; progress 1; write 1 0 "
@@ -165,7 +165,7 @@ SHRUNKEN = {
             "-1 90 20; sync; clean 2; tick 2001; write -1 90 16; clean 2"
         ),
     ),
-    "the latest value of a key is not told beside the outcome that explains it": (
+    "the latest value of a key is not reported beside the outcome that explains it": (
         5579,
         (
             "write -1 0 35; write 3 0 -1; sync; round; stop 3; end 3 1; sync; read 1 2 1; tick 200; write -1 90 "
@@ -218,7 +218,7 @@ SHRUNKEN = {
             "progress 3; batch 3 0 1; start 3; sync; batch 3 1; round 172"
         ),
     ),
-    "an undirected difference is not told beside the directed one": (
+    "an undirected difference is not reported beside the directed one": (
         9403,
         (
             "write 1 0 -1; sync; stop 1; end 1 1; sync; tick 200; write -1 90 49; clean 2; tick 2001; write -1 90 "
@@ -283,7 +283,7 @@ SHRUNKEN = {
         100000026,
         "stop 2; write -1 2 61967; sync; round; usurp 2; write -1 2 52567; round",
     ),
-    "a record that was shown before the log was cut off accuses nobody afterwards": (
+    "a record that was shown before the log was truncated accuses nobody afterwards": (
         100000656,
         (
             "stop 3; stop 2; write -1 0 50513; round; usurp 2; write -1 1 33542; start 1; start 3; sync; stop "
@@ -329,7 +329,7 @@ SHRUNKEN = {
         100000127,
         ("write 0 1 19700; end; sync; stop 1; unindex 1 8; start 1; tick 200; write -1 90 96; sync; round 694"),
     ),
-    "a lost index is told of its own replica": (
+    "a lost index is reported of its own replica": (
         100000490,
         "read 1 5 3; write 3 1 82807; end 3; sync; stop 5; unindex 5 6",
     ),
@@ -365,14 +365,14 @@ SHRUNKEN = {
             " 3"
         ),
     ),
-    "an outcome whose end marker was cut off unread is no difference": (
+    "an outcome whose end marker was truncated unread is no difference": (
         71011099,
         (
             "write 0 0 86; sync; stop 1; write 3 2 42; end; sync; read 1 2 3; usurp 1; write -1 0 -1; start 2; "
             "end 0 1; tick 2001; write -1 90 12; sync; clean 2"
         ),
     ),
-    "a value is told of where the finding that explained it has ended": (
+    "a value is reported where the finding that explained it has ended": (
         420000317,
         (
             "write 1 2 33936; sync; stop 2; end 1; tick 2001; write -1 90 49; clean 1; tick 2001; write -1 90 "
@@ -426,7 +426,7 @@ SHRUNKEN = {
             "end 1 1; start 1; sync; round; tick 200; write -1 90 19; sync; clean 1"
         ),
     ),
-    "an aborted list tells of a record whose end was cut off": (
+    "an aborted list names a record whose end was truncated": (
         71001103,
         (
             "write 1 0 89; stop 3; round; sync; stop 2; end 1 1; round; usurp 2; pair 1 2 -1; round 530; probe "
@@ -449,7 +449,7 @@ SHRUNKEN = {
             "73276; end 3 1; start 2; sync; clean 5; read 1 2 3; clean 2; clean 4"
         ),
     ),
-    "a replica that was copied anew before it was suspected is not accused of what it had shown": (
+    "a replica that was copied again before it was suspected is not accused of what it had shown": (
         71012043,
         (
             "write 3 1 -1; sync; stop 2; end 3 1; sync; tick 2001; round; write -1 90 92; clean 1; tick 2001; "
@@ -471,7 +471,7 @@ SHRUNKEN = {
         440000198,
         ("write -1 2 89643; write 3 2 36261; end 3; sync; stop 2; unindex 2 8; start 2; sync; round 936"),
     ),
-    "the head of a log that all have lost is told": (
+    "the head of a log that all have lost is reported": (
         100000180,
         ("read 0 1 3; write -1 1 21; tick 150; write 0 1 31919; sync; round; stop 2; behead 2; start 2; sync; stop 1"),
     ),
@@ -508,7 +508,7 @@ LOST_WITH_ITS_TOMBSTONE = {
         "visibility_mismatch",
     ),
 }
-"""Replica 3 lost the COMMIT of a tombstone, and has aborted and cleaned it; 2 holds the COMMIT. What is told of it."""
+"""Replica 3 lost the COMMIT of a tombstone, and has aborted and cleaned it; 2 holds the COMMIT. The report on it."""
 
 _LOOKED = "tick 2001; write -1 90 1; sync; clean 1; round; " * 4
 _LOST = f"stop 2; write -1 1 -1; round; {_LOOKED}start 2; sync; round; tick 150; round; tick 150; round"

@@ -61,7 +61,9 @@ def test_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert noticed() is not None
 
 
-def test_a_disk_that_is_only_copied_anew_must_not_be_told_as_a_log_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_only_copied_again_is_no_truncated_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(decide, "_JUDGES", TRUSTING)
     with pytest.raises(Violation, match="log_truncated"):
         run_wiped()
@@ -74,7 +76,7 @@ def run_wiped() -> None:
 
 
 CUT_OVERLOOKED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "a log that was cut off is read on": (replicas, "_truncated", lambda *_: nobody()),
+    "a truncated log is read on": (replicas, "_truncated", lambda *_: nobody()),
     "a log that knows a newer epoch is taken for a copy": (truncation, "_epoch_end", lambda claim, _: claim.lost_to),
 }
 
@@ -84,7 +86,7 @@ def nobody() -> Accusation:
 
 
 @pytest.mark.parametrize("name", CUT_OVERLOOKED)
-def test_a_log_cut_off_must_be_told(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_log_must_be_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, function, broken = CUT_OVERLOOKED[name]
     monkeypatch.setattr(module, function, broken)
     with pytest.raises(Violation, match=r"missed|pending"):
@@ -108,7 +110,7 @@ def one_too_low(records: Any, **options: Any) -> Iterator[Any]:
 
 OUTCOMES, DECODE = reader.outcomes, reader.decode_slices
 MISREAD: dict[str, tuple[str, Callable[..., Any]]] = {
-    "the list of aborted transactions is not heeded": ("outcomes", as_if_none_were_listed),
+    "the list of aborted transactions is ignored": ("outcomes", as_if_none_were_listed),
     "offsets are misread from some on": ("decode_slices", one_too_low),
 }
 

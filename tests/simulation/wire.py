@@ -1,6 +1,6 @@
 """A replica behind the wire: what it holds as bytes, answered as a broker answers a Fetch, and read by the product.
 
-The product's own reader, decoder and outcomes make rows of it. They must be those that the model tells directly.
+The product's own reader, decoder and outcomes make rows of it. They must be those that the model gives directly.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Broker:
         batches = [b for b in replica.batches if b.last >= asked.offset and b.base < bound]
         parts = [encode(b, self.salt) for b in batches]
         data = b"".join(parts)
-        # The first batch comes whole, however large; the last may be cut off.
+        # The first batch comes whole, however large; the last may be truncated.
         size = max(asked.max_bytes, len(parts[0])) if parts else 0
         aborted = self._aborted(asked.offset, batches[-1].last + 1 if batches else bound) if committed else []
         return [
@@ -112,7 +112,7 @@ class Done:
         rows: of the view.
         position: where it ended.
         epoch: leader epoch of the last batch below; -1 where it is not known.
-        cut: where the log was found to be cut off, and whether that is known for sure; None where it was not.
+        cut: where the log was found to be truncated, and whether that is known for sure; None where it was not.
     """
 
     rows: list[dict[str, int]]

@@ -13,7 +13,13 @@ from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.simulation import events, known
-from tests.simulation.expected import Divergence, lost, must_be_found_early, must_be_told_as_cut_off, outcome_explains
+from tests.simulation.expected import (
+    Divergence,
+    lost,
+    must_be_found_early,
+    must_be_reported_as_truncated,
+    outcome_explains,
+)
 from tests.simulation.history import EXPIRATION, NO_KEY, RETENTION, TOMBSTONE, Op, Profile, stir
 from tests.simulation.judging import Judge
 from tests.simulation.kinds import generate, profile
@@ -134,7 +140,7 @@ class World:
         for broker, cuts in self.cluster.cuts.items():
             for cut in cuts[self.seen_cuts[broker] :]:
                 self.monitor.lose_sight(broker, cut.start)
-                self.done["did logs cut off below what was committed"] += 1
+                self.done["did logs truncated below what was committed"] += 1
             self.seen_cuts[broker] = len(cuts)
 
     def _count(self, name: str, a: int, b: int, c: int) -> None:
@@ -187,7 +193,7 @@ class World:
             why = [(claim, probe(self.cluster, claim).reason) for claim in pending]
             raise Violation(f"still pending on a cluster at rest: {why}")
         if self.profile.cap is None:
-            self._check_found(must_be_told_as_cut_off(self.cluster, self.monitor.shown))
+            self._check_found(must_be_reported_as_truncated(self.cluster, self.monitor.shown))
         confirmed = len(self.monitor.confirmed)
         findings = events.at_the_end(self.monitor)
         for finding in self.monitor.confirmed[confirmed:]:
@@ -225,9 +231,9 @@ class World:
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
         those that have come further, for what deleted or replaced the value may lie behind. Or whether others are
-        frozen so, which would have to bear witness: all of them, be it told or not (what pins them may begin below
-        their log start), or those of which it is told. Or whether all have lost what is claimed, and nothing was
-        written in its place yet.
+        frozen so, which would have to bear witness: all of them, whether reported or not (what pins them may begin
+        below their log start), or those of which it is reported. Or whether all have lost what is claimed, and nothing
+        was written in its place yet.
         """
         pivot = claim.pivot
         if self.cluster.lost and self.cluster.replicas[pivot].lso <= claim.first_offset:
@@ -249,21 +255,21 @@ class World:
                 raise Violation(f"missed: {divergence}; confirmed: {self.monitor.confirmed}")
 
     def _check_one_cause(self) -> None:
-        """What a wrong outcome explains is not told a second time as a difference of a key.
+        """What a wrong outcome explains is not reported a second time as a difference of a key.
 
-        Where its finding ended, and the values still differ, the key is told of instead. A finding about a transaction
+        Where its finding ended, and the values still differ, the key is reported instead. A finding about a transaction
         that begins behind the record says nothing of it: the producer's earlier ones may have been ended wrongly as
         well. Nor does one whose missed marker lies below the record: that one ended another transaction, and the marker
         of the record's own was lost for itself.
         """
-        told = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
+        standing = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
             again = finding.claim.kind in KEY_KINDS and any(
                 f.producer_id == finding.producer_id
                 and not self.monitor.had_ended(f, finding)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
-                for f in told
+                for f in standing
             )
             if again and outcome_explains(self.cluster, finding.offset):
                 text = f"{finding} is about a record whose outcome is wrong"
@@ -274,7 +280,7 @@ class World:
         replicas = self.cluster.replicas.values()
         level = (min(r.hw for r in replicas), min(r.lso for r in replicas))
         compared = tuple(max(0, offset) for offset in self.monitor.coverage.compared_up_to)
-        # Where an end marker was lost by all, or a log was copied anew from a replica that lacks one, the last stable
+        # Where an end marker was lost by all, or a log was copied again from a replica that lacks one, the last stable
         # offset has stepped back behind what had been read.
         may_step_back = self.cluster.lost or self.monitor.given_up
         enough = compared == level or (may_step_back and all(c >= e for c, e in zip(compared, level, strict=True)))
@@ -294,7 +300,7 @@ class World:
         counts["did cleaner passes"] += sum(r.passes for r in self.cluster.replicas.values())
         counts["ran reads decoded from bytes"] += self.monitor.reads_decoded
         counts["ran suspects of a value raised while a replica was away"] += self.monitor.raised_early
-        counts["ran transactions told by an aborted list alone"] += self.monitor.listed_alone
+        counts["ran transactions known by an aborted list alone"] += self.monitor.listed_alone
         counts["did topics that are not compacted"] += not self.profile.compacted
         counts["did readers that begin at the log end"] += self.profile.late
         counts["did a state of a few hundred bytes"] += self.profile.cap is not None
@@ -420,7 +426,7 @@ def _cold(w: World, _a: int, _b: int, _c: int) -> None:
     w.monitor = w._monitor()
     for broker in w.cluster.replicas:
         w.judge.new_log(broker)
-    w.done["did monitors set up anew"] += 1
+    w.done["did monitors set up again"] += 1
 
 
 def _coordinate(w: World, how: int, _b: int, _c: int) -> None:
