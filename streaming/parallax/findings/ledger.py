@@ -46,7 +46,7 @@ class Ledger:
         self.resolved = 0
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
-        self._causes: dict[TopicPartition, dict[str, Claim]] = {}
+        self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
         self._leaning: dict[str, dict[str, Claim]] = {}
         self._leant_on: OrderedDict[str, str] = OrderedDict()
 
@@ -69,7 +69,7 @@ class Ledger:
             return self._lean(event)
         self._count(event)
         self._standing[event.finding_id] = event
-        self._remember_cause(event)
+        self._note_transaction(event)
         return [] if event.stands else self._freed(event.finding_id)
 
     def standing(self, finding_id: str) -> Finding | None:
@@ -86,16 +86,18 @@ class Ledger:
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
         """What the findings about transactions of a partition that stand claim, by their id."""
-        return self._causes.get(place, {})
+        there = self._transactions.get(place, {})
+        return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""
-        there = (f for f in self._standing.values() if f.kind in TRANSACTION_KINDS)
-        return any(TopicPartition(f.topic, f.partition) == claim.place and explains(claim_of(f), claim) for f in there)
+        return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
         """Look no more at a finding that is resolved."""
-        self._standing.pop(finding_id, None)
+        finding = self._standing.pop(finding_id, None)
+        if finding is not None:
+            self._forget_transaction(finding)
 
     def _count(self, event: Finding) -> None:
         known = self._standing.get(event.finding_id)
@@ -107,15 +109,17 @@ class Ledger:
             label = (str(event.kind), str(event.severity), event.topic, event.partition, event.broker)
             self.confirmed[label] = self.confirmed.get(label, 0) + 1
 
-    def _remember_cause(self, event: Finding) -> None:
-        place = TopicPartition(event.topic, event.partition)
-        if event.stands and event.kind in TRANSACTION_KINDS:
-            self._causes.setdefault(place, {})[event.finding_id] = claim_of(event)
+    def _note_transaction(self, event: Finding) -> None:
+        if event.kind in TRANSACTION_KINDS:
+            self._transactions.setdefault(event.place, {})[event.finding_id] = claim_of(event)
         else:
-            causes = self._causes.get(place, {})
-            causes.pop(event.finding_id, None)
-            if not causes:
-                self._causes.pop(place, None)
+            self._forget_transaction(event)
+
+    def _forget_transaction(self, event: Finding) -> None:
+        there = self._transactions.get(event.place, {})
+        there.pop(event.finding_id, None)
+        if not there:
+            self._transactions.pop(event.place, None)
 
     def _lean(self, event: Finding) -> list[Claim]:
         """Keep a dismissal that leans on a finding; where that does not stand any more, it is void."""

@@ -346,16 +346,18 @@ class Lifecycle:
     def _judge_pages(
         self, pages: Iterable[tuple[Page, Sequence[Answers]]], before: Sequence[Finding], now: Moment
     ) -> list[Action]:
-        """Judge the members of pages, each by itself and as a single one would be."""
+        """Judge the members of pages, each by itself as a single one would be; of each page one error is reported."""
         broken: list[Action] = []
         for page, all_answers in pages:
             outcomes = []
+            failed: Broken | None = None
             for i, answers in enumerate(all_answers):
                 try:
                     outcomes.append(self._outcome(page, i, answers, before))
                 except Exception as error:  # noqa: BLE001 - as of a single one
                     outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
-                    broken = [Broken(page.claims[i], error)]
+                    failed = failed or Broken(page.claims[i], error)
+            broken += [failed] if failed is not None else []
             self._incidents.judged(page, outcomes, now.monotonic)
         return broken
 

@@ -418,6 +418,18 @@ def test_a_member_whose_judging_raises_holds_up_no_other(monkeypatch: pytest.Mon
     assert "it could not be judged" in (life.machine.waits("key-7") or "")
 
 
+def test_what_raised_is_reported_of_each_page_that_came_back_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = effect.decide
+    monkeypatch.setattr(effect, "decide", lambda c, *a, **o: 1 / 0 if c.key_hash_lo == 7 else judge(c, *a, **o))
+    life = Flood()
+    life.suspect(*(lost(key) for key in range(100)))
+    life.suspect(*(lost(key, suspect_id=f"other-{key}", broker=3) for key in range(100)))
+    probes, life.probes = life.probes, []
+    assert sum(probe.page is not None for probe in probes) == 2
+    life.do(Answered([(probe, [resurrected(c) for c in probe.claims]) for probe in probes]))
+    assert {b.claim.suspect_id for b in life.broken} == {"key-7", "other-7"}
+
+
 def _objects(root: object) -> int:
     """How many claims, answers, and dictionary or list entries hang on an object."""
     import gc
