@@ -14,9 +14,9 @@ import pytest
 from parallax.config import FindingSettings, validate
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Verdict, decide
+from parallax.findings.happenings import FindingsStatus
 from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
-from parallax.findings.lifecycle import FindingsStatus
 from parallax.findings.manager import FindingsManager
 from parallax.findings.probe import Prober
 from parallax.findings.table import read_events

@@ -27,7 +27,7 @@ MODULES = (
     *(f"compare/{name}" for name in ("step", "judge", "cap", "replicas", "state", "observations", "packing")),
     *(f"compare/{name}" for name in ("suspect", "following")),
     *(f"findings/decide/{name}" for name in ("case", "content", "transactions", "truncation", "values")),
-    *(f"findings/{name}" for name in ("lifecycle", "ledger", "questions")),
+    *(f"findings/{name}" for name in ("lifecycle", "judging", "ledger", "questions")),
 )
 
 

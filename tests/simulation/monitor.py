@@ -23,20 +23,10 @@ from parallax.config import CompareSettings, FindingSettings
 from parallax.findings import finding as findings
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import claim_of
+from parallax.findings.happenings import Action, Answered, Append, Committed, Event, Moment, Probe, Suspected, Tick
 from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incidents import ALONE
-from parallax.findings.lifecycle import (
-    Action,
-    Answered,
-    Append,
-    Committed,
-    Event,
-    Lifecycle,
-    Moment,
-    Probe,
-    Suspected,
-    Tick,
-)
+from parallax.findings.lifecycle import Lifecycle
 from parallax.model import FindingStatus, Outcome, ReadEvent, RowKind, Rule
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import LogState, next_range, stopped

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
-from parallax.findings.lifecycle import FindingsStatus
+from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 
 Replica = tuple[str, int, int]

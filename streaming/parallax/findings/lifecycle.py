@@ -12,26 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
 from parallax.backoff import backoff
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, explains
-from parallax.findings.decide import Decision, Resolution, Verdict, named
-from parallax.findings.effect import whole
-from parallax.findings.finding import (
-    Finding,
-    claim_of,
-    has_proven_direction,
-    has_spread,
-    is_exposed,
-    made,
-    was_explained,
-    was_only_shown,
-)
+from parallax.findings.claim import Claim
+from parallax.findings.finding import Finding, claim_of, was_explained, was_only_shown
 from parallax.findings.happenings import (
     Action,
     Answered,
@@ -49,23 +37,20 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.held import Outcome, Page
-from parallax.findings.incident import Proof, is_part_of_incident
+from parallax.findings.incident import is_part_of_incident
 from parallax.findings.incidents import ALONE, Incidents
+from parallax.findings.judging import Judging, Later, Unchanged
 from parallax.findings.ledger import Ledger
-from parallax.findings.members import Group, State
+from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, FindingStatus, TopicPartition
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import FindingStatus, TopicPartition
 
 _GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
 _BACKOFF_MAX_S = 60.0
 _CALM_OPEN = 100
 """With more open findings than this the interval between looks at each grows in proportion."""
-_LONE_PROBES = 4
-"""How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
-_GONE_PROBES = 2
-"""How many probes must say that a partition is gone: a broker that has just started may not know of it yet."""
 _RESOLVED_FACTOR = 10
 """A resolved or acknowledged finding is looked at this many times more rarely than an open one."""
 _RESOLVED_FOR = timedelta(hours=24)
@@ -92,6 +77,7 @@ class Lifecycle:
         self._draw = draw
         self._tasks = Tasks()
         self._ledger = Ledger()
+        self._judging = Judging(self._tasks, self._ledger)
         self._incidents = Incidents(self._interval, settings.probe_retry_ms / 1000, draw, alone)
         self._writing: list[Task] = []
         self._appending = False
@@ -105,6 +91,7 @@ class Lifecycle:
         """Take an event in; returns what is to be done, in this order."""
         actions: list[Action] = []
         events: list[Finding] = []
+        self._judging.cluster_id = self._incidents.cluster_id = self.cluster_id
         match event:
             case Loaded():
                 self._load(event.events, now)
@@ -127,7 +114,6 @@ class Lifecycle:
                 pass
         self._put(self._incidents.few(self._tasks.alone), now)
         if not self._appending:
-            self._incidents.cluster_id = self.cluster_id
             events += self._incidents.reports(now.monotonic, now.at)
         if events:
             self._appending = True
@@ -332,15 +318,22 @@ class Lifecycle:
         broken: list[Action] = []
         for task, answers in results:
             try:
-                event = self._event(task, answers, events, now)
+                said = self._judging.event(task, answers, events, now.at)
             except Exception as error:  # noqa: BLE001 - one claim that cannot be judged holds up no other
                 self._put_off(task, self._unjudged(error), now)
                 broken.append(Broken(task.claim, error))
                 continue
-            if event is not None:
-                task.busy = True
-                self._writing.append(task)
-                events.append(event)
+            match said:
+                case Later():
+                    self._put_off(task, said.reason, now, soon=said.soon)
+                case Unchanged(None):
+                    self._tasks.drop(task.name)
+                case Unchanged(Finding() as finding):
+                    self._check_again(finding, now)
+                case Finding():
+                    task.busy = True
+                    self._writing.append(task)
+                    events.append(said)
         return broken
 
     def _judge_pages(
@@ -353,7 +346,7 @@ class Lifecycle:
             failed: Broken | None = None
             for i, answers in enumerate(all_answers):
                 try:
-                    outcomes.append(self._outcome(page, i, answers, before))
+                    outcomes.append(self._judging.member(page, i, answers, before))
                 except Exception as error:  # noqa: BLE001 - as of a single one
                     outcomes.append(Outcome(State.UNDECIDED, reason=self._unjudged(error)))
                     failed = failed or Broken(page.claims[i], error)
@@ -365,202 +358,3 @@ class Lifecycle:
         """Count a claim whose judging raised; returns the reason why it waits."""
         self._judging_errors += 1
         return f"it could not be judged: {type(error).__name__}: {error}"
-
-    def _outcome(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
-        """What a probe makes of one member of a page."""
-        task = Task(0, page.claims[at], 0.0, "" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
-        outcome = self._outcome_of(task, page, page.originals[at], answers, before)
-        return replace(outcome, gone=task.gone, lone=task.lone)
-
-    def _outcome_of(
-        self, task: Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
-    ) -> Outcome:
-        claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=page.is_proven)
-        if decision.verdict is Verdict.PENDING:
-            return Outcome(State.UNDECIDED, reason=decision.reason)
-        if leans_on is not None or decision.resolution is Resolution.EXPLAINED:
-            return Outcome(State.EXPLAINED, resolution=str(Resolution.EXPLAINED))
-        if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
-            return Outcome(State.OVER, resolution=str(decision.resolution))
-        known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
-        if known is not None and known.stands:
-            return Outcome(State.OVER)  # It is reported already.
-        accused = claim.broker if decision.has_spread else decision.accused
-        group = page.group if page.is_proven else Group(claim.place, accused, decision.kind)
-        state = State.SPREAD if decision.has_spread else State.WRONG
-        return Outcome(state, group, Proof(claim, decision, answers))
-
-    def _verdict(
-        self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
-    ) -> tuple[Claim, Decision, Answers, str | None]:
-        """What a probe proves, with the claim and the answers that it is about, and the finding that it leans on."""
-        judged = whole(named(task.claim, answers), answers, live_only=live_only)
-        claim, answers = judged.claim, judged.answers
-        decision = self._twice(task, claim, judged.decision, answers)
-        leans_on: str | None = None
-        if task.finding_id is None:
-            if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
-                decision, leans_on = self._linked(task, claim, decision, before)
-        elif decision.verdict is not Verdict.PENDING:
-            decision = self._explained(claim, decision, before)
-        return claim, decision, answers, leans_on
-
-    def _event(self, task: Task, answers: Answers, before: Sequence[Finding], now: Moment) -> Finding | None:
-        """The event that a probe calls for; None where nothing is decided or nothing has changed."""
-        live_only = self._goes_by_what_is_live(task)
-        claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        if decision.verdict is Verdict.PENDING:
-            self._put_off(task, decision.reason, now, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
-            return None
-        finding_id = task.finding_id or claim.finding_id(self.cluster_id)
-        known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
-        known = known or self._ledger.standing(finding_id)
-        if task.finding_id is not None:
-            return self._rechecked(task, claim, decision, answers, known, now)
-        is_proven = decision.verdict is Verdict.CONFIRMED or decision.has_spread
-        status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
-        if is_proven and known is not None and known.stands:
-            if _says_more(decision, known):
-                return made(finding_id, status, claim, decision, answers, known, now.at)
-            leans_on = finding_id
-            decision = replace(
-                decision, verdict=Verdict.DISMISSED, reason=f"reported already: finding {finding_id} ({known.kind})"
-            )
-            is_proven = False
-        if decision.was_shown and known is None:
-            status = FindingStatus.RESOLVED
-        elif not is_proven:
-            # Under an id of its own where the finding's has a meaning already: a dismissal takes nothing back.
-            finding_id = finding_id if known is None else claim.suspect_id
-            status = FindingStatus.DISMISSED
-        return made(finding_id, status, claim, decision, answers, known, now.at, leans_on=leans_on)
-
-    def _goes_by_what_is_live(self, task: Task) -> bool:
-        """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
-
-        One that another finding had explained, or that was the same: that one has ended, and what was recorded before
-        it did says nothing of what is left.
-        """
-        claim = task.claim
-        if task.finding_id is not None or claim.freed:
-            return True
-        known = self._ledger.standing(claim.finding_id(self.cluster_id))
-        handled = self._ledger.handled(claim.suspect_id)
-        over_ms = known.decided_at.timestamp() * 1000 if known is not None and not known.stands else 0
-        verdict_ms = max(over_ms, handled.decided_ms if handled is not None else 0)
-        return 0 < claim.raised_at_ms <= verdict_ms
-
-    def _rechecked(
-        self, task: Task, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, now: Moment
-    ) -> Finding | None:
-        """What a finding that was checked again has become; None where that is what it was."""
-        if known is None:
-            self._tasks.drop(task.name)
-            return None
-        status = FindingStatus.CONFIRMED
-        if decision.has_spread:
-            status = FindingStatus.SPREAD
-            changed = known.stands and not (has_spread(known) and not refines(decision.kind, known.kind))
-        elif decision.verdict is Verdict.DISMISSED:
-            status = FindingStatus.RESOLVED
-            changed = known.stands
-        elif has_spread(known):
-            changed = True
-        else:
-            if _takes_back(decision, known) and has_proven_direction(known):
-                # What had proven the direction is gone; that it was proven has not changed.
-                decision = replace(decision, kind=known.kind, accused=known.broker)
-            changed = not known.stands or _has_changed(claim, decision, answers, known)
-        if not changed:
-            self._check_again(known, now)
-            return None
-        if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
-            decision = replace(decision, kind=known.kind if refines(known.kind, decision.kind) else decision.kind)
-        return made(known.finding_id, status, claim, decision, answers, known, now.at)
-
-    def _explained(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
-        """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
-        cause = self._cause(claim, before) if claim.kind in KEY_KINDS else None
-        if cause is None or decision.verdict is Verdict.DISMISSED:
-            return decision
-        reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
-        return replace(decision, verdict=Verdict.DISMISSED, reason=reason, resolution=Resolution.EXPLAINED)
-
-    def _cause(self, claim: Claim, before: Sequence[Finding]) -> tuple[str, Claim] | None:
-        """The finding on a transaction that explains a difference of value, by its id; None where none does."""
-        causes = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
-        return next(((name, cause) for name, cause in causes.items() if explains(cause, claim)), None)
-
-    def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
-        """Have a verdict wait that one probe alone is not trusted with."""
-        task.gone = task.gone + 1 if answers.gone is not None else 0
-        if 0 < task.gone < _GONE_PROBES:
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{answers.gone}; asked once more")
-        if decision.verdict is not Verdict.CONFIRMED and not decision.has_spread:
-            task.agreed = 0
-            return decision
-        proven = decision.kind, claim.producer_id, claim.transaction_start_offset
-        task.agreed = task.agreed + 1 if proven == task.proven else 1
-        task.proven = proven
-        if task.agreed < KINDS[decision.kind].agreeing:
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more")
-        return decision
-
-    def _linked(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> tuple[Decision, str | None]:
-        """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
-        if decision.verdict is Verdict.DISMISSED:
-            return decision, None
-        place = claim.place
-        if (cause := self._cause(claim, before)) is not None:
-            reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
-            return replace(decision, verdict=Verdict.DISMISSED, reason=reason), cause[0]
-        # Two suspects on outcomes of one transaction would wait for each other.
-        for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
-            if explains(other.claim, claim):
-                reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
-                return replace(decision, verdict=Verdict.PENDING, reason=reason), None
-        if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.lone < _LONE_PROBES:
-            task.lone += 1
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), None
-        return decision, None
-
-
-def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
-    """Whether a finding that stands has to be reported again, with what it says now."""
-    exposed = is_exposed(decision.accused, decision, answers)
-    if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
-        return True
-    # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
-    moved = not claim.renamed and claim.first_offset != claim_of(known).first_offset
-    return known.is_open and (moved or exposed != known.exposed)
-
-
-def _takes_back(decision: Decision, known: Finding) -> bool:
-    """Whether a finding that stands accuses somebody, and a verdict nobody."""
-    return known.stands and known.broker != NOBODY and decision.accused == NOBODY
-
-
-def _says_more(decision: Decision, known: Finding) -> bool:
-    """Whether a verdict refines a finding: by its kind, or by accusing where nobody was accused."""
-    return refines(decision.kind, known.kind) or (known.broker == NOBODY and decision.accused != NOBODY)
-
-
-__all__ = [
-    "Action",
-    "Answered",
-    "Append",
-    "Broken",
-    "Committed",
-    "Event",
-    "FindingsStatus",
-    "Lifecycle",
-    "Loaded",
-    "Moment",
-    "News",
-    "NotCommitted",
-    "Probe",
-    "Suspected",
-    "Tick",
-]

@@ -23,10 +23,7 @@ from parallax.config import Settings
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import Finding
-from parallax.findings.history import RecordedHistory
-from parallax.findings.incident import is_part_of_incident
-from parallax.findings.lanes import Lanes
-from parallax.findings.lifecycle import (
+from parallax.findings.happenings import (
     Action,
     Answered,
     Append,
@@ -34,7 +31,6 @@ from parallax.findings.lifecycle import (
     Committed,
     Event,
     FindingsStatus,
-    Lifecycle,
     Loaded,
     Moment,
     News,
@@ -43,6 +39,10 @@ from parallax.findings.lifecycle import (
     Suspected,
     Tick,
 )
+from parallax.findings.history import RecordedHistory
+from parallax.findings.incident import is_part_of_incident
+from parallax.findings.lanes import Lanes
+from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.probe import Prober
 from parallax.findings.scan import folder_of
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects

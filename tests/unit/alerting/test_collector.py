@@ -18,7 +18,7 @@ from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
-from parallax.findings.lifecycle import FindingsStatus
+from parallax.findings.happenings import FindingsStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
 
 NAMES = {

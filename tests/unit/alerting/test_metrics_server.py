@@ -12,7 +12,7 @@ from test_collector import Clock, Report, coverage
 
 from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
-from parallax.findings.lifecycle import FindingsStatus
+from parallax.findings.happenings import FindingsStatus
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from parallax.findings import effect, held, incidents
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.happenings import Answered
 from parallax.findings.incident import tally_of
-from parallax.findings.lifecycle import Answered
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
 from tests.unit.findings.test_lifecycle import claim as transaction
@@ -374,7 +374,7 @@ class TestWhatIsReported:
 
     def test_that_is_acknowledged_opens_again_when_there_are_more(self) -> None:
         from parallax.findings.acknowledge import acknowledged
-        from parallax.findings.lifecycle import News
+        from parallax.findings.happenings import News
 
         life = flood(range(100), at_once=100)
         event = replace(acknowledged(life.open[0], "known", "me", life.moment.at), sequence=99)

@@ -16,12 +16,11 @@ from parallax.findings import effect, ledger
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, claim_of, current
-from parallax.findings.lifecycle import (
+from parallax.findings.happenings import (
     Answered,
     Append,
     Broken,
     Committed,
-    Lifecycle,
     Loaded,
     Moment,
     News,
@@ -30,6 +29,7 @@ from parallax.findings.lifecycle import (
     Suspected,
     Tick,
 )
+from parallax.findings.lifecycle import Lifecycle
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

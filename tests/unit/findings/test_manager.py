@@ -23,7 +23,7 @@ from parallax.findings.acknowledge import acknowledge
 from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, current
-from parallax.findings.lifecycle import FindingsStatus
+from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
 from parallax.findings.table import FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
