@@ -26,7 +26,7 @@ MODULES = (
     *(f"compare/rules/{name}" for name in ("arrays", "content", "latest", "markers", "outcome", "progress")),
     *(f"compare/{name}" for name in ("step", "judge", "cap", "replicas", "state", "observations", "packing")),
     *(f"compare/{name}" for name in ("suspect", "following")),
-    *(f"findings/decide/{name}" for name in ("case", "content", "transactions", "truncation", "values")),
+    *(f"findings/decide/{name}" for name in ("case", "content", "outcomes", "transactions", "truncation", "values")),
     *(f"findings/{name}" for name in ("lifecycle", "judging", "ledger", "questions")),
 )
 

@@ -1,27 +1,23 @@
-"""Transactions (I2, I4): the marker that the accused never got, and what became of the records."""
+"""Transactions (I2, I4): one that is open on the accused and has ended elsewhere, or that all have ended."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from parallax.findings.answers import ABORTED, COMMITTED, Answers, OpenTransaction, ReplicaAnswer
+from parallax.findings.answers import Answers, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide.case import (
     Case,
     Decision,
-    Resolution,
     Verdict,
     broker_list,
     is_another_log,
-    is_of_another_epoch,
     is_truncated,
-    lists_as_aborted,
     names,
-    shows_deleted,
 )
-from parallax.findings.decide.repaired import repaired
-from parallax.findings.decide.spread import agreed, hanging, open_everywhere
+from parallax.findings.decide.outcomes import contradiction, ended
+from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind
 
@@ -43,7 +39,7 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _still_open(case, held)
-    return _outcome(case)
+    return ended(case)
 
 
 def _is_marker_truncated(case: Case) -> bool:
@@ -223,280 +219,3 @@ def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[Repl
     if claim.marker_offset >= 0:
         return accused.high_watermark > claim.marker_offset
     return any(accused.high_watermark >= a.ended_below for a in closed)
-
-
-def _outcome(case: Case) -> Decision:
-    """Compare what the replicas decided for the record: live where they hold it, else as recorded."""
-    claim, accused = case.claim, case.accused
-    if accused.last_stable_offset <= claim.first_offset:
-        return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
-    own = _live_outcome(claim, accused)
-    if own is None:
-        return _outcome_without_record(case)
-    truth = _outcomes_of_others(case)
-    against = sorted(b for b, outcome in truth.items() if outcome != own)
-    if against and own == _by_recorded_marker(claim):
-        return case.dismissed(f"offset {claim.first_offset} is {own} on broker {accused.broker}, by its end marker")
-    if against:
-        gone = (
-            "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
-        )
-        return case.confirmed(
-            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {truth[against[0]]} on "
-            f"{broker_list(against)}",
-            _kind_of(own),
-            sides=_by_outcome(truth | {accused.broker: own}),
-        )
-    if truth:
-        return agreed(case, own)
-    reason = f"no other replica shows an outcome for offset {claim.first_offset}"
-    return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
-
-
-def _by_recorded_marker(claim: Claim) -> str | None:
-    """The outcome by the end marker that the accused is said to lack; None where it is not known.
-
-    One that shows it is right, whatever others had shown: its log may have been replaced since by one that has it.
-    """
-    outcomes = {_ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
-    return outcomes.pop() if len(outcomes) == 1 else None
-
-
-def _unread_key(case: Case) -> str | None:
-    """Why it is not known what a replica shows of the key, where that may be known later; None where it is known."""
-    if case.claim.key is None:
-        return None
-    return next((a.key_error for a in (case.accused, *case.others) if a.key_error is not None), None)
-
-
-def _outcome_without_record(case: Case) -> Decision:
-    """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
-    claim = case.claim
-    if claim.key is not None and case.accused.key is not None:
-        if (shown := _shown_by_the_key(case)) is not None:
-            return shown
-        if not case.accused.key.complete:
-            return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
-    if (unread := _unread_key(case)) is not None:
-        return case.pending(unread)
-    if (past := _was_shown(case)) is not None:
-        return past
-    if (healed := repaired(case)) is not None:
-        return case.dismissed(healed)
-    if case.live_only and case.absent and claim.key is not None and case.accused.log_start_offset <= claim.first_offset:
-        # It may be one of these that shows another value of the key.
-        return case.pending(f"the values of the key were not compared with {names(case.absent)}")
-    return case.not_held(
-        f"broker {claim.broker} holds neither the transaction open nor its record at offset {claim.first_offset}",
-        claim.first_offset,
-    )
-
-
-def _shown_by_the_key(case: Case) -> Decision | None:
-    """The readers of the accused see a value of the key where those of another see none, or the other way round.
-
-    Of a finding that is the wrong outcome still. Of a suspect it gives no direction: another may have missed what
-    deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction.
-    """
-    recorded = case.claim.recorded.outcomes.get(case.claim.broker)
-    is_proven = case.live_only and not case.claim.freed
-    differing = _latest_differs(case)
-    if differing is None or (recorded is None and not is_proven):
-        return None
-    if not is_proven:
-        # What differs may be the outcome on another replica, and the comparison be about to say so.
-        difference = case.differs(_by_value(case), differing[0], FindingKind.VISIBILITY_MISMATCH)
-        return replace(difference, lone_witness=True)
-    kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(case.claim)
-    return case.confirmed(differing[0], kind, sides=differing[1])
-
-
-def _was_shown(case: Case) -> Decision | None:
-    """The accused was read to show another outcome than the others, and does not hold the record any more."""
-    claim = case.claim
-    own = claim.recorded.outcomes.get(claim.broker)
-    if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
-        return None
-    truth = _outcomes_of_others(case)
-    against = sorted(b for b, outcome in truth.items() if outcome != own)
-    if not against:
-        return None
-    return case.was_shown(
-        f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
-        f"{_other_outcome(own)} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
-        _kind_of(own),
-        claim.first_offset,
-        _by_outcome(truth | {claim.broker: own}),
-    )
-
-
-def unlike_outcomes(case: Case) -> Decision:
-    """Outcomes differ, and no end marker was read that says which is right: a difference is all that is proven."""
-    claim, accused = case.claim, case.accused
-    if accused.last_stable_offset <= claim.offset:
-        return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
-    own = _live_outcome(claim, accused)
-    reaches = accused.log_start_offset <= claim.offset
-    if own is None and not case.live_only and reaches and not _has_lost_its_end(claim, accused):
-        own = claim.recorded.outcomes.get(accused.broker)
-    # Of one that cannot be asked nobody knows whether its log is still the one that was read.
-    absent = {a.broker for a in case.absent}
-    truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
-    against = sorted(b for b, outcome in truth.items() if outcome != own)
-    # The record may be gone where it had the other outcome, and a value with it.
-    if (own is None or not against) and (differing := _latest_differs(case)) is not None:
-        return case.differs(_by_value(case), differing[0])
-    if own is None:
-        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
-    if against:
-        sides = _by_outcome(truth | {accused.broker: own})
-        shown = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
-        if all(claim.offset not in a.committed for a in (accused, *case.others)) and not case.absent:
-            # What each had shown need not be of the log that it has now, and nobody can read it wrongly any more.
-            return case.was_shown(
-                f"offset {claim.offset} was {shown}; no replica holds it", claim.kind, claim.offset, sides
-            )
-        return case.differs(sides, f"offset {claim.offset} is {shown}; no end marker was read that says which is right")
-    if truth:
-        return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
-    return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
-
-
-def _by_value(case: Case) -> dict[str, list[int]]:
-    """Who shows a value of the key and who shows none, of those that are past the claim's offset."""
-    sides: dict[str, list[int]] = {}
-    for answer in (case.accused, *case.others):
-        if answer.key is not None and answer.last_stable_offset > case.claim.first_offset:
-            sides.setdefault("no value" if answer.key.live is None else "a value", []).append(answer.broker)
-    return sides
-
-
-def _wrong_outcome_kind(claim: Claim) -> FindingKind:
-    """The kind to report where only the key's value tells: a claim on the marker alone has become a hidden commit."""
-    if claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED):
-        return claim.kind
-    return FindingKind.COMMITTED_RECORD_ABORTED
-
-
-def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions."""
-    shown = answer.committed.get(claim.first_offset)
-    if shown is not None and shown.outcome in (COMMITTED, ABORTED):
-        known = shown.producer_id >= 0 and claim.producer_id >= 0
-        # Another producer's record lies there where the log was replaced by another one.
-        return None if known and shown.producer_id != claim.producer_id else shown.outcome
-    if shown is None and lists_as_aborted(claim, answer, claim.transaction_start_offset):
-        return ABORTED
-    return None
-
-
-def _outcomes_of_others(case: Case) -> dict[int, str]:
-    """By broker: the live answer, else the end marker that it shows or showed, else the recorded outcome."""
-    claim = case.claim
-    truth = {broker: _ended_by(marker) for broker, marker in claim.recorded.markers.items()}
-    truth |= claim.recorded.outcomes
-    for answer in case.others:
-        if is_another_log(claim, answer):
-            truth.pop(answer.broker, None)
-            continue
-        if answer.last_stable_offset <= claim.first_offset or _has_lost_its_end(claim, answer):
-            # An outcome is for good: what it showed was of a log that was truncated, or it cannot show it yet.
-            truth.pop(answer.broker, None)
-        for marker in answer.markers:
-            if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
-                truth[answer.broker] = _ended_by(marker.type)
-        if (live := _live_outcome(claim, answer)) is not None:
-            truth[answer.broker] = live
-    truth.pop(case.accused.broker, None)
-    return truth
-
-
-def _has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether the end marker by which a replica had ended the transaction was truncated with its log.
-
-    What it has held itself is of an epoch that its log knows, unless all of that epoch was truncated.
-    """
-    end = claim.end_on(answer.broker)
-    if end is None or end[1] not in answer.epoch_ends:
-        return False
-    return end[1] not in answer.epochs_known or is_of_another_epoch(answer, *end)
-
-
-def _by_outcome(outcomes: Mapping[int, str]) -> dict[str, list[int]]:
-    sides: dict[str, list[int]] = {}
-    for broker, outcome in outcomes.items():
-        sides.setdefault(outcome, []).append(broker)
-    return sides
-
-
-def contradiction(case: Case) -> Decision:
-    """Judge a claim that a replica shows a record otherwise than its own first end marker behind the record.
-
-    A marker stays for as long as a record of its transaction does. So where the record is held still, no other end
-    marker of the producer lay between the two, and the replica's index of aborted transactions is what is wrong. Where
-    it is held no more, the marker that ended it may have been cleaned with it before it was read.
-    """
-    claim, accused = case.claim, case.accused
-    own = _live_outcome(claim, accused) if claim.first_offset in accused.committed else None
-    if own is None:
-        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
-    for marker in accused.markers:
-        if marker.offset == claim.marker_offset and marker.producer_id == claim.producer_id:
-            if _ended_by(marker.type) == own:
-                return case.dismissed(f"broker {accused.broker} shows offset {claim.offset} as its end marker says")
-            return case.confirmed(
-                f"broker {accused.broker} shows offset {claim.offset} as {own}, and behind it the {marker.type} marker "
-                f"of offset {marker.offset}",
-                sides=_by_outcome(_live_outcomes(case)),
-            )
-    return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
-
-
-def _live_outcomes(case: Case) -> dict[int, str]:
-    found = {a.broker: _live_outcome(case.claim, a) for a in (case.accused, *case.others)}
-    return {broker: own for broker, own in found.items() if own is not None}
-
-
-def _ended_by(marker: str) -> str:
-    return COMMITTED if marker == "commit" else ABORTED
-
-
-def _kind_of(accused_outcome: str) -> FindingKind:
-    if accused_outcome == COMMITTED:
-        return FindingKind.ABORTED_RECORD_COMMITTED
-    return FindingKind.COMMITTED_RECORD_ABORTED
-
-
-def _other_outcome(outcome: str) -> str:
-    return ABORTED if outcome == COMMITTED else COMMITTED
-
-
-def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
-    """Whether readers of the accused and of another replica see a value of the key where the other sees none.
-
-    One that has not decided the record yet shows nothing of it: what its readers see is older.
-    """
-    accused = case.accused
-    if accused.key is None:
-        return None
-    own = accused.key.live
-    for other in (a for a in case.others if a.last_stable_offset > case.claim.first_offset):
-        if own is not None and own.offset < other.last_stable_offset:
-            if shows_deleted(other, own.offset, accused.last_stable_offset):
-                return (
-                    f"broker {accused.broker} shows a live value at offset {own.offset}, "
-                    f"broker {other.broker} none for that key"
-                ), {"a value": [accused.broker], "no value": [other.broker]}
-        elif own is None and _lacks(accused, other):
-            reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
-            return reason, {"a value": [other.broker], "no value": [accused.broker]}
-    return None
-
-
-def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
-    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it."""
-    theirs = other.key.live if other.key is not None else None
-    if theirs is None or accused.key is None or not accused.key.complete:
-        return False
-    explained = accused.key.visible is not None and accused.key.visible.offset > theirs.offset
-    return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset

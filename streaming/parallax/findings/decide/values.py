@@ -19,7 +19,7 @@ from parallax.findings.decide.case import (
     names,
     shows_deleted,
 )
-from parallax.findings.decide.transactions import unlike_outcomes
+from parallax.findings.decide.outcomes import unlike_outcomes
 from parallax.model import NOBODY, FindingKind, Rule
 
 
