@@ -24,7 +24,8 @@ SAME = "the same program"
 """The result of a mutant that only changes annotations or decorators: it is not counted."""
 MODULES = (
     *(f"compare/rules/{name}" for name in ("arrays", "content", "latest", "markers", "outcome", "progress")),
-    *(f"compare/{name}" for name in ("step", "judge", "cap", "replicas", "state", "observations", "packing")),
+    *(f"compare/{name}" for name in ("step", "cap", "replicas", "breaks", "state", "observations", "packing")),
+    *(f"compare/{name}" for name in ("judge", "judge_content", "judge_outcomes", "judge_values", "accusing")),
     *(f"compare/{name}" for name in ("suspect", "following")),
     *(f"findings/decide/{name}" for name in ("case", "content", "outcomes", "transactions", "truncation", "values")),
     *(f"findings/{name}" for name in ("lifecycle", "judging", "ledger", "questions")),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare import replicas
+from parallax.compare import breaks
 from parallax.compare.rules import latest, markers, outcome, progress
 from parallax.compare.state import CANDIDATE
 from parallax.compare.suspect import Accusation
@@ -76,7 +76,7 @@ def run_wiped() -> None:
 
 
 CUT_OVERLOOKED: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "a truncated log is read on": (replicas, "_truncated", lambda *_: nobody()),
+    "a truncated log is read on": (breaks, "_truncated", lambda *_: nobody()),
     "a log that knows a newer epoch is taken for a copy": (truncation, "_epoch_end", lambda claim, _: claim.lost_to),
 }
 

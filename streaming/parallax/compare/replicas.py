@@ -6,10 +6,8 @@ import numpy as np
 
 from parallax.compare import unread
 from parallax.compare.observations import (
-    EVENT_CODE,
     POSITION,
     READ_COMMITTED,
-    READ_UNCOMMITTED,
     UNKNOWN,
     VIEWS,
     Array,
@@ -17,16 +15,8 @@ from parallax.compare.observations import (
     ReplicaSets,
     ViewRows,
 )
-from parallax.compare.rules.arrays import has_bit
 from parallax.compare.state import EARLY, MAX_BROKERS, NEVER, PartitionState, new_broker
-from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, ReadEvent, Rule, UnknownReason
-
-_TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
-_LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]
-_SKIPPED = EVENT_CODE[ReadEvent.BATCH_SKIPPED]
-_DELETED = EVENT_CODE[ReadEvent.TOPIC_DELETED]
-_ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
+from parallax.model import UnknownReason
 
 
 def register(state: PartitionState, observations: Observations) -> None:
@@ -95,11 +85,11 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
     for view in VIEWS:
         position = int(state.brokers["position"][slot, view])
         if position >= 0:
-            _left_behind(state, view, position, at)
-            _skip(state, view, 0, position)
+            left_behind(state, view, position, at)
+            skip(state, view, 0, position)
 
 
-def _left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
+def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
     """Note what a replica will be read over after it was judged without it."""
     begun, end = max(position, retained_from(state), 0), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
@@ -152,194 +142,21 @@ def asked_position(state: PartitionState, view: int) -> int:
     return int(state.brokers["position"][asked, view].min(initial=NEVER)) if asked.any() else UNKNOWN
 
 
-def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
-    """Take in what breaks the order of offsets: a recreated or deleted topic, a truncated log, a jump of the log start.
-
-    Nothing is compared across a break: rows that could belong to either side of it are left out, and the offsets that
-    they lie at become unknown.
-
-    Returns:
-        The rows that can still be compared, and an accusation for each log that lost what it had shown.
-    """
-    at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
-    if not len(at):
-        return rows, []
-    keep = _apply_topic_ids(state, rows, at)
-    accusations = []
-    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _SKIPPED, _DELETED, _ADDED))]:
-        view, slot = int(rows.view[i]), int(slots(state, rows.broker[i : i + 1])[0])
-        if slot < 0 or not keep[i]:
-            continue
-        mine = (rows.view == view) & (rows.broker == rows.broker[i])
-        if rows.event[i] == _DELETED:
-            _start_again(state, int(state.partition["topic_id"][0]))
-            keep[:] = False
-        elif rows.event[i] == _TRUNCATED:
-            keep &= ~mine
-            shown = int(state.brokers["shown"][slot, view])
-            # What the batch shows before that row is of the log that was lost, what it shows after it of the new one.
-            lost = max(shown, int(rows.offset[: i + 1][mine[: i + 1]].max()))
-            if _truncate(state, view, slot, int(rows.offset[i]), max(shown, int(rows.offset[mine].max()))):
-                accusations.append(_truncated(state, rows, int(i), lost))
-            # What was read since then lies below the floor as well; how far it was read still counts.
-            positions_ = np.flatnonzero(mine & (rows.kind == POSITION))
-            state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[positions_[-1]]
-        elif rows.event[i] == _ADDED:
-            if state.brokers["position"][slot, view] == UNKNOWN:
-                _left_behind(state, view, int(rows.offset[i]), int(rows.timestamp[i]))
-                if not only_compacts(state):
-                    _raise_floor(state, view, int(rows.offset[i]))
-        else:
-            _jump(state, view, slot, int(rows.offset[i]))
-    return (rows if keep.all() else rows.take(keep)), accusations
-
-
-def _apply_topic_ids(state: PartitionState, rows: ViewRows, at: Array) -> Array:
-    """Start again when the topic id changes; returns the mask of the rows that belong to the topic as it is now."""
-    keep = np.ones(len(rows), np.bool_)
-    named = at[rows.topic_id[at] != 0]
-    if not len(named):
-        return keep
-    newest = int(rows.topic_id[named[np.argmax(rows.timestamp[named])]])
-    current = int(state.partition["topic_id"][0])
-    if current == 0:
-        state.partition["topic_id"] = current = newest
-    elif newest != current:
-        _start_again(state, newest)
-        current = newest
-    for view in VIEWS:
-        for slot in range(len(state.brokers)):
-            mine = (rows.view == view) & (rows.broker == state.brokers["broker"][slot])
-            if mine.any():
-                keep &= ~mine | _admit(state, view, slot, rows, named[mine[named]], current)
-    return keep
-
-
-def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: Array, current: int) -> bool:
-    """Whether one reader's rows of this batch belong to the topic as it is now; follows the reader's topic id."""
-    before = int(state.brokers["topic_id"][slot, view])
-    if not len(named):
-        return before in (0, current)
-    last = named[np.argmax(rows.timestamp[named])]
-    state.brokers["topic_id"][slot, view] = rows.topic_id[last]
-    mixed = bool((rows.topic_id[named] != current).any())
-    if before in (0, current) and not mixed:
-        return True
-    if rows.topic_id[last] == current:
-        offset = int(rows.offset[last])
-        state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = offset
-        _raise_floor(state, view, offset)
-    return False
-
-
-def _start_again(state: PartitionState, topic_id: int) -> None:
-    """Forget everything but who the replicas are: the offsets start again."""
-    fresh = PartitionState()
-    fresh.partition["topic_id"] = topic_id
-    for name in ("members_at", "members_known", "retention_ms", "deletes"):
-        fresh.partition[name] = state.partition[name]
-    brokers = state.brokers.copy()
-    for name in (
-        "position",
-        "shown",
-        "stable_told",
-        "stalled_since",
-        "stalled_reference",
-        "head_since",
-        "log_start_offset",
-    ):
-        brokers[name] = UNKNOWN
-    brokers["begun"] = False
-    fresh.brokers = brokers
-    for name in PartitionState.__dataclass_fields__:
-        if name != "told":
-            setattr(state, name, getattr(fresh, name))
-
-
-def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int) -> bool:
-    """Take a replica back to an offset; what it or others show up to where it had been is unknown.
-
-    Returns:
-        Whether rows that it had shown are lost.
-    """
-    _give_up(state, view, offset, end)
-    state.brokers["position"][slot, view] = offset
-    state.brokers["shown"][slot, view] = offset
-    # What its transactions ended at now may lie where the other view has been read, in the log that was truncated.
-    state.unended = state.unended[state.unended["slot"] != slot]
-    _forget_outcomes(state, slot, offset)
-    if view == READ_UNCOMMITTED:
-        # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
-        _give_up(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
-        state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
-        _forget_markers(state, slot, offset)
-    return view == READ_UNCOMMITTED and offset < end
-
-
-def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
-    """An outcome by an end marker that was truncated says nothing of the log that took its place.
-
-    What was in dispute for it still is: the record may be gone from the log that has given it another outcome by now.
-    """
-    if not len(state.pending):
-        return
-    own = state.markers[has_bit(state.markers["shown"], slot) & (state.markers["offset"] < offset)]
-    last = np.full(len(state.pending), UNKNOWN)
-    for producer in np.unique(own["producer_id"]).tolist():
-        last[state.pending["producer_id"] == producer] = own["offset"][own["producer_id"] == producer].max()
-    gone = (state.pending["producer_id"] >= 0) & (state.pending["offset"] > last)
-    made = state.pending.copy()
-    for name in ("visible", "aborted"):
-        made[name][gone] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
-    state.pending = made[(made["visible"] | made["aborted"]) != 0]
-
-
-def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
-    """An end marker of the truncated log ends nothing of the log that took its place."""
-    made = state.markers.copy()
-    made["shown"][made["offset"] >= offset] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
-    state.markers = made[made["shown"] != 0]
-
-
-def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
-    """Move a replica over a range that it never showed."""
-    before = int(state.brokers["position"][slot, view])
-    if offset <= before:
-        return
-    if before >= 0:
-        _skip(state, view, before, offset)
-    _raise_floor(state, view, offset)
-    state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]
-    if view == READ_UNCOMMITTED:
-        mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)
-        state.intervals = state.intervals[~mine | (state.intervals["start"] >= offset)]
-
-
-def _truncated(state: PartitionState, rows: ViewRows, i: int, shown: int) -> Accusation:
-    """A log that lost what it had shown up to ``shown``; position row ``i`` tells in which leader epoch that was."""
-    broker = int(rows.broker[i])
-    observations = {
-        "shown_to": {str(broker): shown},
-        "epochs": {str(broker): int(rows.leader_epoch[i])},
-        "topics": {str(broker): int(state.partition["topic_id"][0])},
-    }
-    return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, int(rows.offset[i]), observations=observations)
-
-
-def _skip(state: PartitionState, view: int, start: int, end: int) -> None:
+def skip(state: PartitionState, view: int, start: int, end: int) -> None:
     """Leave a range without verdict, as far as it has none yet."""
     state.partition["skipped"][0, view] += max(0, end - max(start, int(state.partition["floor"][0, view])))
     if end > start:
-        _raise_floor(state, view, end)
+        raise_floor(state, view, end)
 
 
-def _give_up(state: PartitionState, view: int, start: int, end: int) -> None:
-    """As `_skip`, with what lies below and has no verdict yet: the floor passes it as well."""
+def give_up(state: PartitionState, view: int, start: int, end: int) -> None:
+    """As `skip`, with what lies below and has no verdict yet: the floor passes it as well."""
     if end > start:
-        _skip(state, view, min(start, int(state.partition["floor"][0, view])), end)
+        skip(state, view, min(start, int(state.partition["floor"][0, view])), end)
 
 
-def _raise_floor(state: PartitionState, view: int, offset: int) -> None:
+def raise_floor(state: PartitionState, view: int, offset: int) -> None:
+    """Judge nothing of a view any more below an offset."""
     state.partition["floor"][0, view] = max(int(state.partition["floor"][0, view]), offset)
 
 
@@ -352,7 +169,7 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
             mine = rows.offset[(rows.view == view) & (rows.broker == state.brokers["broker"][slot])]
             if len(mine):
-                _raise_floor(state, view, int(mine.min()))
+                raise_floor(state, view, int(mine.min()))
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare import cap, replicas, unread
+from parallax.compare import breaks, cap, replicas, unread
 from parallax.compare.coverage import coverage
-from parallax.compare.judge import accuse_contradicted, judge
+from parallax.compare.judge import judge
+from parallax.compare.judge_outcomes import accuse_contradicted
 from parallax.compare.observations import (
     ABORT,
     ABORTED,
@@ -83,7 +84,7 @@ def step(
     work = state.copy()
     replicas.register(work, observations)
     _take_in_policy(work, observations.progress, compacted)
-    rows, accusations = replicas.apply_breaks(work, observations.rows)
+    rows, accusations = breaks.apply_breaks(work, observations.rows)
     if not from_log_start:
         replicas.begin_readers(work, rows)
     row_slots = replicas.slots(work, rows.broker)

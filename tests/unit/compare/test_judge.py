@@ -8,7 +8,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from parallax.compare.judge import MAX_KEY_VERDICTS, _let_go_intervals
+from parallax.compare.judge import _let_go_intervals
+from parallax.compare.judge_values import MAX_KEY_VERDICTS
 from parallax.compare.observations import ABORT, COMMIT, Observations
 from parallax.compare.rules.arrays import table
 from parallax.compare.rules.content import fingerprints

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from parallax.compare import replicas
+from parallax.compare.breaks import apply_breaks
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Observations
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
@@ -263,7 +264,7 @@ class TestPositions:
 
 class TestBreaks:
     def apply(self, made: PartitionState, *batches: list[Row]) -> tuple[list[int], list[Any]]:
-        rows, accusations = replicas.apply_breaks(made, observed(*batches).rows)
+        rows, accusations = apply_breaks(made, observed(*batches).rows)
         return rows.offset.tolist(), accusations
 
     def read(self) -> PartitionState:
@@ -545,7 +546,7 @@ class TestBreaks:
     def test_rows_without_news_pass_as_they_are(self) -> None:
         made = self.read()
         rows = observed(shown(RU, 1, [record(10, "K", "V")], 11)).rows
-        assert replicas.apply_breaks(made, rows) == (rows, [])
+        assert apply_breaks(made, rows) == (rows, [])
 
 
 class TestReadersThatBeginAtTheEnd:

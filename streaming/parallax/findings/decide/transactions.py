@@ -7,15 +7,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import Answers, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide.case import (
-    Case,
-    Decision,
-    Verdict,
-    broker_list,
-    is_another_log,
-    is_truncated,
-    names,
-)
+from parallax.findings.decide.case import Case, Decision, Verdict, broker_list, is_another_log, is_truncated, names
 from parallax.findings.decide.outcomes import contradiction, ended
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS

@@ -1,0 +1,92 @@
+"""I1: replicas that hold different records at one offset, one accusation for each run of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare import replicas
+from parallax.compare.accusing import MARKER_NAME, brokers_of, without_direction
+from parallax.compare.observations import READ_UNCOMMITTED, UNKNOWN, Array
+from parallax.compare.rules import content
+from parallax.compare.rules.arrays import bit_counts, has_bit, slots_of
+from parallax.compare.state import PartitionState
+from parallax.compare.suspect import Accusation
+from parallax.model import NOBODY, FindingKind, Rule
+
+
+def judge_content(state: PartitionState) -> list[Accusation]:
+    """Accusations for offsets at which replicas hold different records, for the first offset of each run."""
+    differs = content.contradictions(state.content)
+    ripe = differs & (state.content["offset"] < replicas.asked_position(state, READ_UNCOMMITTED))
+    tracked = state.brokers["mismatch_last"] != UNKNOWN
+    if not ripe.any() and not tracked.any():
+        return []
+    agreed = state.content[~differs & (bit_counts(state.content["shown"]) > 1)]
+    accusations = []
+    rows = state.content[ripe]
+    for offset, sides in content.differences(rows):
+        if len(sides) < 2:
+            continue  # The log of one of them was given up since.
+        if not _continues_run(state, sides, offset, agreed):
+            accusations.append(_unlike_records(state, offset, rows[rows["offset"] == offset]))
+    state.content = state.content[~ripe]
+    _end_runs(state, agreed)
+    return accusations
+
+
+def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusation:
+    sides: dict[str, list[int]] = {}
+    records: dict[str, str] = {}
+    for row in rows[rows["shown"] != 0]:
+        brokers = brokers_of(state, int(row["shown"]))
+        fingerprint = f"{int(row['fingerprint']) & (1 << 64) - 1:016x}"
+        sides[_marker_at(state, offset, int(row["shown"])) or f"record {fingerprint}"] = brokers
+        records |= dict.fromkeys(map(str, brokers), fingerprint)
+    return Accusation(
+        Rule.CONTENT,
+        FindingKind.CONTENT_MISMATCH,
+        NOBODY,
+        offset,
+        observations={"records": dict(sorted(records.items())), **without_direction(sides)},
+    )
+
+
+def _marker_at(state: PartitionState, offset: int, shown: int) -> str:
+    """The end marker that these replicas show at an offset, in words; empty where it is a record."""
+    here = state.markers[(state.markers["offset"] == offset) & (state.markers["shown"] & np.uint32(shown) != 0)]
+    return f"{MARKER_NAME[int(here['type'][0])]} of producer {here['producer_id'][0]}" if len(here) else ""
+
+
+def _continues_run(state: PartitionState, sides: list[int], offset: int, agreed: Array) -> bool:
+    """Whether differing records belong to the run of differing records before them: one accusation for the run.
+
+    They do if each two replicas that differ did so before, and one of the two has not agreed with any since.
+    """
+    last = state.brokers["mismatch_last"].copy()
+    before = state.brokers["mismatch_side"].copy()
+    going_on = {
+        slot: last[slot] != UNKNOWN and not _agreed_since(agreed, slot, last[slot], offset)
+        for side in sides
+        for slot in slots_of(side)
+    }
+    continues = True
+    for side in sides:
+        for slot in slots_of(side):
+            for other in slots_of(sum(sides) & ~side):
+                differed = last[slot] != UNKNOWN and last[other] != UNKNOWN and not int(before[slot]) >> other & 1
+                continues &= differed and (going_on[slot] or going_on[other])
+            state.brokers["mismatch_last"][slot], state.brokers["mismatch_side"][slot] = offset, side
+    return continues
+
+
+def _agreed_since(agreed: Array, slot: int, last: int, offset: int) -> bool:
+    mine = agreed["offset"][has_bit(agreed["shown"], slot)]
+    return bool(((mine > last) & (mine < offset)).any())
+
+
+def _end_runs(state: PartitionState, agreed: Array) -> None:
+    """A record that a replica shows as others do ends its run of differing records."""
+    for slot in np.flatnonzero(state.brokers["mismatch_last"] != UNKNOWN):
+        mine = agreed["offset"][has_bit(agreed["shown"], slot)]
+        if mine.max(initial=UNKNOWN) > state.brokers["mismatch_last"][slot]:
+            state.brokers["mismatch_last"][slot] = UNKNOWN

@@ -1,0 +1,108 @@
+"""I3: records that some replicas have passed and lack, once nothing can explain it any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parallax.compare import early, replicas
+from parallax.compare.accusing import SHOWN_WRONG, broker_of, brokers_of, floor_of, without_direction
+from parallax.compare.observations import ABORT, READ_COMMITTED, Array
+from parallax.compare.rules import latest, outcome
+from parallax.compare.rules.arrays import has_bit, joined
+from parallax.compare.state import TOMBSTONE, PartitionState
+from parallax.compare.suspect import Accusation
+from parallax.model import NOBODY, FindingKind, Rule
+
+MAX_KEY_VERDICTS = 256
+"""Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
+
+
+def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> list[Accusation]:
+    """Accusations for absences that nothing explains; ``left_out``: `PENDING` rows that were shown and not stored."""
+    strict_from = int(state.partition["strict_from"][0])
+    common = replicas.common_position(state, READ_COMMITTED)
+    below = state.pending["offset"] < common
+    released = state.pending[below & ~outcome.open_disputes(state.pending)]
+    judged = released[released["offset"] >= max(replicas.retained_from(state), floor_of(state, READ_COMMITTED))]
+    passed_at = int(state.partition["passed_at"][0])
+    absent = latest.absences(
+        judged, replicas.holding(state, judged["offset"]), strict_from=strict_from, passed_at=passed_at
+    )
+    early_absent = early.follow_leader(state, leader, common)
+    candidates = joined(early.waiting(state, common), absent, early_absent)
+    strict = candidates["offset"] >= strict_from
+    explainable = latest.unexplained(candidates[~strict], [state.pending, left_out, candidates[strict]])
+    candidates = joined(explainable, candidates[strict])
+    if len(released):
+        state.pending = state.pending[~below | outcome.open_disputes(state.pending)]
+    if not len(candidates):
+        state.candidates = candidates
+        return []
+    candidates = latest.set_horizons(candidates, state.brokers)
+    held = early.concerned(state, candidates)
+    ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), held)
+    # The policy must have been seen after all had passed: what was compacted meanwhile is no loss.
+    settled = (candidates["offset"] < strict_from) | (candidates["passed_at"] < state.partition["policy_at"][0])
+    at = np.flatnonzero(ripe & settled)
+    at = at[np.argsort(candidates["offset"][at], kind="stable")][:MAX_KEY_VERDICTS]
+    state.candidates = np.delete(candidates, at)
+    rows, held = candidates[at], held[at]
+    wanted = ~_belongs_to_transaction(state, rows, held) & (rows["offset"] >= replicas.retained_from(state))
+    sure = latest.surely_committed(rows, state.markers)
+    wanted &= sure | ~early.is_early(rows)
+    rows, held, sure = rows[wanted], held[wanted], sure[wanted]
+    verdicts = latest.judge(rows, held, strict_from=strict_from, sure=sure)
+    return [_accuse_key(state, rows[v.row], v, int(held[v.row]), strict_from) for v in verdicts]
+
+
+def _belongs_to_transaction(state: PartitionState, rows: Array, members: Array) -> Array:
+    """Mask of the absences that a wrongly ended transaction accounts for: they are part of that finding.
+
+    A replica that aborted what is committed elsewhere lacks the record; one that committed what is aborted elsewhere
+    holds it alone.
+    """
+    belongs = np.zeros(len(rows), np.bool_)
+    lacking = latest.lacking(rows, members)
+    wrong = outcome.turned(state.intervals) & (state.intervals["told"] & SHOWN_WRONG != 0)
+    for interval in state.intervals[wrong]:
+        concerned = lacking if interval["end_type"] == ABORT else rows["visible"]
+        belongs |= outcome.covered(rows["offset"], rows["producer_id"], interval) & (
+            has_bit(concerned, interval["slot"])
+        )
+    return belongs
+
+
+def _accuse_key(
+    state: PartitionState, row: Array, verdict: latest.Verdict, members: int, strict_from: int
+) -> Accusation:
+    """Where every record is compared, the offset says which one it is: a later one of its key explains nothing."""
+    named = row["offset"] < strict_from
+    holding = brokers_of(state, int(row["visible"]) & members)
+    absent = brokers_of(state, members & ~int(row["visible"]) & ~int(row["aborted"]))
+    observations: dict[str, Any] = {
+        "shown_by": brokers_of(state, int(row["visible"])),
+        "not_shown_by": absent,
+        "passed_at": int(row["passed_at"]),
+        "read_to": int(row["horizon"]),
+        "leader_epoch": int(row["leader_epoch"]),
+    }
+    if verdict.slot == NOBODY:
+        # Who shows a value is asked last: that of a tombstone may be on those that lack it.
+        deletes = bool(row["flags"] & TOMBSTONE)
+        shown = f"{'tombstone' if deletes else 'value'} at offset {row['offset']}"
+        lacking = f"no {shown}"
+        observations |= without_direction({shown: holding, lacking: absent}, lacking if deletes else shown)
+    sure = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED and row["producer_id"] >= 0
+    return Accusation(
+        Rule.LATEST_VALUE,
+        verdict.kind,
+        NOBODY if verdict.slot == NOBODY else broker_of(state, verdict.slot),
+        offset=int(row["offset"]),
+        producer_id=int(row["producer_id"]),
+        marker_offset=int(row["offset"]) + 1 if sure else -1,
+        key_hash_hi=int(row["key_hash_hi"]) if named else 0,
+        key_hash_lo=int(row["key_hash_lo"]) if named else 0,
+        observations=observations,
+    )
