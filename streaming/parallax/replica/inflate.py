@@ -86,6 +86,7 @@ class Inflater:
     def _add(self, codec: int, body: memoryview) -> bool:
         if codec not in _WHOLE:
             raise Unsupported(f"compression codec {codec} is not known")
+        body = _as_java_reads(codec, body)
         room = self._room(0)
         while room is not None:
             try:
@@ -152,6 +153,7 @@ class _Arrow:
     """gzip, lz4 and zstd, by Arrow's streams: their memory is the codec's own window."""
 
     def __init__(self, codec: int, body: memoryview) -> None:
+        body = _as_java_reads(codec, body)
         self._stream: Any = pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), _STREAMED[codec])
 
     def fill(self, target: Array) -> int:
@@ -165,6 +167,18 @@ class _Arrow:
                 break
             done += got
         return done
+
+
+_GZIP_FLAGS, _GZIP_RESERVED = 3, 0xE0
+
+
+def _as_java_reads(codec: int, body: memoryview) -> memoryview:
+    """A body without gzip's reserved flags, which a reader must refuse (RFC 1952) and Kafka's passes over."""
+    if codec != GZIP or len(body) <= _GZIP_FLAGS or not body[_GZIP_FLAGS] & _GZIP_RESERVED:
+        return body
+    masked = bytearray(body)
+    masked[_GZIP_FLAGS] &= ~_GZIP_RESERVED & 0xFF
+    return memoryview(masked)
 
 
 class _Snappy:

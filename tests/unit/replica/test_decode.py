@@ -5,6 +5,7 @@ import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
 
+import crc32c
 import nacl.bindings as nacl
 import numpy as np
 import pytest
@@ -178,8 +179,6 @@ def test_compressed_garbage_is_reported(body: bytes, codec: int) -> None:
     batch = Batch(5, [], last_delta=0, count=1, body=b"").encode()
     covered = bytearray(batch[21:] + body)
     covered[0:2] = struct.pack(">h", codec)
-    import crc32c
-
     forged = batch[:8] + struct.pack(">i", 9 + len(covered)) + batch[12:17]
     forged += struct.pack(">I", crc32c.crc32c(bytes(covered))) + bytes(covered)
     with pytest.raises((CorruptBatch, Unsupported)) as caught:
@@ -188,6 +187,18 @@ def test_compressed_garbage_is_reported(body: bytes, codec: int) -> None:
         assert caught.value.base_offset == 5
     else:
         assert "a block of snappy" in str(caught.value)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_flags_that_gzip_reserves_are_passed_over_as_by_kafkas_clients(
+    large: bool, request: pytest.FixtureRequest
+) -> None:
+    if large:
+        request.getfixturevalue("small_windows")
+    data = bytearray(Batch(3, [Record(b"k", b"v" * 500)], codec=1).encode())
+    data[data.index(b"\x1f\x8b\x08") + 3] |= 0xE0
+    data[17:21] = struct.pack(">I", crc32c.crc32c(bytes(data[21:])))
+    assert decode(bytes(data), hasher=HASHER).offset.tolist() == [3]
 
 
 def test_a_wrong_crc_names_the_base_offset() -> None:
