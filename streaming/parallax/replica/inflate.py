@@ -170,15 +170,27 @@ class _Arrow:
 
 
 _GZIP_FLAGS, _GZIP_RESERVED = 3, 0xE0
+_LZ4_FLAGS, _LZ4_CONTENT_CHECKSUM = 4, 0x04
+_LZ4_OTHER_END = b"\x00\x00\x00\x80"
 
 
 def _as_java_reads(codec: int, body: memoryview) -> memoryview:
-    """A body without gzip's reserved flags, which a reader must refuse (RFC 1952) and Kafka's passes over."""
-    if codec != GZIP or len(body) <= _GZIP_FLAGS or not body[_GZIP_FLAGS] & _GZIP_RESERVED:
-        return body
-    masked = bytearray(body)
-    masked[_GZIP_FLAGS] &= ~_GZIP_RESERVED & 0xFF
-    return memoryview(masked)
+    """A body without what other decoders refuse and Kafka's own pass over.
+
+    These are gzip's reserved flags (RFC 1952, 2.3.1.2, has a reader refuse them), and an end mark of lz4 that says that
+    its block is not compressed (KafkaLZ4BlockInputStream looks at the size alone).
+    """
+    if codec == GZIP and len(body) > _GZIP_FLAGS and body[_GZIP_FLAGS] & _GZIP_RESERVED:
+        return _with(body, _GZIP_FLAGS, body[_GZIP_FLAGS] & ~_GZIP_RESERVED)
+    if codec == LZ4 and len(body) > 8 and body[-4:] == _LZ4_OTHER_END and not body[_LZ4_FLAGS] & _LZ4_CONTENT_CHECKSUM:
+        return _with(body, len(body) - 1, 0)
+    return body
+
+
+def _with(body: memoryview, at: int, value: int) -> memoryview:
+    changed = bytearray(body)
+    changed[at] = value
+    return memoryview(changed)
 
 
 class _Snappy:

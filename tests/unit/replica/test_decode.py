@@ -190,13 +190,18 @@ def test_compressed_garbage_is_reported(body: bytes, codec: int) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_flags_that_gzip_reserves_are_passed_over_as_by_kafkas_clients(
-    large: bool, request: pytest.FixtureRequest
+@pytest.mark.parametrize(("codec", "of"), [(1, "flags that gzip reserves"), (3, "the end mark of lz4")])
+def test_what_only_other_decoders_refuse_is_read_as_by_kafkas_clients(
+    codec: int, of: str, large: bool, request: pytest.FixtureRequest
 ) -> None:
     if large:
         request.getfixturevalue("small_windows")
-    data = bytearray(Batch(3, [Record(b"k", b"v" * 500)], codec=1).encode())
-    data[data.index(b"\x1f\x8b\x08") + 3] |= 0xE0
+    data = bytearray(Batch(3, [Record(b"k", b"v" * 500)], codec=codec).encode())
+    if of == "flags that gzip reserves":
+        data[data.index(b"\x1f\x8b\x08") + 3] |= 0xE0
+    else:
+        assert data.endswith(bytes(4))
+        data[-1] = 0x80
     data[17:21] = struct.pack(">I", crc32c.crc32c(bytes(data[21:])))
     assert decode(bytes(data), hasher=HASHER).offset.tolist() == [3]
 
