@@ -182,8 +182,8 @@ def _as_java_reads(codec: int, body: memoryview) -> memoryview:
     """
     if codec == GZIP and len(body) > _GZIP_FLAGS and body[_GZIP_FLAGS] & _GZIP_RESERVED:
         return _with(body, _GZIP_FLAGS, body[_GZIP_FLAGS] & ~_GZIP_RESERVED)
-    if codec == LZ4 and len(body) > 8 and body[-4:] == _LZ4_OTHER_END and not body[_LZ4_FLAGS] & _LZ4_CONTENT_CHECKSUM:
-        return _with(body, len(body) - 1, 0)
+    if codec == LZ4 and len(body) > _LZ4_FLAGS and not body[_LZ4_FLAGS] & _LZ4_CONTENT_CHECKSUM:
+        return _with(body, len(body) - 1, 0) if body[-4:] == _LZ4_OTHER_END else body
     return body
 
 
