@@ -25,7 +25,7 @@ from parallax.lab.traffic import TransactionalProducer, transactional_producers
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
-from tests.simulation.model import Aborted, Batch, End, Record
+from tests.simulation.records import Aborted, Batch, End, Record
 
 BROKER = 1
 HOUR = 3_600_000

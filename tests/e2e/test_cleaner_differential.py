@@ -28,8 +28,9 @@ from tests.e2e.cleaner_lab import (
     Script,
     scripted,
 )
-from tests.simulation import model
-from tests.simulation.model import Batch, End, Limits, Replica
+from tests.simulation import replica as cleaning
+from tests.simulation.records import Batch, End, Limits
+from tests.simulation.replica import Replica
 
 FEW = 48
 LOGS = int(os.environ.get("PARALLAX_CLEANER_LOGS", "120"))
@@ -243,10 +244,10 @@ def without_batch_at_bound(original: Callable[..., Batch | None]) -> Callable[..
 
 BROKEN: dict[str, tuple[object, str, Callable[..., Callable[..., object]]]] = {
     "the last batch of a round is dropped like others": (Replica, "_filter", without_batch_at_bound),
-    "no batch is kept for its producer's sake": (model, "_is_last_of_producer", lambda _: lambda *_: False),
-    "markers go while their data is there": (model._Traversal, "control", lambda _: lambda *_: True),
+    "no batch is kept for its producer's sake": (cleaning, "_is_last_of_producer", lambda _: lambda *_: False),
+    "markers go while their data is there": (cleaning._Traversal, "control", lambda _: lambda *_: True),
     "aborted data is kept like committed": (
-        model._Traversal,
+        cleaning._Traversal,
         "data",
         lambda original: lambda self, batch: original(self, batch) and False,
     ),

@@ -15,7 +15,7 @@ from functools import lru_cache
 import cramjam
 import crc32c
 
-from tests.simulation.model import Batch, Record
+from tests.simulation.records import Batch, Record
 
 CODEC, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 COORDINATOR_EPOCH = 3

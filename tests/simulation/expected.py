@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.simulation.model import Batch, Cluster, End, Replica
+from tests.simulation.cluster import Cluster
+from tests.simulation.records import Batch, End
+from tests.simulation.replica import Replica
 
 
 @dataclass(slots=True)

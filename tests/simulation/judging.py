@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation import oracle, properties
+from tests.simulation.cluster import Cluster
 from tests.simulation.expected import Shown
 from tests.simulation.history import RETENTION, Profile
-from tests.simulation.model import Cluster
 from tests.simulation.oracle import Wrong
 from tests.simulation.properties import Broken, Ended, Place, Said, Unknown
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.simulation.model import Batch, Cluster, End, Record, Replica
+from tests.simulation.cluster import Cluster
+from tests.simulation.records import Batch, End, Record
+from tests.simulation.replica import Replica
 
 Key = int | None
 Shown = dict[Key, tuple[int, int | None]]

@@ -47,8 +47,10 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.model import IsolationLevel
+from tests.simulation.cluster import Cluster
 from tests.simulation.content import content_hash, key_halves, key_size, value_size
-from tests.simulation.model import Batch, Cluster, End, Record, Replica
+from tests.simulation.records import Batch, End, Record
+from tests.simulation.replica import Replica
 
 
 class Unreachable(Exception):  # noqa: N818 - what a request meets

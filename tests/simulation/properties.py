@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.simulation.model import Cluster, End, Replica
+from tests.simulation.cluster import Cluster
 from tests.simulation.oracle import Key, Span, Truth, Wrong
+from tests.simulation.records import End
+from tests.simulation.replica import Replica
 
 SOUND = "sound"
 NEVER_RIGHT = "never the right one"

@@ -7,7 +7,7 @@ import struct
 from kafka.record.default_records import DefaultRecordBatch
 
 from tests.simulation.batches import encode, header_list, key_bytes, value_bytes
-from tests.simulation.model import Batch, End, Record
+from tests.simulation.records import Batch, End, Record
 
 RECORDS = (Record(7, 1, 35), Record(9, 2, None), Record(10, None, 0), Record(12, 3, 8))
 GZIP = 1

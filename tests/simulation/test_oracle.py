@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.simulation import oracle
-from tests.simulation.model import Cluster, End, Limits, Replica
+from tests.simulation.cluster import Cluster
 from tests.simulation.oracle import Span, judge
+from tests.simulation.records import End, Limits
+from tests.simulation.replica import Replica
 
 ROOT = Path(__file__).parents[2]
 FOREVER = 10**9
@@ -40,7 +42,7 @@ def imports_of(module: str) -> set[str]:
 @pytest.mark.parametrize("module", ["oracle", "properties"])
 def test_what_judges_shares_nothing_with_what_is_judged(module: str) -> None:
     imported = imports_of(f"tests.simulation.{module}")
-    assert "tests.simulation.model" in imported
+    assert "tests.simulation.cluster" in imported
     assert not {name for name in imported if name.split(".")[0] == "parallax"}
 
 

@@ -19,7 +19,7 @@ from parallax.replica.reader import Chunk, read_range
 from tests.chunks import read_all
 from tests.simulation.batches import encode
 from tests.simulation.content import HASHER
-from tests.simulation.model import Replica
+from tests.simulation.replica import Replica
 
 _COLUMNS = (
     "kind",

@@ -13,6 +13,7 @@ from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.simulation import events, known
+from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.expected import (
     Divergence,
     lost,
@@ -23,10 +24,11 @@ from tests.simulation.expected import (
 from tests.simulation.history import EXPIRATION, NO_KEY, RETENTION, TOMBSTONE, Op, Profile, stir
 from tests.simulation.judging import Judge
 from tests.simulation.kinds import generate, profile
-from tests.simulation.model import Cluster, Coordinator, End, Limits, Replica
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.probe import probe
 from tests.simulation.properties import ONE_CAUSE, Broken
+from tests.simulation.records import End, Limits
+from tests.simulation.replica import Replica
 
 GRACE = 300
 ROUNDS = 4
@@ -73,7 +75,7 @@ class World:
         return Monitor(
             self.cluster,
             self.settings,
-            p.seed,
+            seed=p.seed,
             late=p.late and not audits,
             compacted=p.compacted,
             deletes=p.trims or not p.compacted,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.model import Cluster, End, Limits, Replica
+from tests.simulation.cluster import Cluster
+from tests.simulation.records import End, Limits
+from tests.simulation.replica import Replica
 
 RETENTION = 1_000
 FOREVER = 10**9
