@@ -41,7 +41,7 @@ app.add_typer(findings_app, name="findings")
 
 
 class ProducerKind(StrEnum):
-    """Who writes the scenarios' transactions."""
+    """The producer that writes the scenarios' transactions."""
 
     legacy = "legacy"
     java = "java"
@@ -55,7 +55,7 @@ class Format(StrEnum):
 
 
 class AuditSource(StrEnum):
-    """What an audit compares."""
+    """The records that an audit compares."""
 
     brokers = "brokers"
     tables = "tables"
@@ -269,7 +269,7 @@ def lab_down(name: LabName = "default") -> None:
 @lab_app.command("status")
 @one_line_errors
 def lab_status(name: LabName = "default") -> None:
-    """Tell of a lab's brokers."""
+    """Show a lab's brokers."""
     from parallax.lab import commands
 
     _show_lab(commands.status(name=name))

@@ -47,7 +47,7 @@ _QUIET_S = 5.0
 
 @dataclass
 class Board:
-    """What the screen shows; written by the demo's threads, drawn by the display."""
+    """The content of the screen; written by the demo's threads, drawn by the display."""
 
     title: str
     started: float = field(default_factory=time.monotonic)
@@ -161,7 +161,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the demo came to."""
+    """The result of the demo."""
 
     matches: tuple[Match, ...]
     missing: tuple[ExpectedFinding, ...]
@@ -265,7 +265,7 @@ def _step(at: float, text: str) -> Text:
 
 
 def _positions(job: Job) -> Table:
-    """What each replica shows a consumer of either isolation level: how far it lets each read."""
+    """Return what each replica shows a consumer of either isolation level: how far it lets each read."""
     seen = job.positions()
     brokers = sorted({reader.broker for reader in seen})
     table = Table("partition", *(f"broker {b}" for b in brokers), title=_POSITIONS_TITLE, title_justify="left")

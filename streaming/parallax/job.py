@@ -229,7 +229,7 @@ class Job:
             self._audits.stop()
             self._audits = None
 
-    # --- what the parts tell each other -----------------------------------------------------------------------------
+    # --- what the parts report to each other ------------------------------------------------------------------------
 
     def _positions_recorded(self, seen: Sequence[PositionSeen]) -> None:
         for isolation in IsolationLevel:

@@ -13,7 +13,7 @@ from parallax.model import FindingKind, Rule, Severity
 
 
 class Family(StrEnum):
-    """What a kind is about, and so who judges it and what its cause is made of."""
+    """The subject of a kind: it decides who judges the kind and what its cause is made of."""
 
     TRANSACTION = "transaction"
     """A transaction on one replica. The kinds share the cause ``txn:<producer id>:<start>``: one turns into another."""
@@ -29,7 +29,7 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one kind of finding needs.
+    """The facts and texts that one kind of finding needs.
 
     Attributes:
         rule: the invariant that it breaks.

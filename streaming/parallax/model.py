@@ -38,7 +38,7 @@ class IsolationLevel(IntEnum):
 
 
 class RowKind(IntEnum):
-    """What a row of a view stands for (column ``kind``)."""
+    """The kind of a row of a view (column ``kind``)."""
 
     RECORD = 0
     COMMIT = 1
@@ -65,7 +65,7 @@ class Outcome(IntEnum):
 
 
 class ReadEvent(StrEnum):
-    """What a position row tells beside the position (field ``position.event``)."""
+    """The event that a position row reports beside the position (field ``position.event``)."""
 
     OK = "ok"
     UNREACHABLE = "unreachable"
@@ -113,7 +113,7 @@ class UnknownReason(StrEnum):
 
 
 class MissingRight(StrEnum):
-    """What Parallax would have to be granted where a broker answers that it may not (label ``reason``)."""
+    """The right that Parallax lacks where a broker answers that it may not (label ``reason``)."""
 
     READ = "read"
     """READ on the topic: Fetch and DescribeProducers need it."""
@@ -138,7 +138,7 @@ class Rule(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """What a finding says of a replica; the names are the product's."""
+    """The kind of a divergence; the names are the product's."""
 
     CONTENT_MISMATCH = "content_mismatch"
     MARKER_MISSING = "marker_missing"

@@ -48,7 +48,7 @@ class Supervised:
         mend: called with how many starts in a row came to no micro-batch; returns in one line what it did to the
             query's checkpoint, None if nothing.
         activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
-            ended; None where nobody can tell.
+            ended; None where that cannot be known.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Supervised:
 
 @dataclass
 class QueryReport:
-    """What is known of a query at this moment; times are epoch seconds."""
+    """The state of a query at this moment; times are seconds since 1970 UTC."""
 
     name: str
     up: bool = False

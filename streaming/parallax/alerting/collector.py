@@ -69,8 +69,8 @@ def _counter(
 
 def _replicas(snapshot: Snapshot) -> Iterator[Metric]:
     texts = {
-        "high_watermark": "High watermark of the replica, as it tells itself (offset).",
-        "last_stable_offset": "Last stable offset of the replica, as it tells itself.",
+        "high_watermark": "High watermark that the replica reports of itself (offset).",
+        "last_stable_offset": "Last stable offset that the replica reports of itself.",
         "log_start_offset": "Log start offset of the replica.",
         "log_end_offset": "Log end offset of the replica.",
     }

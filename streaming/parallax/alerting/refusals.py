@@ -89,7 +89,7 @@ class Refusals:
         errors: dict[TopicRight, str] = {}
         for row in rows:
             replica = str(row["topic"]), int(row["partition"]), int(row["broker"])
-            self._standing.pop((replica[0], *NOBODY), None)  # the rows tell of the topic by now
+            self._standing.pop((replica[0], *NOBODY), None)  # the rows name the topic by now
             if row.get("missing_right"):
                 right = MissingRight(row["missing_right"])
                 self._standing[replica] = Refusal(right, row.get("log_end_offset"))

@@ -89,7 +89,7 @@ class MetricsServer:
 
 
 def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:
-    """What keeps the job from doing its work; empty when offsets come out of the comparison.
+    """Return what keeps the job from doing its work; empty when offsets come out of the comparison.
 
     A broker that is down is not among it: the job is well, and says so of the broker.
     """

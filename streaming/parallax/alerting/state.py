@@ -26,7 +26,7 @@ _FORGET_AFTER_S = 600.0
 
 
 class QueryReport(Protocol):
-    """What the supervisor reports of a streaming query; times are seconds since 1970 UTC."""
+    """The supervisor's report on a streaming query; times are seconds since 1970 UTC."""
 
     name: str
     up: bool
@@ -71,7 +71,7 @@ class QueryState:
 
 @dataclass(frozen=True, slots=True)
 class AuditState:
-    """What the audits of the job came to.
+    """The results of the job's audits.
 
     Attributes:
         results: the last result of each partition, with the time of its audit's end in seconds since 1970 UTC.
@@ -140,7 +140,7 @@ class InitialReading:
         """Take in a row of progress: the first one that a replica answers says where it was.
 
         Returns:
-            Whether the row tells that the topic was re-created: what was read before was of another log.
+            Whether the row shows that the topic was re-created: what was read before was of another log.
         """
         topic, partition, broker = replica
         recreated = self._is_recreated(topic, row.get("topic_id"))

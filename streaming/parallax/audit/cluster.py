@@ -66,7 +66,7 @@ def _watched(known: Mapping[str, TopicMetadata], settings: Settings) -> list[str
 
 
 def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:
-    """What of the topics' settings decides how they are compared; what cannot be had makes a topic unknown."""
+    """Return what of the topics' settings decides how they are compared; what cannot be had makes a topic unknown."""
     try:
         found: Mapping[str, Any] = client.topic_configs(sorted(set(topics)), _TRAITS)
     except ReplicaError as error:

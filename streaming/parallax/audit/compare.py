@@ -65,7 +65,7 @@ _BREAKS = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionInput:
-    """What a task must know of a partition beside its rows.
+    """The facts about a partition that a task needs beside its rows.
 
     Attributes:
         opening: packed observations, taken in one by one before the rows.

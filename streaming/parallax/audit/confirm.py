@@ -24,7 +24,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What became of suspects.
+    """The verdicts on suspects.
 
     Attributes:
         findings: all that stand confirmed, of any partition.
@@ -76,7 +76,7 @@ class MemoryStore:
         return list(self._events)
 
     def news(self) -> list[Finding]:
-        """What other processes have appended: nothing, for no other knows of this store."""
+        """Return what other processes have appended: nothing, for no other knows of this store."""
         return []
 
     def append(self, events: Sequence[Finding]) -> list[Finding]:

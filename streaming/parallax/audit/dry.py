@@ -30,7 +30,7 @@ _SAMPLES = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerShare:
-    """What would be read from one broker.
+    """The amount that would be read from one broker.
 
     Attributes:
         partitions: replicas that would be read, each in both isolation levels.
@@ -50,7 +50,7 @@ class BrokerShare:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What an audit would read.
+    """The amount that an audit would read.
 
     Attributes:
         brokers: a share for each broker that would be read.

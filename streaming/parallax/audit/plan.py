@@ -26,7 +26,7 @@ READ_COMMITTED = int(IsolationLevel.READ_COMMITTED)
 
 @dataclass(frozen=True, slots=True)
 class TopicTraits:
-    """What of a topic's settings decides how it is compared.
+    """The settings of a topic that decide how it is compared.
 
     Attributes:
         compacted: its cleanup policy holds ``compact``.
@@ -39,7 +39,7 @@ class TopicTraits:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What is to be compared of one partition.
+    """The plan of one partition: what of it is to be compared.
 
     Attributes:
         replicas: ids of the brokers that host it.
@@ -68,7 +68,7 @@ class PartitionPlan:
 
 
 def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
-    """What a topic's settings mean to an audit.
+    """Return what a topic's settings mean to an audit.
 
     Args:
         configs: settings by name, or why they could not be had.
@@ -115,7 +115,7 @@ def _plan_one(
     replicas = tuple(sorted({broker for row in rows for broker in row["replicas"]}))
     bare = PartitionPlan(*place, rows[0]["topic_id"] or "" if rows else "", kind, replicas)
     if not rows:
-        return replace(bare, reasons=("no broker tells of its replicas",), readable=False)
+        return replace(bare, reasons=("no broker names its replicas",), readable=False)
     answered = [row for row in rows if row["reachable"]]
     reasons = [str(row["error"]) for row in rows if not row["reachable"]]
     if chosen is not None:
@@ -166,7 +166,7 @@ def behind(plans: Iterable[PartitionPlan]) -> list[tuple[Place, int]]:
 def ranges(
     plans: Iterable[PartitionPlan], positions: Mapping[tuple[Place, int], tuple[int, int]] | None = None
 ) -> dict[Reader, Range]:
-    """What each reader reads; those that have nothing to read are left out.
+    """Return what each reader reads; those that have nothing to read are left out.
 
     Args:
         plans: of the partitions.

@@ -47,7 +47,7 @@ class Shown:
             self._bar.stop()
 
     def stage(self, text: str) -> None:
-        """What begins now."""
+        """Show what begins now."""
         self._stage = text
         if self._bar is None:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)

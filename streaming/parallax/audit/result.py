@@ -57,7 +57,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the comparison made of one partition.
+    """The comparison's result for one partition.
 
     Attributes:
         compared_from: lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
@@ -116,7 +116,7 @@ class Compared:
 
 
 def merged(before: Compared, after: Compared) -> Compared:
-    """What two rounds made of a partition: where the second has nothing new to say of a reader, the first has."""
+    """Join what two rounds made of a partition: where the second has nothing new to say of a reader, the first has."""
     known = {(s.broker, s.view): s for s in before.stopped}
     stopped = []
     for stop in after.stopped:
@@ -130,7 +130,7 @@ def merged(before: Compared, after: Compared) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What an audit says of one partition.
+    """The audit's verdict on one partition.
 
     Attributes:
         reasons: why something about it is unknown; a partition that has diverged may have some as well.
@@ -152,7 +152,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What one audit came to.
+    """The result of one audit.
 
     Attributes:
         source: ``brokers`` or ``tables``.

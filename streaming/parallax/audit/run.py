@@ -33,10 +33,10 @@ class Watcher(Protocol):
     """Follows how an audit gets on."""
 
     def stage(self, text: str) -> None:
-        """What begins now, in a few words."""
+        """Called with what begins now, in a few words."""
 
     def reading(self, done: Metered, of: Metered) -> None:
-        """How much of a round has been read; ``of`` has no bytes, since nobody knows them before."""
+        """Called with how much of a round was read; ``of`` has no bytes, since nobody knows them before."""
 
 
 class Quiet:
@@ -51,7 +51,7 @@ class Quiet:
 
 @dataclass
 class _Gathered:
-    """What the rounds made, by partition."""
+    """The results of the rounds, by partition."""
 
     compared: dict[Place, Compared] = field(default_factory=dict)
     coverage: dict[Place, Coverage] = field(default_factory=dict)

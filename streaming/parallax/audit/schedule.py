@@ -88,7 +88,7 @@ class Unread:
                 self._due.pop(place, None)
 
     def due(self) -> list[Place]:
-        """Those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
+        """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
         now = self._clock()
         ripe = [(at, p) for p, at in self._due.items() if max(at, self._not_before.get(p, 0.0)) <= now]
         return [place for _, place in sorted(ripe)[:MAX_TOGETHER]]

@@ -61,7 +61,7 @@ def shown_live(
     deadline_ms: float,
     pace: Pacing | None,
 ) -> dict[Key, RecordShown | None]:
-    """What one replica shows of keys now, as a read_committed consumer of it sees them, by its whole log.
+    """Return what one replica shows of keys now, as a read_committed consumer of it sees them, by its whole log.
 
     Raises:
         ReplicaError: the log cannot be read to its last stable offset.

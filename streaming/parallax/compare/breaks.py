@@ -191,7 +191,7 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
 
 
 def _truncated(state: PartitionState, rows: ViewRows, i: int, shown: int) -> Accusation:
-    """A log that lost what it had shown up to ``shown``; position row ``i`` tells in which leader epoch that was."""
+    """A log that lost what it had shown up to ``shown``; position row ``i`` says in which leader epoch that was."""
     broker = int(rows.broker[i])
     observations = {
         "shown_to": {str(broker): shown},

@@ -14,7 +14,7 @@ from parallax.model import UnknownReason
 
 
 def coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
-    """What a state says of its partition.
+    """Return what a state says of its partition.
 
     Args:
         state: after a step.

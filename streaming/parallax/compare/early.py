@@ -26,7 +26,7 @@ def at_hand(state: PartitionState) -> int:
 
 
 def follow_leader(state: PartitionState, leader: int | None, common: int) -> Array:
-    """What is to be judged early from now on: `CANDIDATE` rows, which are marked in what is pending.
+    """Return what is to be judged early from now on: `CANDIDATE` rows, which are marked in what is pending.
 
     Args:
         state: written to.

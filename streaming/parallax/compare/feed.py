@@ -43,7 +43,7 @@ class RecordedSource(DataSource):
 
 
 class Share(InputPartition):
-    """What one task reads.
+    """The files that one task reads.
 
     Attributes:
         files: each with the name of its table, and its number there (`parallax.compare.recorded.packed`).

@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is taken as a whole.
+    """The files that are taken as a whole.
 
     Attributes:
         table: name of the table.
@@ -62,13 +62,13 @@ class Part:
 
 
 class Log(Protocol):
-    """As `parallax.views.commits.TableLog` reads it."""
+    """A table's log as `parallax.views.commits.TableLog` reads it."""
 
     def is_whole(self) -> bool:
         """Whether it holds the table's first commit."""
 
     def appended(self, version: int) -> Appended | None:
-        """What a commit added."""
+        """Return what a commit added."""
 
     def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
         """The files of the table."""
@@ -101,7 +101,7 @@ class Follower:
             self._stood = None
 
     def appended(self, place: Place) -> Iterator[Part]:
-        """What lies behind a place, in order; read from the log as it is asked for.
+        """Yield what lies behind a place, in order; read from the log as it is asked for.
 
         Raises:
             LogGoneError: it has been cleaned from the log.
@@ -115,7 +115,7 @@ class Follower:
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
-        """What lies behind ``start`` and not behind ``end``.
+        """Yield what lies behind ``start`` and not behind ``end``.
 
         Raises:
             LogGoneError: see `appended`; also where the log ends before ``end``.

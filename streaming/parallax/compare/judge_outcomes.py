@@ -65,7 +65,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
 
 
 def _shown_committed(state: PartitionState) -> Array:
-    """What read_committed readers showed and no verdict has settled: what is pending, and the absences that wait."""
+    """Return what read_committed readers showed and no verdict has settled: pending rows, and absences that wait."""
     if not len(state.candidates):
         return state.pending
     waiting = np.empty(len(state.candidates), state.pending.dtype)
@@ -106,7 +106,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     """A transaction that another type of marker ended on the accused than on the others.
 
     Where the accused was not read to show any of its records (``rows`` is empty), no key is given: the markers alone
-    do not tell a wrong outcome from records that were cleaned, with their marker, before they were read.
+    do not distinguish a wrong outcome from records that were cleaned, with their marker, before they were read.
     """
     slot, ended = int(interval["slot"]), int(interval["end_type"])
     disputed = rows[(rows["visible"] != 0) & (rows["aborted"] != 0)]
@@ -135,7 +135,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
 
 
 def _outcomes(state: PartitionState, rows: Array) -> dict[str, Any]:
-    """Who showed the first of the rows how; how many rows, and some of their offsets."""
+    """Return who showed the first of the rows how; how many rows, and some of their offsets."""
     return {
         "outcomes": {
             **named(state, int(rows["visible"][0]), "committed"),
@@ -178,7 +178,7 @@ def judge_disputes(state: PartitionState) -> list[Accusation]:
 
 
 def _read_for_markers(state: PartitionState, rows: Array) -> int:
-    """How far all have been read as read_uncommitted whose markers may tell of these disputes.
+    """How far all have been read as read_uncommitted whose markers may decide these disputes.
 
     Those that can be reached, and, even if they cannot at present, those that showed one of the outcomes.
     """
@@ -194,7 +194,7 @@ def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
 
 
 def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
-    """One accusation for each transaction among the rows, so far as a replica's intervals tell them apart."""
+    """One accusation for each transaction among the rows, so far as a replica's intervals separate them."""
     rows = state.pending[verdict.rows]
     producer = int(rows["producer_id"][0])
     slot = verdict.slot

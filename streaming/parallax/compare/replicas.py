@@ -1,4 +1,4 @@
-"""Who the replicas are, how far each was read, and what breaks in its log mean for what may still be compared."""
+"""Who the replicas are, how far each was read, where its log begins, and what may still be compared."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def retained_from(state: PartitionState) -> int:
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
-    """Mask of the replica set for each offset: without those whose log begins above it, where that tells them apart."""
+    """Mask of the replica set for each offset: without those whose log begins above it, where that matters."""
     held = np.full(len(offsets), members(state), np.uint32)
     if not len(offsets):
         return held

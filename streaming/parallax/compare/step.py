@@ -44,7 +44,7 @@ from parallax.config import CompareSettings
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step makes.
+    """The result of a step.
 
     Attributes:
         state: for the next step.
@@ -78,7 +78,7 @@ def step(
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC; only a date for what is raised, no verdict depends on it.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key; None
-            goes by the cleanup policy that progress rows tell.
+            goes by the cleanup policy in the progress rows.
         from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
     """
     work = state.copy()

@@ -14,7 +14,7 @@ from parallax.model import FindingKind, Rule, UnknownReason
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """What a rule found, before it has a name that lasts.
+    """The finding of a rule, before it has a name that lasts.
 
     Attributes:
         broker: the accused replica.
@@ -35,7 +35,7 @@ class Accusation:
 
     @property
     def cause(self) -> str:
-        """What makes it the same divergence tomorrow (docs/design.md, Suspects)."""
+        """Return what makes it the same divergence tomorrow (docs/design.md, Suspects)."""
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
@@ -70,7 +70,7 @@ class Suspect:
 
     @property
     def kind(self) -> FindingKind:
-        """What it says of the accused."""
+        """Return what it says of the accused."""
         return self.accusation.kind
 
     @property
@@ -80,7 +80,7 @@ class Suspect:
 
     @property
     def cause(self) -> str:
-        """What makes it the same divergence tomorrow."""
+        """Return what makes it the same divergence tomorrow."""
         return self.accusation.cause
 
     @property

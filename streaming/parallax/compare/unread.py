@@ -38,7 +38,7 @@ _LATELY = 4
 
 @dataclass(slots=True)
 class _Said:
-    """What a replica said last of itself: when, its last stable offset, and whether it answered."""
+    """The last report of a replica on itself: when, its last stable offset, and whether it answered."""
 
     at: int
     stable: int

@@ -36,7 +36,7 @@ class RecordShown:
 
     @property
     def fingerprint(self) -> str:
-        """What two replicas that hold one offset must agree on (I1)."""
+        """Return what two replicas that hold one offset must agree on (I1)."""
         fields = (self.producer_id, self.producer_epoch, self.key_hash, self.content_hash, self.timestamp)
         return ":".join(map(str, fields))
 
@@ -86,7 +86,7 @@ class KeyShown:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAnswer:
-    """What one replica answered to one probe.
+    """One replica's answer to one probe.
 
     Attributes:
         error: why it did not answer; the other fields then mean nothing.
@@ -152,7 +152,7 @@ class ReplicaAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """What the transaction coordinator says of a producer id (ListTransactions, KIP-664).
+    """The transaction coordinator's answer about a producer id (ListTransactions, KIP-664).
 
     Attributes:
         state: Kafka's name (``Ongoing``, ``PrepareCommit``, ``CompleteAbort`` ...); ``unknown`` where it lists none.

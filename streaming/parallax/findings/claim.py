@@ -20,7 +20,7 @@ from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the views recorded of each broker, by broker id: kept because compaction may have removed it since.
+    """The observations in the views, by broker id: kept because compaction may have removed the records since.
 
     Attributes:
         outcomes: ``committed`` or ``aborted``, as that broker decided the record at the claim's offset.
@@ -130,7 +130,7 @@ class Claim:
 
     @property
     def cause(self) -> str:
-        """What makes it the same divergence tomorrow; the kind is left out (docs/design.md, Suspects)."""
+        """Return what makes it the same divergence tomorrow; the kind is left out (docs/design.md, Suspects)."""
         return Accusation(
             rule=self.rule,
             kind=self.kind,

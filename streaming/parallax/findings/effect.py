@@ -34,7 +34,7 @@ class Judged:
 
 
 def remembered(claim: Claim, answers: Answers) -> Shown:
-    """What was recorded of the replicas, with the end markers that the others show now: they may be gone tomorrow."""
+    """Add the end markers that the others show now to what was recorded of the replicas: they may be gone tomorrow."""
     found = {
         answer.broker: marker
         for answer in answers.replicas.values()
@@ -133,7 +133,7 @@ def _rank(decision: Decision) -> int:
 
 
 def unknown_rest(recorded: TransactionRecords) -> str | None:
-    """What cannot be said of a transaction's other records; None where all of them are asked about."""
+    """Return what cannot be said of a transaction's other records; None where all of them are asked about."""
     if recorded.error is not None:
         return f"the other records of the transaction are not known: {recorded.error}"
     return f"{recorded.left_out} more records of the transaction were not asked about" if recorded.left_out else None

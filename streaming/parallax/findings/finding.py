@@ -232,7 +232,7 @@ def leans_on(finding: Finding) -> str | None:
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:
-    """What stands: the last event of each id, in order of appearance.
+    """Return what stands: the last event of each id, in order of appearance.
 
     A dismissed suspect counts only where nothing was ever confirmed under its id: a second suspect of a cause that is
     already a finding is dismissed as reported, and that takes nothing back.

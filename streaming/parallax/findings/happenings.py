@@ -116,7 +116,7 @@ Action = Probe | Append | Broken
 
 @dataclass(frozen=True, slots=True)
 class FindingsStatus:
-    """What has been committed, for metrics.
+    """The state of the findings as committed, for metrics.
 
     Attributes:
         open: findings that stand confirmed and that nobody has acknowledged.

@@ -62,7 +62,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a probe made of one member.
+    """The result of a probe for one member.
 
     Attributes:
         state: OVER where it was cleared.
@@ -179,7 +179,7 @@ class Waiting(Held):
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self) -> None:
-        """What a finding on a transaction explained is suspected again."""
+        """Suspect again what a finding on a transaction explained."""
         explained = self.members.are(State.EXPLAINED)
         self.members.rows["state"][explained] = State.NEW
         self.members.rows["round"][explained] = 0
@@ -187,7 +187,7 @@ class Waiting(Held):
 
 @dataclass(slots=True)
 class Proven(Held):
-    """What was proven of a group; an incident, once there is an event of it.
+    """The proven members of a group; an incident, once there is an event of it.
 
     Attributes:
         event: the last event of the incident; None as long as there is none.
@@ -210,7 +210,7 @@ class Proven(Held):
 
     @property
     def tally(self) -> Tally:
-        """What is proven and wrong still."""
+        """Return what is proven and wrong still."""
         if self._tally is None:
             self._tally = counted(self.members)
         return self._tally
@@ -222,7 +222,7 @@ class Proven(Held):
 
     @property
     def reported(self) -> int:
-        """What the last event counts."""
+        """Return what the last event counts."""
         return 0 if self.event is None else tally_of(self.event).count
 
     @property
@@ -274,7 +274,7 @@ class Proven(Held):
         return replace(self._page(number, at, claims, originals), is_sample=is_sample)
 
     def as_finding(self, claim: Claim, state: int) -> Claim:
-        """What a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
+        """Return what a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
         decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
         kind, broker = self.group.kind, self.group.broker
         return replace(claim, kind=kind, broker=broker, spread=state == State.SPREAD, confirmed_at_ms=decided)

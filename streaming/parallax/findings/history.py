@@ -42,7 +42,7 @@ _RESTARTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """What a view has read of one replica without a gap, and of one log.
+    """The range that a view has read of one replica without a gap, and of one log.
 
     Attributes:
         start: the first offset.
@@ -55,7 +55,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """What the views recorded of keys on the replicas of one partition.
+    """The offsets of keys on the replicas of one partition, by the views.
 
     Attributes:
         logs: what was read of each replica, by broker id.
@@ -91,7 +91,7 @@ class RecordedHistory:
         self._uncommitted_uri = table_uri(storage, IsolationLevel.READ_UNCOMMITTED.option)
 
     def __call__(self, topic: str, partition: int, keys: Sequence[Key]) -> KeyHistory:
-        """What was read of each replica, and the offsets at which it showed a record of each key.
+        """Return what was read of each replica, and the offsets at which it showed a record of each key.
 
         A table that cannot be read yields an empty history: the probe then reads the logs.
         """
@@ -171,7 +171,7 @@ def _in_order(positions: Any) -> Iterable[tuple[int, int, str]]:
 
 
 def read_logs(positions: Iterable[tuple[int, int, str]]) -> dict[int, ReadLog]:
-    """What a view has read of each replica, by its position rows.
+    """Return what a view has read of each replica, by its position rows.
 
     The first position row that is left says from where on all rows are: retention drops whole dates, with the
     positions of that time. An event that restarts a reading restarts it here.

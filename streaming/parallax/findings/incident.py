@@ -40,7 +40,7 @@ class Proof:
     answers: Answers
 
     def as_json(self) -> dict[str, Any]:
-        """What the replicas answered, as in a finding's evidence, with what it is about."""
+        """Return what the replicas answered, as in a finding's evidence, with what it is about."""
         named = {"offset": self.claim.offset, "key_hash": self.claim.key_text, "key": key_as_text(self.answers.key)}
         sides = {side: list(brokers) for side, brokers in self.decision.sides.items()}
         return named | self.answers.evidence() | {"reason": self.decision.reason, "sides": sides}
@@ -48,7 +48,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What an incident comes to.
+    """The counts of an incident.
 
     Attributes:
         count: keys, or records without a key, that were proven and are wrong still.
@@ -151,7 +151,7 @@ def group_of(finding: Finding) -> Group:
 
 
 def tally_of(event: Finding) -> Tally:
-    """What the event of an incident says."""
+    """Return what the event of an incident says."""
     said = evidence_of(event).get("incident", {})
     return Tally(
         count=int(said.get("count", 0)),
@@ -210,7 +210,7 @@ def is_part_of_incident(event: Finding) -> bool:
 
 
 def counted(members: Members) -> Tally:
-    """What the members of a group that are wrong come to."""
+    """Return what the members of a group that are wrong come to."""
     wrong = members.are(State.WRONG, State.SPREAD)
     rows = members.rows[wrong]
     if not len(rows):

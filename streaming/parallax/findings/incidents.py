@@ -52,7 +52,7 @@ def is_held(claim: Claim) -> bool:
 
 
 def group_of_claim(claim: Claim) -> Group:
-    """What a claim is put together with."""
+    """Return what a claim is put together with."""
     return Group(claim.place, claim.broker, claim.kind)
 
 
@@ -136,7 +136,7 @@ class Incidents:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
     def free(self, place: TopicPartition) -> None:
-        """What a finding on a transaction of the partition explained is suspected again."""
+        """Suspect again what a finding on a transaction of the partition explained."""
         for group, waiting in self._waiting.items():
             if group.place == place:
                 waiting.free()
@@ -197,7 +197,7 @@ class Incidents:
             held.busy = False
 
     def _count(self, page: Page, outcomes: Sequence[Outcome]) -> None:
-        """What is proven is counted where it belongs: as what it is, and of whom it accuses."""
+        """Count what is proven where it belongs: as what it is, and of the replica that it accuses."""
         found: dict[tuple[Group, State], list[Claim]] = {}
         for claim, outcome in zip(page.originals, outcomes, strict=True):
             if outcome.group is not None and outcome.proof is not None:
@@ -363,7 +363,7 @@ class Incidents:
         return any(at >= 0 and proven.members.rows["state"][at] in OPEN for proven, at in found)
 
     def members(self, finding_id: str) -> list[Claim]:
-        """What an incident counts, as findings would claim it; an object for each."""
+        """Return what an incident counts, as findings would claim it; an object for each."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
                 at = np.flatnonzero(proven.members.are(*OPEN)).tolist()

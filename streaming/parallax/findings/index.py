@@ -39,7 +39,7 @@ class ReplicaIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def known(self, keys: Iterable[Key]) -> dict[Key, Known]:
-        """What is known of the keys."""
+        """Return what is known of the keys."""
         with self._lock:
             found = {key: self._keys[key] for key in keys if key in self._keys}
             for key in found:
@@ -95,7 +95,7 @@ class Indexes:
 
 
 def learnt(scan: KeyScan, keys: Collection[Key], start: int, end: int) -> dict[Key, Known]:
-    """What the scan of ``[start, end)`` tells of where keys lie."""
+    """Return where keys lie, by the scan of ``[start, end)``."""
     return {
         key: Known(max(start, scan.floors.get(key, start)), end, tuple(reversed(scan.offsets.get(key, ()))))
         for key in keys

@@ -10,7 +10,7 @@ _OFFSET_VERSIONS, _GROUP_VERSION = (0, 1), 2
 
 
 def key_in_words(topic: str, key: bytes | None) -> str | None:
-    """What a key of an internal topic stands for; None for other topics, and for keys that are not understood.
+    """Return what a key of an internal topic stands for; None for other topics, and for keys that are not understood.
 
     Args:
         topic: the topic's name.

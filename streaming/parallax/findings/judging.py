@@ -64,7 +64,7 @@ class Judging:
         self._ledger = ledger
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
-        """What a probe makes of one member of a page."""
+        """Return what a probe makes of one member of a page."""
         task = Task(0, page.claims[at], 0.0, "" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
         outcome = self._outcome_of(task, page, page.originals[at], answers, before)
         return replace(outcome, gone=task.gone, lone=task.lone)
@@ -90,7 +90,7 @@ class Judging:
     def _verdict(
         self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
     ) -> tuple[Claim, Decision, Answers, str | None]:
-        """What a probe proves, with the claim and the answers that it is about, and the finding that it leans on."""
+        """Return what a probe proves, the claim and the answers that it is about, and the finding that it leans on."""
         judged = whole(named(task.claim, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         decision = self._twice(task, claim, judged.decision, answers)
@@ -158,7 +158,7 @@ class Judging:
     def _rechecked(
         self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, at: datetime
     ) -> Finding | Unchanged:
-        """What a finding that was checked again has become."""
+        """Return what a finding that was checked again has become."""
         if known is None:
             return Unchanged(None)
         status = FindingStatus.CONFIRMED

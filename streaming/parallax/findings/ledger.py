@@ -85,7 +85,7 @@ class Ledger:
         return self._handled.get(suspect_id)
 
     def causes(self, place: TopicPartition) -> Mapping[str, Claim]:
-        """What the findings about transactions of a partition that stand claim, by their id."""
+        """Return what the findings about transactions of a partition that stand claim, by their id."""
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 

@@ -148,11 +148,11 @@ class Lifecycle:
         return [finding for finding in self._ledger if finding.stands]
 
     def members(self, finding_id: str) -> list[Claim]:
-        """What an incident counts, as single findings would claim it; an object for each."""
+        """Return what an incident counts, as single findings would claim it; an object for each."""
         return self._incidents.members(finding_id)
 
     def status(self) -> FindingsStatus:
-        """What has been committed."""
+        """Return what has been committed."""
         pending = self._incidents.pending()
         undecided: dict[str, str] = {}
         for task in self._tasks.suspects():
@@ -314,7 +314,7 @@ class Lifecycle:
     # What follows from answers.
 
     def _judge(self, results: Sequence[tuple[Task, Answers]], events: list[Finding], now: Moment) -> list[Action]:
-        """What is to be said of answers to single claims; ``events`` takes up the events that they call for."""
+        """Return what is to be said of answers to single claims; ``events`` takes up the events that they call for."""
         broken: list[Action] = []
         for task, answers in results:
             try:

@@ -173,7 +173,7 @@ class FindingsManager:
         self._wake.set()
 
     def new(self, suspects: Iterable[Suspect]) -> list[Suspect]:
-        """Those of the suspects that were not offered before, or whose verdict is older than they; from any thread."""
+        """Return the suspects that were not offered before, or whose verdict is older than they; from any thread."""
         with self._lock:
             return [
                 suspect
@@ -182,7 +182,7 @@ class FindingsManager:
             ]
 
     def undecided(self, suspect_ids: Iterable[str]) -> dict[str, str]:
-        """Those of the suspects offered that have no verdict yet, each with the reason; from any thread."""
+        """Return the suspects offered that have no verdict yet, each with the reason; from any thread."""
         found = {}
         with self._lock:
             for suspect_id in suspect_ids:

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Group(NamedTuple):
-    """What makes divergences of keys one incident: the same replica of the same partition, in the same way.
+    """The common cause of an incident's divergences: the same replica of the same partition, in the same way.
 
     Attributes:
         broker: the accused; `parallax.model.NOBODY` of differences without direction.
@@ -34,7 +34,7 @@ class Group(NamedTuple):
 
 
 class State(IntEnum):
-    """What is known of a member."""
+    """The state of a member."""
 
     NEW = 0
     """It has not been asked about."""
@@ -197,7 +197,7 @@ class Members:
 
 
 def _text(claim: Claim) -> str:
-    """What was recorded of the replicas; empty where nothing was, as of most."""
+    """Return what was recorded of the replicas; empty where nothing was, as of most."""
     if claim.recorded == Recorded(pivot=claim.recorded.pivot):
         return ""
     said = {name: value for name, value in claim.recorded.as_json().items() if value != {}}

@@ -45,7 +45,7 @@ class Known:
     foreign: Sequence[int] = ()
 
     def joined(self, other: Known) -> Known:
-        """What both know together: of one range, if they touch each other, else of the one that ends higher."""
+        """Return what both know together: of one range, if they touch each other, else of the one that ends higher."""
         if self.end <= self.start:
             return other
         if other.end <= other.start:
@@ -111,7 +111,7 @@ class Replaced:
 
 
 class _Search:
-    """What was found of one key so far."""
+    """The search for one key, with what was found so far."""
 
     def __init__(self, key: Key, known: Known, start: int, end: int) -> None:
         self.key = key
@@ -157,7 +157,7 @@ class _Search:
             self.visible = record
 
     def result(self, start: int) -> KeyShown:
-        """What is known of the key now; ``start`` is where the log begins."""
+        """Return what is known of the key now; ``start`` is where the log begins."""
         if self.visible is not None:
             return KeyShown(self.visible, True, self.newest, start)
         return KeyShown(None, self.floor <= start, self.newest, max(start, self.floor))

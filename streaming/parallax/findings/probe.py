@@ -40,7 +40,7 @@ _ASKS = 4
 
 
 class _LazyHistory:
-    """What was recorded of the keys, looked up at most once, when the first replica is asked for them."""
+    """The recorded offsets of the keys, looked up at most once, when the first replica is asked for them."""
 
     def __init__(self, look_up: Callable[[], KeyHistory]) -> None:
         self._look_up = look_up
@@ -48,7 +48,7 @@ class _LazyHistory:
         self._found: KeyHistory | None = None
 
     def __call__(self) -> KeyHistory:
-        """What was recorded."""
+        """Return what was recorded."""
         with self._lock:
             if self._found is None:
                 self._found = self._look_up()
@@ -56,7 +56,7 @@ class _LazyHistory:
 
 
 class LooksUp(Protocol):
-    """The part of `parallax.findings.history.RecordedHistory` that tells of transactions and of logs."""
+    """The part of `parallax.findings.history.RecordedHistory` that knows of transactions and of logs."""
 
     def transaction(self, question: Transaction) -> TransactionRecords:
         """The records of a transaction."""
@@ -166,7 +166,7 @@ class Prober:
         return Whereabouts(tuple(place.replicas), tuple(place.isr), place.leader, found.topic_id)
 
     def _coordinators(self, question: Coordinators) -> dict[int, CoordinatorAnswer]:
-        """What the transaction coordinators say of the producers; what they do not say is reported, not guessed."""
+        """Ask the transaction coordinators about the producers; what they do not say is reported, not guessed."""
         wanted = question.producer_ids
         try:
             listed = self.client.list_transactions(wanted, timeout_ms=self.settings.probe_timeout_ms)

@@ -75,7 +75,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Reading:
-    """What one replica answered to all claims together; each claim gets its part of it.
+    """One replica's answers to all claims together; each claim gets its part of them.
 
     A page of claims is some thousand: what belongs to one is looked up, not searched for.
     """
@@ -139,7 +139,7 @@ def driven(questions: Generator[Any, Any, T], answer: Callable[[Any], Any]) -> T
 
 
 def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, Any, list[Answers]]:
-    """What to ask about claims on one partition with one pivot; returns the answers in their order.
+    """Yield what to ask about claims on one partition with one pivot; return the answers in their order.
 
     Args:
         claims: at least one; each with a suspect id of its own.
@@ -203,7 +203,7 @@ def _rounds(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Quest
 def _the_rest(
     claims: Sequence[Claim], found: Mapping[str, _Readings], replicas: Sequence[int]
 ) -> Generator[Question, Any, tuple[dict[str, list[tuple[Claim, _Readings]]], dict[str, str]]]:
-    """Ask about the other records of transactions of which a claim's own record tells nothing any more."""
+    """Ask about the other records of transactions of which a claim's own record shows nothing any more."""
     accused = {claim.suspect_id: found[claim.suspect_id][claim.pivot].answer for claim in claims}
     members: dict[str, list[Claim]] = {}
     unknown: dict[str, str] = {}
@@ -256,7 +256,7 @@ def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Q
 
 
 def _epochs_shown(readings: Iterable[Reading]) -> set[int]:
-    """The leader epochs of what is shown of the keys: where they end tells whether another log is of that line."""
+    """The leader epochs of what is shown of the keys: where they end shows whether another log is of that line."""
     shown = (known.visible for reading in readings for known in reading.keys.values())
     return {record.leader_epoch for record in shown if record is not None and record.leader_epoch >= 0}
 
@@ -273,7 +273,7 @@ def _is_short_of(claim: Claim, answers: _Readings) -> bool:
 
 
 def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
-    """What to ask one replica; returns what it answered. See the module's text for the order."""
+    """Yield what to ask one replica; return what it answered. See the module's text for the order."""
     marks: Marks = yield Ends()
     opened, after = None, marks
     open_error: str | None = "not asked"
@@ -318,7 +318,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
-    """What to ask each replica for the sake of claims on one partition."""
+    """Return what to ask each replica for the sake of claims on one partition."""
     with_producer = [c for c in claims if c.producer_id >= 0]
     return Wants(
         topic=claims[0].topic,
@@ -334,7 +334,7 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
 
 
 def _epochs(claim: Claim) -> list[int]:
-    """The leader epochs whose end tells whether a log is the one that a claim is about."""
+    """The leader epochs whose end shows whether a log is the one that a claim is about."""
     proofs = [claim.proof, *(claim.end_on(broker) for broker in claim.recorded.ends)]
     epochs = [proof[1] for proof in proofs if proof is not None]
     return epochs if claim.lost_epoch < 0 else [*epochs, claim.lost_epoch]

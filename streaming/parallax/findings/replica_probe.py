@@ -45,7 +45,7 @@ _GAP = 256
 
 
 class Around(Protocol):
-    """What all replicas' probes share."""
+    """The resources that the probes of all replicas share."""
 
     client: ReplicaClient
     settings: FindingSettings
@@ -225,7 +225,7 @@ class ReplicaProbe:
         return driven(newest_of_keys(self._wants.keys, request.start, request.end), answer)
 
     def _held(self, request: Held) -> dict[Key, Known]:
-        """What the views recorded and what probes and scans have read, of the log that the replica has now.
+        """Return what the views recorded and what probes and scans have read, of the log that the replica has now.
 
         The views are asked only where what was read before does not come near the end of the log: their tables are
         large.

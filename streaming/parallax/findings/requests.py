@@ -38,7 +38,7 @@ class Whereabouts:
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What to ask each replica of one partition.
+    """The questions to each replica of one partition.
 
     Attributes:
         offsets: where records are asked for, in both isolation levels.
@@ -79,7 +79,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Coordinators:
-    """What the transaction coordinators say of producer ids. Answered by a mapping of each to a `CoordinatorAnswer`."""
+    """Ask the transaction coordinators about producer ids. Answered by a mapping of each to a `CoordinatorAnswer`."""
 
     producer_ids: tuple[int, ...]
 

@@ -39,7 +39,7 @@ Replica = tuple[int, TopicPartition]
 
 
 class Reads(Protocol):
-    """What reads a replica for a scan."""
+    """Reads a replica for a scan."""
 
     def chunks(self, replica: Replica, start: int, end: int, after_epoch: int) -> Iterator[Any]:
         """Chunks of a log as read_committed; raises `LogTruncated` where it is not the one of that epoch any more."""
@@ -215,7 +215,7 @@ class LogScans:
         return self._folder / f"scan-{broker}-{name}-{partition}.json"
 
     def _stored(self, replica: Replica, topic_id: str) -> Lap | None:
-        """What an earlier process left of the scan of a replica, if the log is still the same."""
+        """Return what an earlier process left of the scan of a replica, if the log is still the same."""
         path = self._path(replica)
         with self._lock:
             if path is None or replica in self._looked:

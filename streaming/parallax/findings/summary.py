@@ -53,7 +53,7 @@ def _place(claim: Claim, kind: FindingKind, accused: ReplicaAnswer | None) -> in
 
 
 def sides_in_words(sides: Mapping[str, Sequence[int]]) -> str:
-    """Who shows what: ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
+    """Return who shows what: ``no value on broker 1, value at offset 7 on brokers 2 and 3``."""
     return (
         ", ".join(f"{text} on {_broker_words(brokers)}" for text, brokers in sides.items()) or "by none that answered"
     )

@@ -30,7 +30,7 @@ _PASSING = frozenset(
 
 
 def answers(ask: Callable[[], Mapping[Any, Future[Any]]], what: str, *, done_before: Collection[int] = ()) -> list[Any]:
-    """What an AdminClient's request gives, a result for each of its futures.
+    """Return what an AdminClient's request gives, a result for each of its futures.
 
     Args:
         ask: makes the request, for which it allows the brokers `SECONDS`. It is made again where a leader or the

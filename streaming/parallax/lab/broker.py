@@ -37,7 +37,7 @@ class ProxiedListener:
 
     Attributes:
         port: where the broker listens.
-        advertised_port: what it tells the clients that reach it there.
+        advertised_port: what it gives to the clients that reach it there.
     """
 
     port: int
@@ -64,7 +64,7 @@ class Broker:
 
     @property
     def log(self) -> Path:
-        """What the broker writes to its standard output and error, over all its starts."""
+        """Return what the broker writes to its standard output and error, over all its starts."""
         return self.folder / "broker.log"
 
     @property

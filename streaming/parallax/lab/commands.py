@@ -94,7 +94,7 @@ def down(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> Lab
 
 
 def status(*, name: str = state.DEFAULT_LAB, directory: Path | None = None) -> LabStatus:
-    """Tell of a lab's brokers.
+    """Show a lab's brokers.
 
     Raises:
         LabError: there is no lab of that name.

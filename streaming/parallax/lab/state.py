@@ -64,7 +64,7 @@ def _broker_document(broker: Broker) -> dict[str, Any]:
 
 
 def load(file: Path) -> Cluster | None:
-    """Take hold of the lab that a state file tells of; None where there is no file.
+    """Take hold of the lab that a state file describes; None where there is no file.
 
     Raises:
         LabError: the file cannot be read.

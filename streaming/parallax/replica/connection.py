@@ -36,7 +36,7 @@ _KEPT = 16 << 20
 
 
 class ProtocolError(ConnectionError):
-    """What came back is not an answer in Kafka's protocol."""
+    """The broker's answer is none in Kafka's protocol."""
 
 
 class Deadline:

@@ -25,7 +25,7 @@ _IDLE_BY_BROKER, _IDLE_BY_ADDRESS = 4, 1
 
 
 class Connections:
-    """What the threads of a client share; all methods are thread-safe.
+    """The connections that the threads of a client share; all methods are thread-safe.
 
     Args:
         options: where to start from, and how to connect.

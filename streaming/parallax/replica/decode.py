@@ -38,7 +38,7 @@ class Payload(StrEnum):
 class ContentHasher:
     """The keyed identity of keys and contents: SipHash-2-4 (Aumasson, Bernstein 2012).
 
-    A pseudo-random function: without the key a hash tells nothing about what was hashed, not even by guessing.
+    A pseudo-random function: without the key a hash reveals nothing about what was hashed, not even by guessing.
     The key's hash is the 128-bit variant. The content's is the 64-bit variant over the record's bytes from the value's
     length to the end of the headers, so a null value differs from an empty one, and no byte can move between value
     and headers unnoticed. They are taken in canonical form, as a broker that cleans writes them: lengths in

@@ -21,7 +21,7 @@ class ReplicaError(Exception):
         topic: topic concerned, or None.
         partition: partition concerned, or None.
         problem: the text without the place.
-        event: the event of a position row that tells of such a failure; None where the class alone does not say.
+        event: the event of a position row that reports such a failure; None where the class alone does not say.
     """
 
     event: ClassVar[ReadEvent | None] = None
@@ -93,7 +93,7 @@ class OffsetOutOfRange(ReplicaError):
 
 
 class MovedToTieredStorage(ReplicaError):
-    """What lies at the offset is in tiered storage only (KIP-405); the replica itself no longer holds it."""
+    """The record at the offset is in tiered storage only (KIP-405); the replica itself no longer holds it."""
 
     event = ReadEvent.UNSUPPORTED
 

@@ -20,7 +20,7 @@ def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass
 class PartitionAnswer:
-    """What the answer says of one partition, as it came."""
+    """The part of an answer that is about one partition, as it came."""
 
     topic: str
     partition: int

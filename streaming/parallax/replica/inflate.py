@@ -41,7 +41,7 @@ class Inflater:
 
     @property
     def memory(self) -> Array:
-        """What was decompressed, for the compiled loops."""
+        """Return what was decompressed, for the compiled loops."""
         memory = self._memory.view()
         memory.flags.writeable = False
         return memory

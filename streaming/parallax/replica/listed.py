@@ -2,7 +2,7 @@
 
 Fetch lists the aborted transactions of what it answers as (producer id, first offset), from the index of that replica.
 The cleaner takes the records of an aborted transaction away before the entry and its end marker, so for a while the
-entry alone says what this replica has made of them. Most lists tell nothing that the records do not.
+entry alone says what this replica has made of them. Most lists add nothing to what the records show.
 """
 
 from __future__ import annotations

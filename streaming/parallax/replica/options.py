@@ -55,7 +55,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class Options:
-    """What the transport needs to know.
+    """The options that the transport needs.
 
     Attributes:
         bootstrap: addresses to start from, in the order given.

@@ -133,7 +133,7 @@ def fetch(
 
 
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
-    """What a Fetch response says of each position, in the order of the positions."""
+    """Return what a Fetch response says of each position, in the order of the positions."""
     answers = {(p.topic, p.partition): p for p in response.partitions}
     return [_fetched(broker, position, answers.get((position.topic, position.partition))) for position in positions]
 
@@ -257,7 +257,7 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
 def _each(
     broker: int, partitions: Sequence[Partition], response: Any, use: Callable[[Any], T], needs: MissingRight
 ) -> dict[Partition, T | ReplicaError]:
-    """What each partition's answer says, or the error that stands for it."""
+    """Return what each partition's answer says, or the error that stands for it."""
     answers: Mapping[Partition, Any] = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
     found: dict[Partition, T | ReplicaError] = {}
     for topic, partition in partitions:

@@ -36,7 +36,7 @@ class TopicMetadata:
     """As Kafka's tools print it: 16 bytes in URL-safe base64 without padding."""
     partitions: dict[int, PartitionMetadata]
     error: ReplicaError | None = None
-    """Why there is nothing to tell (UnknownTopic, Unauthorized, ...); the other topics are not affected."""
+    """Why nothing is known (UnknownTopic, Unauthorized, ...); the other topics are not affected."""
     cleanup_policy: str | None = None
     """The setting ``cleanup.policy``, as it was ``policy_at_ms``; None where nobody asked or nobody said."""
     policy_at_ms: int = 0
@@ -60,7 +60,7 @@ class FetchPosition:
 
 @dataclass(frozen=True)
 class FetchedPartition:
-    """What one replica answered for one partition.
+    """One replica's answer for one partition.
 
     The watermarks are this replica's own, -1 where ``error`` is set. ``records`` holds whole record batches as they lie
     in the log; the last may be truncated, and the first may begin below the offset asked for.

@@ -4,7 +4,7 @@ The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis)
 
 - Fetch of version 11 or 12 is served by a follower as a consumer's; below 11 only the leader answers, above 12 topics
   go by id. Version 12 is the first that checks the epoch of what was read (KIP-595).
-- ListOffsets tells where a log begins that is partly in tiered storage from version 8 on (KIP-405).
+- ListOffsets gives the start of a log that is partly in tiered storage from version 8 on (KIP-405).
 """
 
 from __future__ import annotations

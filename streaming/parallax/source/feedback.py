@@ -1,4 +1,4 @@
-"""The file by which the sink tells the source what has been recorded.
+"""The file by which the sink reports to the source what has been recorded.
 
 A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
 sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
@@ -18,7 +18,7 @@ from parallax.source.offsets import Reader
 
 
 class Recorded(NamedTuple):
-    """What is recorded of one reader.
+    """The recorded position of one reader.
 
     Attributes:
         position: next offset to read.
@@ -80,7 +80,7 @@ class FeedbackFile:
             facts = Path(self.path).stat()
         except FileNotFoundError:
             return {}
-        # Each write makes a new file, so the inode and the time together tell them apart.
+        # Each write makes a new file, so the inode and the time together identify it.
         seen = (facts.st_ino, facts.st_mtime_ns)
         if self._recorded is None or seen != self._seen:
             self._recorded = _parse(self.path)

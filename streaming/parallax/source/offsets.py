@@ -16,7 +16,7 @@ VERSION = 1
 
 
 class Reader(NamedTuple):
-    """Who reads: a consumer of one isolation level, at one broker, of one partition."""
+    """A reader: a consumer of one isolation level, at one broker, of one partition."""
 
     isolation: int
     broker: int
@@ -26,14 +26,14 @@ class Reader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one reader does in one micro-batch.
+    """The work of one reader in one micro-batch.
 
     Attributes:
         start: first offset to read.
         end: the offset after the last one to read; equal to ``start`` where there is nothing to read.
         topic_id: id of the topic that the offsets belong to.
         state: the last thing known of the reader; other than ``ok`` it makes no progress.
-        fresh: the batch tells of ``state`` with a position row at ``start``.
+        fresh: the batch reports ``state`` with a position row at ``start``.
         detail: what that row says.
     """
 
@@ -46,7 +46,7 @@ class Range:
 
     @property
     def empty(self) -> bool:
-        """There is neither a record to read nor anything to tell."""
+        """There is neither a record to read nor anything to report."""
         return self.start >= self.end and not self.fresh
 
     def settled(self) -> Range:

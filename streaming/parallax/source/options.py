@@ -23,7 +23,7 @@ _IGNORED = {"path"}  # Spark adds it for load(path)
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What both sources understand.
+    """The options that both sources understand.
 
     Attributes:
         kafka: Kafka's own options (``kafka.`` taken off).
@@ -51,7 +51,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class ReplicaOptions(SourceOptions):
-    """What ``kafka-replica`` understands beside that.
+    """The options of ``kafka-replica``, with those of `SourceOptions`.
 
     Attributes:
         isolations: isolation levels to read, each as a consumer of its own.
@@ -61,7 +61,7 @@ class ReplicaOptions(SourceOptions):
             more; None without a limit.
         payload: ``hash``, ``key`` or ``full``: what of a record is kept beside its hashes.
         hash_key: 16 bytes that key the hashes.
-        feedback: file in which the sink tells the recorded positions (``parallax.source.feedback``); None when the
+        feedback: file in which the sink writes the recorded positions (``parallax.source.feedback``); None when the
             source is used alone.
         fetch_bytes: size of one Fetch response.
         parallelism: into how many input partitions a batch is cut where it is large.
@@ -70,7 +70,7 @@ class ReplicaOptions(SourceOptions):
             says why, and goes on with the others; otherwise the failure fails the read.
         max_bytes_per_second: of Fetch responses from one broker, held by reading a broker in one task; None without
             a limit. Two reads at the same time have it each for itself.
-        meter: folder in which tasks tell how much they have read (``parallax.source.pace``); None to tell nobody.
+        meter: folder in which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
     """
 
     isolations: tuple[IsolationLevel, ...] = (IsolationLevel.READ_COMMITTED,)

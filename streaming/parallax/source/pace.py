@@ -49,7 +49,7 @@ class TokenBucket:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What tasks have read so far.
+    """The amount that tasks have read so far.
 
     Attributes:
         read_bytes: bytes of records in Fetch responses, as they came (compressed).
@@ -67,7 +67,7 @@ class Metered:
 
 
 class Meter:
-    """Tells in a file of its own how much one task has read.
+    """Writes to a file of the task how much it has read.
 
     Args:
         folder: where; made when it is not there. A folder of this machine or one that its processes share.
@@ -103,7 +103,7 @@ class Meter:
 
 
 def metered(folder: str) -> dict[int, Metered]:
-    """What all tasks together have reported so far, by broker."""
+    """Return what all tasks together have reported so far, by broker."""
     found: dict[int, Metered] = {}
     for path in Path(folder).glob("broker-*.json"):
         try:
@@ -150,7 +150,7 @@ class Pace:
             self._meter.add(Metered(ranges=1))
 
     def close(self) -> None:
-        """Tell the last of it."""
+        """Write the last of it."""
         if self._meter is not None:
             self._meter.write()
 

@@ -30,7 +30,7 @@ _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 
 
 class Pauses:
-    """Who is left alone until when, with a pause that doubles from failure to failure."""
+    """The brokers that are left alone, each until a time; the pause doubles from failure to failure."""
 
     def __init__(self, first_s: float, longest_s: float) -> None:
         self._first_s, self._longest_s = first_s, longest_s
@@ -75,7 +75,7 @@ class Planner:
         self._cost: dict[tuple[int, Partition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
-        """What the sink has recorded; empty without feedback."""
+        """Return what the sink has recorded; empty without feedback."""
         return self._feedback.read()
 
     def failures(self) -> dict[int, str]:

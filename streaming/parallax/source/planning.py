@@ -27,7 +27,7 @@ LATER = frozenset({ReadEvent.CORRUPT_BATCH, ReadEvent.UNSUPPORTED, ReadEvent.UNA
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What one replica says of its log.
+    """One replica's report on its log.
 
     Attributes:
         high_watermark: exclusive end for read_uncommitted.

@@ -70,7 +70,7 @@ class Observed:
 
 
 class LogSaid(NamedTuple):
-    """What one replica said of its log.
+    """One replica's report on its log.
 
     Attributes:
         marks: how far it goes.
@@ -113,7 +113,7 @@ class RowsPartition(InputPartition):
 
 
 class ProgressStreamReader(DataSourceStreamReader):
-    """Each trigger is a tick: the brokers are asked, and a row per replica tells what they said."""
+    """Each trigger is a tick: the brokers are asked, and a row per replica records what they said."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

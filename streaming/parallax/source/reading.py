@@ -1,7 +1,7 @@
 """What one Spark task of ``kafka-replica`` does: reads its pieces of one replica's logs, and says where it got to.
 
-A failure in the middle of a piece either ends it early, with a position row that says why (the sink then tells the
-source where to go on), or fails the task where there is nobody to tell.
+A failure in the middle of a piece either ends it early, with a position row that says why (the sink then says
+where the source goes on), or fails the task where nothing takes that row.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> P
     if progress.skipped:
         event, detail = ReadEvent.BATCH_SKIPPED, progress.skipped
     if error is not None:
-        # OffsetOutOfRange has no event of its own: the next plan sees what became of the log and tells that.
+        # OffsetOutOfRange has no event: the next plan sees what became of the log and reports that.
         event, detail = error.event or ReadEvent.UNREACHABLE, str(error)
     if event is ReadEvent.TOPIC_DELETED:
         event = ReadEvent.NOT_HOSTED  # One broker's word; the next plan asks the cluster.

@@ -43,7 +43,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """What an offset holds, in the mean of a sample.
+    """The mean content of an offset, by a sample.
 
     Attributes:
         size: compressed bytes.
@@ -87,7 +87,7 @@ def _tiered(
 ) -> Iterable[tuple[Partition, LogState]]:
     """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
 
-    A broker serves a consumer from there as well, the same on every broker: that tells nothing of its own replica.
+    A broker serves a consumer from there as well, the same on every broker: that says nothing about its own replica.
     """
     begun = [p for p, position in question.backlog_from.items() if position < 0 and p in logs and not logs[p].error]
     left_ms = (deadline - time.monotonic()) * 1000
@@ -135,7 +135,7 @@ def _worth_sampling(question: Survey, logs: Mapping[Partition, LogState]) -> lis
 
 
 def density(records: memoryview, start: int) -> Density | None:
-    """What an offset holds in the record batches of a Fetch response, by their headers.
+    """Return what an offset holds in the record batches of a Fetch response, by their headers.
 
     Args:
         records: the response's records; the last batch may be truncated.

@@ -1,4 +1,4 @@
-"""What was appended to a table of the views, commit by commit, as its transaction log tells it.
+"""What was appended to a table of the views, commit by commit, by its transaction log.
 
 Reads as much of Delta's log format (https://github.com/delta-io/delta/blob/master/PROTOCOL.md) as these tables use: no
 deletion vectors, no column mapping. A commit is one JSON file, so that following a table costs a file or two for each
@@ -24,7 +24,7 @@ BROKER = "broker"
 """Partition column of the views: its value is in the log, not in the files."""
 
 _ROW_BYTES = 32
-"""Taken where the log does not tell how many rows a file has."""
+"""Taken where the log does not say how many rows a file has."""
 
 
 class LogGoneError(RuntimeError):
@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What one commit added.
+    """The files that one commit added.
 
     Attributes:
         version: of the table, once it was made.
@@ -78,7 +78,7 @@ class TableLog:
         return self._text(_entry(0)) is not None
 
     def appended(self, version: int) -> Appended | None:
-        """What a commit added; None where it has not been made yet.
+        """Return what a commit added; None where it has not been made yet.
 
         Raises:
             LogGoneError: it was made, and is not in the log any more.

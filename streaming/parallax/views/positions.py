@@ -81,7 +81,7 @@ Spark has long recorded it as done; and positions keep even its rows from being 
 
 
 def batch_mark(query_id: str, batch_id: int) -> str:
-    """What a commit carries as ``userMetadata``, so that the batch it records is known by the log alone."""
+    """Return what a commit carries as ``userMetadata``, so that the batch it records is known by the log alone."""
     return json.dumps({"query": query_id, "batch": batch_id}, separators=(",", ":"))
 
 

@@ -100,7 +100,7 @@ def groups(settings: Settings, brokers: Iterable[int] = ()) -> list[Group]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """What the settings mean to both sources."""
+    """Return what the settings mean to both sources."""
     options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     options["request.timeout.ms"] = str(settings.read.request_timeout_ms)
     options["metadata.refresh.ms"] = str(settings.read.metadata_refresh_ms)

@@ -107,7 +107,7 @@ def build_session(
     except PySparkRuntimeError as error:
         # What the JVM had to say went to the terminal, past this process.
         raise SetupError(
-            f"Spark's JVM ({jdk.path}) did not start, for the reason it tells above ({error.getCondition()}); correct "
+            f"Spark's JVM ({jdk.path}) did not start, for the reason it gives above ({error.getCondition()}); correct "
             "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
@@ -126,7 +126,7 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
 
 def is_alive(spark: Any) -> bool:
     """Whether the JVM behind a session runs."""
-    # PySpark has no public way to tell. A JVM that was there before Python has no process here.
+    # PySpark has no public way to find out. A JVM that was there before Python has no process here.
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     return spark.sparkContext._jsc is not None and (process is None or process.poll() is None)  # noqa: SLF001
 

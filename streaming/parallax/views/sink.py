@@ -1,4 +1,4 @@
-"""Writes micro-batches to the tables of the views, each once, and tells the source what has been recorded.
+"""Writes micro-batches to the tables of the views, each once, and reports to the source what has been recorded.
 
 A plain append is several times faster than Delta's streaming sink. Exactly-once comes from three things: Delta
 keeps the query and its batch in the same commit as its rows (``userMetadata``); a batch that
@@ -36,7 +36,7 @@ _CLOCK_SLACK_MS = 60_000
 
 @dataclass(frozen=True)
 class PositionSeen:
-    """What a position row said, reported after it was committed.
+    """The content of a position row, reported after it was committed.
 
     Attributes:
         reader: whose position.
@@ -95,7 +95,7 @@ class ViewSink:
     Args:
         storage: ``storage.path``.
         isolations: levels that the query reads; with more than one its rows carry the column ``isolation``.
-        feedback_path: file that tells the source what is recorded.
+        feedback_path: file that shows the source what is recorded.
         on_positions: called with the position rows of each commit, in the query's thread.
     """
 
@@ -215,7 +215,7 @@ class _Observed:
         self.rows = rows.select(*names).observe(self._observation, sf.collect_list(position).alias(_OBSERVED))
 
     def positions(self) -> list[PositionSeen]:
-        """What was seen; to be called after the rows were written."""
+        """Return what was seen; to be called after the rows were written."""
         found: dict[Reader, PositionSeen] = {}
         for row in _get(self._observation)[_OBSERVED]:
             # A reader's rows come from one task, in order: the last one is where it stands now.

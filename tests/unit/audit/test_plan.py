@@ -76,7 +76,7 @@ def test_a_look_is_taken_in_with_those_that_did_not_answer() -> None:
 
 def test_nobody_who_answers_is_not_read() -> None:
     assert not planned(away(1), away(2), away(3)).readable
-    assert planned().reasons == ("no broker tells of its replicas",)
+    assert planned().reasons == ("no broker names its replicas",)
 
 
 def test_a_replica_that_the_settings_leave_out_is_unknown() -> None:

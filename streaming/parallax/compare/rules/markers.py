@@ -20,7 +20,7 @@ UNREAD = 0
 """Stands for the type of the end marker where a transaction has ended and its marker was not read."""
 
 _OVER = 255
-"""Stands for an end of which only the replica's own list tells, where a marker's type would stand."""
+"""Stands, in place of a marker's type, for an end that only the replica's own list shows."""
 
 
 def take_in_markers(
@@ -161,7 +161,7 @@ def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array
 def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
     """End the transactions inside which their own replica showed an end marker: it came to be known only later.
 
-    What followed in such an interval is let go: where the next transaction began there, nothing tells.
+    What followed in such an interval is let go: where the next transaction began there is not known.
 
     Args:
         intervals: `INTERVAL`.

@@ -116,15 +116,16 @@ class Verdict:
 def judge_disputes(
     pending: Array, rows: Array, markers: Array, intervals: Array, unmarked: Array | tuple[int, int] = NOWHERE
 ) -> list[Verdict]:
-    """Say who is wrong where outcomes differ and no interval tells, so far as end markers prove it.
+    """Say who is wrong where outcomes differ and no interval decides it, so far as end markers prove it.
 
     The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
     the type of the outcome. If it is not, the replica contradicts itself (`follow_ends`), and that marker bounds nobody
     else's end. Of two replicas with unlike outcomes the one whose transaction ended higher is wrong; one that passed a
     marker with the transaction open ended it above that one, though its own end was cleaned before it was read. Where
-    that does not tell, nobody is accused: neither numbers nor the order of reading prove anything. One that contradicts
-    itself by a marker of another leader epoch than the record's is no side then: the marker that gave the outcome may
-    have been truncated, unread. A row that differs no more without such is in no verdict: what it should be is unknown.
+    that does not decide it, nobody is accused: neither numbers nor the order of reading prove anything. One that
+    contradicts itself by a marker of another leader epoch than the record's is no side then: the marker that gave the
+    outcome may have been truncated, unread. A row that differs no more without such is in no verdict: what it should be
+    is unknown.
 
     Args:
         pending: `PENDING`.
@@ -169,7 +170,7 @@ def judge_disputes(
 
 
 def _without_direction(pending: Array, rows: Array, markers: Array) -> Array:
-    """Those of the rows that differ without the outcomes whose end marker may have been truncated."""
+    """Return those of the rows that differ without the outcomes whose end marker may have been truncated."""
     shows, hides = pending["visible"][rows], pending["aborted"][rows]
     for slot in slots_of(int(np.bitwise_or.reduce(shows | hides))):
         doubtful = _may_be_truncated(markers, slot, pending[rows])

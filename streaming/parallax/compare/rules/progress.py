@@ -28,8 +28,8 @@ class Frozen:
         last_stable_offset: where it stands.
         ahead: the highest last stable offset of the others.
         seconds: for how long.
-        producer_id: of the open transaction that holds it, -1 where the replica did not tell.
-        start: first offset of that transaction, -1 where the replica did not tell.
+        producer_id: of the open transaction that holds it, -1 where the replica did not say.
+        start: first offset of that transaction, -1 where the replica did not say.
     """
 
     slot: int

@@ -15,7 +15,7 @@ Sides = Mapping[str, Iterable[int]]
 
 
 class Verdict(StrEnum):
-    """What a probe makes of a claim."""
+    """The result of a probe for a claim."""
 
     CONFIRMED = "confirmed"
     DISMISSED = "dismissed"
@@ -114,7 +114,7 @@ class Case:
         )
 
     def differs(self, sides: Sides, reason: str = "", kind: FindingKind | None = None) -> Decision:
-        """That the replicas differ is proven, and nothing says which side is wrong."""
+        """Judge that the replicas differ, and that nothing says which side is wrong."""
         said = reason or "; ".join(f"{text}: {broker_list(sorted(on))}" for text, on in sorted(sides.items()) if on)
         return self.confirmed(said, kind, accused=NOBODY, sides=sides)
 
@@ -131,7 +131,7 @@ class Case:
         return self.dismissed(reason, Resolution.COMPACTED)
 
     def was_shown(self, reason: str, kind: FindingKind, offset: int, sides: Sides) -> Decision:
-        """What was recorded proves it, and the accused does not hold the record any more.
+        """Judge that what was recorded proves it, and that the accused does not hold the record any more.
 
         Compaction may have taken it, or the whole log may have been replaced since by one that is right, faster than
         any reading noticed. So it says what was shown, and nothing of the log as it is now.
@@ -250,7 +250,7 @@ def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> 
 def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
     """Whether a replica lists the claim's producer as having aborted what it wrote at an offset.
 
-    The list of a log that was replaced tells of other transactions: one that ended at the very offset is listed as well
+    The list of a log that was replaced names other transactions: one that ended at the very offset is listed as well
     (``TransactionIndex.collectAbortedTxns`` takes those whose last offset is not below the one that is fetched).
     """
     listed = any(pid == claim.producer_id and first <= offset for pid, first in answer.aborted)
@@ -258,7 +258,7 @@ def lists_as_aborted(claim: Claim, answer: ReplicaAnswer, offset: int) -> bool:
 
 
 def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
-    """Whether a replica tells its readers that the key has no value, by what the accused must have seen as well."""
+    """Whether a replica shows its readers that the key has no value, by what the accused must have seen as well."""
     if other.key is None or other.log_start_offset > offset:
         return False
     if other.key.newest_offset >= bound or other.key.live is not None:

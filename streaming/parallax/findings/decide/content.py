@@ -11,7 +11,7 @@ from parallax.model import IsolationLevel
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What one replica holds at the offset: ``text`` differs where what is held does."""
+    """The record that one replica holds at the offset; ``text`` differs where the records do."""
 
     broker: int
     text: str
@@ -60,7 +60,7 @@ def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:
 
 
 def _of_older_epochs(held: list[_Held]) -> list[_Held]:
-    """Those that hold what a newer epoch has replaced; none where the epochs do not tell."""
+    """Return those that hold what a newer epoch has replaced; none where the epochs do not show it."""
     newest = max(h.leader_epoch for h in held)
     standing = {h.text for h in held if h.leader_epoch == newest}
     if len(standing) > 1 or min(h.leader_epoch for h in held) < 0:

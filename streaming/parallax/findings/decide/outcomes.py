@@ -161,7 +161,7 @@ def unlike_outcomes(case: Case) -> Decision:
 
 
 def _by_value(case: Case) -> dict[str, list[int]]:
-    """Who shows a value of the key and who shows none, of those that are past the claim's offset."""
+    """Return who shows a value of the key and who shows none, of those that are past the claim's offset."""
     sides: dict[str, list[int]] = {}
     for answer in (case.accused, *case.others):
         if answer.key is not None and answer.last_stable_offset > case.claim.first_offset:
@@ -170,7 +170,7 @@ def _by_value(case: Case) -> dict[str, list[int]]:
 
 
 def _wrong_outcome_kind(claim: Claim) -> FindingKind:
-    """The kind to report where only the key's value tells: a claim on the marker alone has become a hidden commit."""
+    """The kind where only the key's value proves it: a claim on the marker alone has become a hidden commit."""
     if claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED):
         return claim.kind
     return FindingKind.COMMITTED_RECORD_ABORTED

@@ -163,7 +163,7 @@ def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
 def true_outcome(claim: Claim) -> str | None:
     """How the transaction of a claim truly ended; None where that is not known.
 
-    A finding about an outcome has said it. Else the end marker that other replicas were recorded to show tells.
+    A finding about an outcome has said it. Else the end marker that other replicas were recorded to show says it.
     """
     if claim.kind in _WRONG:
         return COMMITTED if _WRONG[claim.kind] == ABORTED else ABORTED

@@ -278,7 +278,7 @@ def _without_direction(case: Case, reason: str) -> Decision:
 
 
 def _sides(case: Case) -> dict[str, list[int]]:
-    """What each replica that could be read as far as the claim's offset shows of the key."""
+    """Return what each replica that could be read as far as the claim's offset shows of the key."""
     sides: dict[str, list[int]] = {}
     for answer in (case.accused, *case.others):
         if answer.key is None or answer.last_stable_offset <= case.claim.offset:

@@ -56,7 +56,7 @@ class ExpectedFinding:
 
 @dataclass(frozen=True)
 class ScenarioResult:
-    """What a scenario has left on the brokers, verified on each."""
+    """The traces that a scenario has left on the brokers, verified on each."""
 
     name: str
     topics: tuple[str, ...]
@@ -354,7 +354,7 @@ class Conductor:
 
 
 def _agree(views: Mapping[int, ReplicaView]) -> bool:
-    """Whether no consumer could tell the replicas apart: by values, outcomes, or last stable offset."""
+    """Whether the replicas are alike to every consumer: by values, outcomes, or last stable offset."""
     reference = views[LEADER]
     for view in views.values():
         shared = reference.records.keys() & view.records.keys()

@@ -44,7 +44,7 @@ class Return:
 
 @dataclass(frozen=True)
 class Divergence:
-    """What the script has done to the victim."""
+    """The harm that the script has done to the victim."""
 
     kind: FindingKind
     offset: int
