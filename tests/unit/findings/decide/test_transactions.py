@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,11 +10,10 @@ from parallax.findings.answers import (
     CoordinatorAnswer,
     MarkerShown,
     OpenTransaction,
-    ReplicaAnswer,
 )
 from parallax.findings.claim import Recorded
-from parallax.findings.decide import Resolution, Verdict, decide, named
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.findings.decide import Verdict, decide, named
+from parallax.model import FindingKind
 from tests.unit.findings.decide.answered import (
     OPEN,
     PID,
@@ -25,7 +23,6 @@ from tests.unit.findings.decide.answered import (
     outcome_of,
     record,
     replica,
-    shows,
     silent,
     verdict,
 )
@@ -235,258 +232,6 @@ class TestMarkerMissingThatEnded:
     def test_not_decided_yet_is_pending(self) -> None:
         undecided = replica(2, last_stable_offset=10)
         assert outcome_of(self.c, replica(1), undecided, replica(3)) is Verdict.PENDING
-
-
-class TestOutcome:
-    a2c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
-    c2a = claim(FindingKind.COMMITTED_RECORD_ABORTED)
-
-    def test_live_answers_that_differ_are_confirmed(self) -> None:
-        got = decide(self.a2c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
-
-    def test_live_answers_that_agree_are_dismissed(self) -> None:
-        assert outcome_of(self.a2c, *(holding(b, "aborted") for b in (1, 2, 3))) is Verdict.DISMISSED
-
-    def test_the_kind_follows_what_the_accused_shows_now(self) -> None:
-        got = decide(self.a2c, answers(holding(1, "committed"), holding(2, "aborted"), replica(3)))
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
-
-    def test_one_that_shows_what_the_marker_says_that_it_lacked_is_right_whatever_others_showed(self) -> None:
-        # Its log was replaced by one with the marker; 3, of which an outcome was recorded, cannot be asked.
-        recorded = Recorded(outcomes={1: "committed", 2: "aborted", 3: "aborted"}, markers={1: "commit", 2: "abort"})
-        c = replace(self.c2a, recorded=recorded)
-        assert outcome_of(c, replica(1), holding(2, "committed"), silent(3)) is Verdict.DISMISSED
-        assert outcome_of(c, replica(1), holding(2, "aborted"), silent(3)) is Verdict.CONFIRMED
-        disputed = replace(c, recorded=replace(recorded, markers={1: "commit", 3: "abort"}))
-        assert outcome_of(disputed, replica(1), holding(2, "committed"), silent(3)) is Verdict.CONFIRMED
-
-    def test_the_record_of_another_producer_at_the_offset_has_no_part_in_it(self) -> None:
-        marked = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
-        other = replica(2, committed={10: record(outcome="committed", producer_id=PID + 1)}, asked=frozenset({10}))
-        assert outcome_of(marked, replica(1), other, replica(3)) is Verdict.DISMISSED
-        assert outcome_of(marked, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
-
-    def test_the_recorded_outcome_stands_in_where_the_others_cleaned_the_record(self) -> None:
-        recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}))
-        assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
-
-    def test_recorded_markers_stand_in_where_nobody_recorded_an_outcome(self) -> None:
-        recorded = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
-        assert outcome_of(recorded, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
-
-    def test_a_live_marker_of_another_replica_is_evidence(self) -> None:
-        marked = replica(1, markers=(MarkerShown(20, PID, "abort"),))
-        assert outcome_of(self.a2c, marked, holding(2, "committed")) is Verdict.CONFIRMED
-        foreign = replica(1, markers=(MarkerShown(20, PID + 1, "abort"),))
-        assert outcome_of(self.a2c, foreign, holding(2, "committed")) is Verdict.DISMISSED
-
-    def test_a_live_answer_outweighs_what_was_recorded_of_the_same_replica(self) -> None:
-        recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}))
-        agree = [holding(b, "committed") for b in (1, 2, 3)]
-        assert outcome_of(recorded, *agree) is Verdict.DISMISSED
-
-    def test_no_evidence_of_the_others_waits_for_those_that_did_not_answer(self) -> None:
-        assert outcome_of(self.a2c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
-        assert outcome_of(self.a2c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
-
-    @pytest.mark.parametrize("kind", [FindingKind.COMMITTED_RECORD_ABORTED, FindingKind.VISIBILITY_MISMATCH])
-    def test_one_that_does_not_show_the_record_yet_is_waited_for(self, kind: FindingKind) -> None:
-        # Started again, it goes on from the high watermark of its last checkpoint.
-        restarted = replica(1, high_watermark=5, last_stable_offset=5)
-        asked = claim(kind)
-        assert outcome_of(asked, restarted, holding(2, "aborted"), replica(3)) is Verdict.PENDING
-        just_there = replace(restarted, high_watermark=11, last_stable_offset=11)
-        assert outcome_of(asked, just_there, holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
-        at_its_end = replace(restarted, log_end_offset=10)
-        assert outcome_of(asked, at_its_end, holding(2, "aborted"), replica(3)) is Verdict.DISMISSED
-
-    def test_an_undecided_record_on_the_accused_is_pending(self) -> None:
-        behind = replica(2, last_stable_offset=5)
-        assert outcome_of(self.a2c, holding(1, "aborted"), behind) is Verdict.PENDING
-
-    def test_the_aborted_list_tells_of_a_hidden_record_that_was_cleaned(self) -> None:
-        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
-        listed = replica(2, aborted=((PID, 10),))
-        got = decide(recorded, answers(replica(1, aborted=((PID, 63),)), listed, replica(3)), live_only=True)
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
-
-    def test_the_aborted_list_of_a_later_transaction_tells_nothing(self) -> None:
-        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed"}))
-        assert outcome_of(recorded, replica(1), replica(2, aborted=((PID, 63),)), live_only=True) is Verdict.DISMISSED
-
-    @pytest.mark.parametrize(
-        "instead",
-        [{"markers": (MarkerShown(10, PID, "abort"),)}, {"uncommitted": {10: record(producer_id=PID + 1)}}],
-        ids=["an end marker", "another producer's record"],
-    )
-    def test_the_aborted_list_of_a_log_that_holds_something_else_there_tells_nothing(
-        self, instead: dict[str, Any]
-    ) -> None:
-        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 3: "committed"}))
-        replaced = replica(2, aborted=((PID, 5),), **instead)
-        assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
-
-    def test_both_outcomes_recorded_are_reported_as_over_when_the_accused_holds_the_record_no_more(self) -> None:
-        # Its log may have been replaced since by one that is right, and nothing that it shows is wrong.
-        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
-        got = decide(recorded, answers(replica(1), replica(2), replica(3)))
-        assert verdict(got) == (Verdict.DISMISSED, FindingKind.COMMITTED_RECORD_ABORTED)
-        assert (got.was_shown, got.resolution) == (True, Resolution.COMPACTED)
-        assert got.sides == {"aborted": (2,), "committed": (1, 3)}
-        assert "was aborted on broker 2 when it was read" in got.reason
-
-    def test_the_value_of_the_key_gives_a_suspect_no_direction(self) -> None:
-        recorded = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
-        given = (shows(1, record(10)), shows(2, None), shows(3, None))
-        got = decide(recorded, answers(*given))
-        assert (*verdict(got), got.accused) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH, NOBODY)
-        unread = replace(recorded, recorded=Recorded(markers={1: "commit"}))
-        assert outcome_of(unread, *given) is Verdict.DISMISSED
-        freed = replace(recorded, freed=True)
-        assert decide(freed, answers(*given), live_only=True).accused == NOBODY
-
-    def test_what_was_recorded_of_the_accused_keeps_no_finding_open(self) -> None:
-        recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
-        assert outcome_of(recorded, replica(1), replica(2), replica(3), live_only=True) is Verdict.DISMISSED
-
-    def test_recorded_markers_alone_do_not_convict_an_accused_that_holds_nothing(self) -> None:
-        # Read late, a healthy replica can look as if the producer's next marker had ended the transaction.
-        recorded = replace(self.a2c, recorded=Recorded(markers={1: "abort", 2: "commit", 3: "abort"}))
-        assert outcome_of(recorded, replica(1), replica(2), replica(3)) is Verdict.DISMISSED
-
-    def test_a_hidden_tombstone_that_was_cleaned_still_shows_by_the_value_it_should_have_deleted(self) -> None:
-        c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
-        got = decide(c, answers(shows(1, None), shows(2, record(3)), shows(3, None)), live_only=True)
-        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
-
-    def test_a_value_written_after_the_others_were_asked_proves_nothing(self) -> None:
-        c = replace(self.c2a, key_hash_lo=7)
-        fresh = shows(2, record(100), high_watermark=101, last_stable_offset=101)
-        assert outcome_of(c, shows(1, None), fresh, shows(3, None), live_only=True) is Verdict.DISMISSED
-
-
-class TestUnlikeOutcomes:
-    """The comparison saw two outcomes of one record and no end marker that says which is right."""
-
-    c = claim(
-        FindingKind.VISIBILITY_MISMATCH,
-        marker_offset=-1,
-        key_hash_lo=7,
-        recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "aborted"}),
-    )
-    UNDIRECTED = (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
-
-    def test_the_value_of_the_key_tells_where_the_record_is_gone(self) -> None:
-        c = replace(self.c, key_hash_lo=7)
-        value = record(10, "committed")
-        held = {"committed": {10: value}, "asked": frozenset({10})}
-        for given in (
-            [shows(1, value, **held), shows(2, None), shows(3, value, **held)],
-            [shows(1, None), shows(2, value, **held), shows(3, value, **held)],
-        ):
-            got = decide(c, answers(*given), live_only=True)
-            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
-            assert {len(brokers) for brokers in got.sides.values()} == {1, 2}
-        assert outcome_of(c, *(shows(b, None) for b in (1, 2, 3)), live_only=True) is Verdict.DISMISSED
-
-    @pytest.mark.parametrize(("start", "found"), [(10, Verdict.CONFIRMED), (11, Verdict.DISMISSED)])
-    def test_what_one_had_shown_below_where_its_log_begins_counts_no_longer(self, start: int, found: Verdict) -> None:
-        assert outcome_of(self.c, holding(1, "aborted"), replica(2, log_start_offset=start), replica(3)) is found
-
-    @pytest.mark.parametrize(("epochs", "found"), [({4}, Verdict.CONFIRMED), (set(), Verdict.DISMISSED)])
-    def test_what_one_had_shown_in_an_epoch_that_its_log_does_not_know_any_more_was_truncated(
-        self, epochs: set[int], found: Verdict
-    ) -> None:
-        c = replace(self.c, recorded=replace(self.c.recorded, ends={2: "20:4"}))
-        accused = replica(2, epoch_ends={4: 30}, epochs_known=frozenset(epochs))
-        assert outcome_of(c, holding(1, "aborted"), accused, replica(3)) is found
-
-    def test_an_older_value_of_one_that_has_not_decided_the_record_is_no_difference(self) -> None:
-        old = record(5)
-        for stable, found in ((10, Verdict.DISMISSED), (11, Verdict.CONFIRMED)):
-            older = shows(1, old, last_stable_offset=stable)
-            assert outcome_of(self.c, older, shows(2, None), shows(3, None), live_only=True) is found
-
-    def test_what_one_had_shown_counts_for_nothing_once_it_cannot_be_asked_or_has_not_decided_it(self) -> None:
-        accused = holding(2, "committed")
-        assert outcome_of(self.c, silent(1), accused, silent(3)) is Verdict.PENDING
-        undecided = [replica(b, last_stable_offset=10) for b in (1, 3)]
-        assert outcome_of(self.c, undecided[0], accused, undecided[1]) is Verdict.PENDING
-        assert outcome_of(self.c, replica(1), accused, replica(3)) is Verdict.CONFIRMED
-
-    def test_live_answers_that_differ_confirm_the_difference_and_no_direction(self) -> None:
-        got = decide(self.c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
-        assert verdict(got) == self.UNDIRECTED
-        assert "no end marker" in got.reason
-
-    def test_recorded_outcomes_are_reported_as_over_where_no_replica_holds_the_record(self) -> None:
-        got = decide(self.c, answers(replica(1), replica(2), replica(3)))
-        assert verdict(got) == (Verdict.DISMISSED, FindingKind.VISIBILITY_MISMATCH)
-        assert got.was_shown
-        assert got.sides == {"aborted": (1, 3), "committed": (2,)}
-
-    def test_recorded_outcomes_confirm_the_difference_while_one_holds_the_record(self) -> None:
-        got = decide(self.c, answers(holding(1, "aborted"), replica(2), replica(3)))
-        assert verdict(got) == self.UNDIRECTED
-
-    def test_what_was_recorded_does_not_keep_it_open(self) -> None:
-        got = decide(self.c, answers(replica(1), replica(2), replica(3)), live_only=True)
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
-
-    def test_live_answers_that_agree_dismiss_it(self) -> None:
-        got = decide(self.c, answers(*(holding(b, "aborted") for b in (1, 2, 3))))
-        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
-
-    def test_what_the_accused_has_not_decided_is_pending(self) -> None:
-        behind = replica(2, last_stable_offset=10)
-        assert outcome_of(self.c, replica(1), behind, replica(3)) is Verdict.PENDING
-        decided = holding(2, "committed", last_stable_offset=11)
-        assert outcome_of(self.c, holding(1, "aborted"), decided, replica(3)) is Verdict.CONFIRMED
-
-    def test_an_outcome_that_no_other_shows_waits_for_those_that_did_not_answer(self) -> None:
-        c = replace(self.c, recorded=Recorded())
-        assert outcome_of(c, silent(1), holding(2, "committed"), replica(3)) is Verdict.PENDING
-        assert outcome_of(c, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
-
-    def test_a_value_that_differs_is_judged_by_the_key_where_the_claim_is_about_a_value(self) -> None:
-        c = replace(self.c, rule=Rule.LATEST_VALUE)
-        got = decide(c, answers(*(shows(b, record(12)) for b in (1, 2, 3))))
-        assert got.verdict is Verdict.DISMISSED
-        assert "a value as new" in got.reason
-
-
-class TestContradiction:
-    """A replica shows a record otherwise than the end marker behind it, in its own log."""
-
-    c = claim(FindingKind.OUTCOME_CONTRADICTS_MARKER)
-
-    def shows(self, broker: int, outcome: str, marker: str, **fields: Any) -> ReplicaAnswer:
-        return holding(broker, outcome, markers=(MarkerShown(20, PID, marker),), **fields)
-
-    def test_needs_no_other_replica(self) -> None:
-        for outcome, marker in (("committed", "abort"), ("aborted", "commit")):
-            got = decide(self.c, answers(silent(1), self.shows(2, outcome, marker), silent(3)))
-            assert (got.verdict, got.kind, got.accused) == (
-                Verdict.CONFIRMED,
-                FindingKind.OUTCOME_CONTRADICTS_MARKER,
-                2,
-            )
-
-    def test_holds_though_all_have_lost_their_index(self) -> None:
-        got = decide(self.c, answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3))))
-        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
-
-    def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
-        for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
-            assert outcome_of(self.c, self.shows(2, outcome, marker)) is Verdict.DISMISSED
-
-    def test_is_not_proven_by_a_record_that_is_cleaned_for_its_own_marker_may_be_with_it(self) -> None:
-        cleaned = replica(2, markers=(MarkerShown(20, PID, "abort"),))
-        assert outcome_of(self.c, cleaned) is Verdict.DISMISSED
-        assert outcome_of(self.c, holding(2, "committed")) is Verdict.DISMISSED
-        other = holding(2, "committed", markers=(MarkerShown(20, PID + 1, "abort"),))
-        assert outcome_of(self.c, other) is Verdict.DISMISSED
 
 
 class TestWhoIsNamed:
