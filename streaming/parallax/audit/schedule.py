@@ -28,7 +28,7 @@ from parallax.replica.client import ReplicaClient
 log = structlog.get_logger(__name__)
 
 _WRITER = "audit"
-"""Who the suspects of audits are from, beside the ids of queries, in the log of their table."""
+"""The writer of the suspects of audits, beside the ids of queries, in the log of their table."""
 
 AGAIN_S = 3600.0
 """A partition that was audited since it was not read in time is left alone for so long, rates or not."""
@@ -100,8 +100,8 @@ class Unread:
     def audited(self, places: Iterable[Place], report: AuditReport | None) -> None:
         """Take in that partitions were audited; None where the audit broke off.
 
-        One that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one that had
-        none, after a pause that doubles up to that.
+        A partition that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one
+        that had none is audited again after a pause that doubles up to that.
         """
         settled = {(p.topic, p.partition) for p in report.partitions if has_verdict(p)} if report else set()
         for place in places:

@@ -98,7 +98,7 @@ def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
 
 def _cap_transactions(state: PartitionState, limit: int) -> None:
     if len(state.markers) > limit:
-        # Those that all have been read past only give disputed outcomes a direction.
+        # Markers that all have been read past only give disputed outcomes a direction.
         unpassed = state.markers["offset"] >= state.partition["floor"][0, READ_UNCOMMITTED]
         lose_markers(state, state.markers["offset"][~unpassed])
         state.markers = state.markers[unpassed]

@@ -57,7 +57,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """Of all its files."""
+        """The rows of all its files."""
         return sum(file.rows for file in self.files)
 
 

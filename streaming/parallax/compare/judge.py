@@ -62,7 +62,8 @@ def _let_go(state: PartitionState) -> None:
 def _let_go_intervals(state: PartitionState, floor: int) -> None:
     """An ended transaction is settled once no marker below its end can come; a wrongly ended one, once it was reported.
 
-    One that missed a marker and whose end was not read, once no outcome before that marker can come into dispute.
+    A transaction that missed a marker and whose end was not read is settled once no outcome before that marker can come
+    into dispute.
     """
     if not len(state.intervals):
         return

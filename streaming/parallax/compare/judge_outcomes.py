@@ -178,9 +178,9 @@ def judge_disputes(state: PartitionState) -> list[Accusation]:
 
 
 def _read_for_markers(state: PartitionState, rows: Array) -> int:
-    """How far all have been read as read_uncommitted whose markers may decide these disputes.
+    """How far all replicas have been read as read_uncommitted whose markers may decide these disputes.
 
-    Those that can be reached, and, even if they cannot at present, those that showed one of the outcomes.
+    They are the replicas that can be reached, and, even if they cannot be, those that showed one of the outcomes.
     """
     showed = int(np.bitwise_or.reduce(state.pending["visible"][rows] | state.pending["aborted"][rows]))
     concerned = state.brokers["position"][slots_of(showed & replicas.members(state)), READ_UNCOMMITTED]
@@ -188,7 +188,7 @@ def _read_for_markers(state: PartitionState, rows: Array) -> int:
 
 
 def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
-    # One that is still open missed a marker: the marker that ended it there has not been read yet.
+    # A transaction that is still open missed a marker: the marker that ended it there has not been read yet.
     missed = (state.intervals["missed"] != NEVER) & (state.intervals["end"] == NEVER)
     return outcome.explained(state.pending[rows], state.intervals[missed | outcome.turned(state.intervals)])
 

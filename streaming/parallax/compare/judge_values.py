@@ -89,7 +89,7 @@ def _accuse_key(
         "leader_epoch": int(row["leader_epoch"]),
     }
     if verdict.slot == NOBODY:
-        # Who shows a value is asked last: that of a tombstone may be on those that lack it.
+        # A replica that shows a value is asked last: the value that a tombstone deletes may be on those that lack it.
         deletes = bool(row["flags"] & TOMBSTONE)
         shown = f"{'tombstone' if deletes else 'value'} at offset {row['offset']}"
         lacking = f"no {shown}"

@@ -66,7 +66,7 @@ VIEW_COLUMNS = (
 """What `pack_views` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
 
 OF_POSITION = ("high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id")
-"""Those that the tables have as fields of ``position``."""
+"""The columns that the tables have as fields of ``position``."""
 
 PROGRESS_COLUMNS = (
     "topic",

@@ -134,7 +134,7 @@ def furthest_position(state: PartitionState, view: int) -> int:
 def asked_position(state: PartitionState, view: int) -> int:
     """Like `common_position`, but without the replicas that cannot be reached or were never read.
 
-    One that was read in the other view only is waited for: what it shows in this one is on its way.
+    A replica that was read in the other view only is waited for: what it shows in this one is on its way.
     """
     asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) >= 0)
     if state.partition["members_known"][0]:

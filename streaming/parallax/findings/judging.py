@@ -143,8 +143,8 @@ class Judging:
     def _goes_by_what_is_live(self, task: Task) -> bool:
         """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
 
-        One that another finding had explained, or that was the same: that one has ended, and what was recorded before
-        it did says nothing of what is left.
+        The suspect had been explained by another finding, or was the same: that one has ended, and what was recorded
+        before its end says nothing of what is left.
         """
         claim = task.claim
         if task.finding_id is not None or claim.freed:

@@ -289,7 +289,7 @@ class Lifecycle:
     def _is_over(self, finding: Finding, now: Moment) -> bool:
         """Whether a resolved finding need not be looked at any more.
 
-        One that another explains waits for that one's end, and as long again: it may stand without it.
+        A finding that another explains waits for that one's end, and as long again: it may stand without it.
         """
         if is_part_of_incident(finding) or was_only_shown(finding):
             return True

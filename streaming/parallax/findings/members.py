@@ -164,7 +164,7 @@ class Members:
 
     @property
     def pivots(self) -> Array:
-        """Of each row the replica that a probe asks last (`Claim.pivot`)."""
+        """The replica that a probe asks last (`Claim.pivot`), for each row."""
         return np.where(self.rows["broker"] == NOBODY, self.rows["pivot"], self.rows["broker"])
 
     def are(self, *states: State) -> Array:

@@ -22,7 +22,7 @@ from parallax.model import NOBODY, Severity
 
 _COLUMNS = ("", "id", "kind", "partition", "broker", "offset", "key", "since")
 _ID_CHARACTERS = 8
-"""Of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
+"""Characters of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
 
 
 def listed(storage: str, *, everything: bool = False) -> list[Finding]:

@@ -16,7 +16,8 @@ def end_of_unreadable(
     """The offset behind a batch that cannot be read, if no replica can be read there.
 
     All replicas are asked again, the reader's own as well: what was garbled on the way is not the same the second time.
-    One that shows a record of the range, or shows that it holds none, or does not answer, keeps the reader waiting.
+    A replica that shows a record of the range, or shows that it holds none, or does not answer, keeps the reader
+    waiting.
 
     Args:
         client: connections to the cluster.

@@ -17,7 +17,7 @@ _BARE = np.uint64((1 << 60) - 1)
 def fingerprints(rows: ViewRows) -> Array:
     """One 64-bit number for all that must agree: producer id and epoch, key, value and headers, timestamp.
 
-    Of an end marker: its producer and its type.
+    For an end marker it is made of its producer and its type.
 
     The highest four bits are the version of the content's hash: what was recorded with unlike versions is never
     said to differ.

@@ -172,7 +172,7 @@ def end_at_own(intervals: Array, markers: Array, positions: Array) -> Array:
     for slot in np.unique(intervals["slot"]) if len(markers) else ():
         own = markers[has_bit(markers["shown"], slot) & (markers["offset"] < positions[slot])]
         after, before = (np.searchsorted(own["offset"], intervals[name]) for name in ("start", "end"))
-        # Of any producer; there is seldom one.
+        # A marker of any producer; there is seldom one.
         mine = np.flatnonzero((intervals["slot"] == slot) & (after < before))
         if not len(mine):
             continue

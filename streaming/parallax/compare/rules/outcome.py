@@ -153,7 +153,7 @@ def judge_disputes(
             exact = fits & ~_may_lack_end(unmarked, offsets, end)
             marker = np.where(unlike & exact, np.minimum(marker, end), marker)
         past = _open_past(intervals, slot, offsets, producer)
-        # One that showed an end up to there had not passed it open: what looks like one transaction were several.
+        # A replica that showed an end up to there had not passed it open: what looks like one transaction were several.
         ended_above = own_fits & ~_may_lack_end(unmarked, offsets, own)
         passed_above = (past < own) & ~_may_lack_end(unmarked, offsets, past)
         wrong = (ended_above & (lower < own)) | (passed_above & (lower <= past))

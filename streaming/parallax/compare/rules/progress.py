@@ -51,7 +51,7 @@ def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots:
         grace_ms: how long a last stable offset may trail.
 
     Returns:
-        Those that are frozen, at most one for each replica: the last.
+        The frozen replicas, each once: as it was last.
     """
     found: dict[int, Frozen] = {}
     for i in np.lexsort((rows.broker, rows.observed_at)):

@@ -158,7 +158,7 @@ class Case:
     ) -> Decision:
         """No other shows the offset: wait for those whose log reaches beyond it and that do not show it yet.
 
-        One that was started again begins with the high watermark of its last checkpoint.
+        A broker that was started again begins with the high watermark of its last checkpoint.
         """
         held_back = [a for a in self.others if shown_to(a, isolation) <= offset < a.log_end_offset]
         if held_back:
@@ -234,9 +234,9 @@ def is_truncated(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | N
 def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> bool:
     """Whether a log has held a record of a leader epoch at an offset, though the cleaner may have taken it.
 
-    One that knows the epoch has, up to where the next one begins in it. That is too high where the first records of the
-    next epoch were cleaned before it copied them, which another replica may know better. So if ``sure``, nothing less
-    than a batch of that epoch there or above counts.
+    A log that knows the epoch has, up to where the next one begins in it. That is too high where the first records of
+    the next epoch were cleaned before it copied them, which another replica may know better. So if ``sure``, nothing
+    less than a batch of that epoch there or above counts.
     """
     end = answer.epoch_ends.get(epoch)
     if epoch not in answer.epochs_known or end is None or end <= offset:

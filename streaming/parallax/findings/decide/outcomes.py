@@ -54,7 +54,8 @@ def ended(case: Case) -> Decision:
 def _by_recorded_marker(claim: Claim) -> str | None:
     """The outcome by the end marker that the accused is said to lack; None where it is not known.
 
-    One that shows it is right, whatever others had shown: its log may have been replaced since by one that has it.
+    A replica that shows it is right, whatever others had shown: its log may have been replaced since by one that has
+    it.
     """
     outcomes = {_ended_by(marker) for broker, marker in claim.recorded.markers.items() if broker != claim.broker}
     return outcomes.pop() if len(outcomes) == 1 else None
@@ -93,7 +94,7 @@ def _outcome_without_record(case: Case) -> Decision:
 def _shown_by_the_key(case: Case) -> Decision | None:
     """The readers of the accused see a value of the key where those of another see none, or the other way round.
 
-    Of a finding that is the wrong outcome still. Of a suspect it gives no direction: another may have missed what
+    For a finding that is the wrong outcome still. For a suspect it gives no direction: another may have missed what
     deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
@@ -137,7 +138,7 @@ def unlike_outcomes(case: Case) -> Decision:
     reaches = accused.log_start_offset <= claim.offset
     if own is None and not case.live_only and reaches and not _has_lost_its_end(claim, accused):
         own = claim.recorded.outcomes.get(accused.broker)
-    # Of one that cannot be asked nobody knows whether its log is still the one that was read.
+    # It is not known of a replica that cannot be asked whether its log is still the one that was read.
     absent = {a.broker for a in case.absent}
     truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
     against = sorted(b for b, outcome in truth.items() if outcome != own)
@@ -272,7 +273,7 @@ def _other_outcome(outcome: str) -> str:
 def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
-    One that has not decided the record yet shows nothing of it: what its readers see is older.
+    A replica that has not decided the record yet shows nothing of it: what its readers see is older.
     """
     accused = case.accused
     if accused.key is None:

@@ -79,8 +79,8 @@ def _was_proven(case: Case) -> bool:
 def of_a_finding(case: Case, decision: Decision) -> Decision:
     """Judge a finding that a decision would end: it has not ended while every replica is wrong.
 
-    One that had spread ends only when no replica is wrong any more: when it holds what was written since, a newer
-    record of the key or a later log start, or when a record that should not be shown is not shown.
+    A finding that had spread ends only when no replica is wrong any more: when each holds what was written since, a
+    newer record of the key or a later log start, or when a record that should not be shown is not shown.
     """
     claim = replace(case.claim, kind=decision.kind)
     wrong = [_is_wrong(claim, answer) for answer in (case.accused, *case.others)]

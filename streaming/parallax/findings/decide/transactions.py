@@ -174,8 +174,8 @@ def _had_ended(case: Case, held: OpenTransaction) -> bool:
 def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
-    One whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or a log
-    that was truncated and copied again); one with another log has not known it either.
+    A replica whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or
+    a log that was truncated and copied again); one with another log has not known it either.
     """
     start = claim.transaction_start_offset
     reaches = answer.log_start_offset <= start < answer.high_watermark

@@ -73,7 +73,7 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
         return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
     others = [a for a in case.others if a.key is not None and a.last_stable_offset > claim.offset]
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
-        # One that shows it deleted decides: another that shows a newer value may have missed the tombstone as well.
+        # A replica that shows it deleted decides: another with a newer value may have missed the tombstone as well.
         others.sort(key=lambda a: a.key is not None and a.key.live is not None)
     for other in others:
         theirs = other.key.live if other.key is not None else None
@@ -192,8 +192,8 @@ def _is_of_a_replaced_log(case: Case) -> bool:
 def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> Decision:
     """The accused shows a value that another has deleted: it is wrong, if a tombstone proves it.
 
-    One that is shown, or that was read when the suspect was raised, and that was surely committed. Where another only
-    shows nothing, it may have lost the value.
+    The tombstone has to be shown, or read when the suspect was raised, and surely committed. Where another replica
+    only shows nothing, it may have lost the value.
     """
     claim, accused = case.claim, case.accused
     shown = other.key.visible if other is not None and other.key is not None else None
