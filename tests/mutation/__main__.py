@@ -22,13 +22,16 @@ from tests.mutation.trial import trial
 ROOT = Path(__file__).parents[2] / "streaming"
 SAME = "the same program"
 """The result of a mutant that only changes annotations or decorators: it is not counted."""
+WITH_IO = ("__init__", "feed", "processor", "query", "recorded", "results", "tables")
+"""Of ``compare/``: what stands around the decisions. Tests on real tables and in Spark hold it, which are no trial."""
 MODULES = (
-    *(f"compare/rules/{name}" for name in ("arrays", "content", "latest", "markers", "outcome", "progress")),
-    *(f"compare/{name}" for name in ("step", "cap", "replicas", "breaks", "state", "observations", "packing")),
-    *(f"compare/{name}" for name in ("judge", "judge_content", "judge_outcomes", "judge_values", "accusing")),
-    *(f"compare/{name}" for name in ("suspect", "following")),
-    *(f"findings/decide/{name}" for name in ("case", "content", "outcomes", "transactions", "truncation", "values")),
-    *(f"findings/{name}" for name in ("lifecycle", "judging", "ledger", "questions")),
+    *(
+        f"{folder}/{path.stem}"
+        for folder in ("compare", "compare/rules", "findings/decide")
+        for path in sorted((ROOT / "parallax" / folder).glob("*.py"))
+        if path.stem not in WITH_IO
+    ),
+    *(f"findings/{name}" for name in ("answers", "judging", "ledger", "lifecycle", "questions")),
 )
 
 
