@@ -39,6 +39,7 @@ class Kind:
             marker), producer_id, start (of the transaction), lso (of the accused), shown (offset of the value that the
             accused shows).
         consumers: what consumers of the accused meet, behind the word "consumers".
+        runbook: the anchor of the heading in docs/runbook.md that says what to do.
         many: the sentence on many keys at once, of a kind of which one cause may hit many. Fields: broker, partition,
             count, lowest and highest (offsets).
         agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
@@ -50,6 +51,7 @@ class Kind:
     rank: int
     shows: str
     consumers: str
+    runbook: str
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
     many: str = ""
@@ -63,6 +65,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} never got the end marker of the transaction of producer {producer_id} that starts at "
         "offset {start} of {partition}; it has ended {others}.",
         consumers="may read that transaction's records the wrong way round, or nothing beyond them",
+        runbook="a-missed-end-marker",
         severity=Severity.WARNING,
     ),
     FindingKind.READ_COMMITTED_FROZEN: Kind(
@@ -72,6 +75,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The last stable offset of {partition} on broker {broker} stands at {lso}, held by a transaction of "
         "producer {producer_id} that has ended {others}.",
         consumers="in read_committed get nothing beyond that offset",
+        runbook="a-missed-end-marker",
         agreeing=2,
     ),
     FindingKind.ABORTED_RECORD_COMMITTED: Kind(
@@ -81,6 +85,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} shows the rolled-back record at offset {offset} of {partition} as committed; it was "
         "aborted {others}.",
         consumers="read data that was rolled back",
+        runbook="a-missed-end-marker",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: Kind(
         rule=Rule.OUTCOME,
@@ -89,6 +94,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} hides the committed record at offset {offset} of {partition} as aborted; it was "
         "committed {others}.",
         consumers="in read_committed never see that record",
+        runbook="a-missed-end-marker",
     ),
     FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
         rule=Rule.OUTCOME,
@@ -97,6 +103,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} shows the record at offset {offset} of {partition} otherwise than the end marker of its "
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
         consumers="read data that was rolled back, or never see data that was committed",
+        runbook="an-index-of-aborted-transactions-that-is-wrong",
     ),
     FindingKind.DELETED_RECORD_RESURRECTED: Kind(
         rule=Rule.LATEST_VALUE,
@@ -105,6 +112,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} still shows a value of {partition} (offset {shown}) whose key was deleted at offset "
         "{offset}. Shown: {sides}.",
         consumers="read a record that was deleted",
+        runbook="a-missed-tombstone",
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
         "offsets {lowest} to {highest}).",
     ),
@@ -115,6 +123,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="Broker {broker} lacks the record at offset {offset} of {partition} or shows an older one. "
         "Shown: {sides}.",
         consumers="miss that record",
+        runbook="values-that-differ",
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
         "{highest}).",
     ),
@@ -124,6 +133,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
         consumers="may read a value that is wrong, or miss one",
+        runbook="values-that-differ",
         many="The replicas of {partition} do not show the same latest values for {count} keys (offsets {lowest} to "
         "{highest}).",
     ),
@@ -133,6 +143,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         rank=0,
         shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
         consumers="may read a record that is wrong",
+        runbook="another-record-or-none",
     ),
     FindingKind.LOG_TRUNCATED: Kind(
         rule=Rule.CONTENT,
@@ -141,6 +152,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The log of {partition} on broker {broker} was truncated to offset {offset}: what it had shown from "
         "there on is lost or replaced.",
         consumers="miss what was truncated",
+        runbook="another-record-or-none",
     ),
     FindingKind.LOG_HEAD_MISSING: Kind(
         rule=Rule.LATEST_VALUE,
@@ -149,6 +161,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The log of {partition} on broker {broker} begins at offset {offset}, above that of another replica, "
         "although the topic's cleanup policy deletes no records.",
         consumers="miss what lies below",
+        runbook="a-log-that-lost-its-head",
     ),
 }
 

@@ -18,6 +18,7 @@ from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.table import read_events
+from parallax.kinds import KINDS
 from parallax.model import NOBODY, Severity
 
 _COLUMNS = ("", "id", "kind", "partition", "broker", "offset", "key", "since")
@@ -36,12 +37,13 @@ def listed(storage: str, *, everything: bool = False) -> list[Finding]:
 
 
 def as_document(finding: Finding) -> dict[str, Any]:
-    """One finding as JSON has it: times in ISO 8601 UTC, the key as text, the evidence as a document."""
+    """One finding as JSON has it: times in ISO 8601 UTC, the key as text, the evidence as a document, what to do."""
     document: dict[str, Any] = {}
     for name, value in asdict(finding).items():
         document[name] = value.isoformat() if isinstance(value, datetime) else value
     document["key"] = key_text(finding)
     document["evidence"] = evidence_of(finding)
+    document["runbook"] = _runbook(finding)
     return document
 
 
@@ -54,6 +56,10 @@ def _offset_text(finding: Finding) -> str:
     if finding.is_incident and (tally := tally_of(finding)).count:
         return f"{tally.lowest}-{tally.highest}"
     return str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset)
+
+
+def _runbook(finding: Finding) -> str:
+    return f"docs/runbook.md#{KINDS[finding.kind].runbook}"
 
 
 def _examples(finding: Finding) -> str:
@@ -118,4 +124,6 @@ def print_findings(storage: str, output: str = "text", *, everything: bool = Fal
         said = f"{number}. {finding.summary}"
         if finding.is_incident and (examples := _examples(finding)):
             said = f"{said} For example at offsets {examples}."
+        if finding.stands:
+            said = f"{said} What to do: {_runbook(finding)}"
         console.print(said, markup=False, highlight=False, soft_wrap=True)

@@ -42,6 +42,13 @@ def test_json_carries_the_evidence(storage: str) -> None:
     assert document["first_suspected_at"] == "2026-01-02T00:00:00+00:00"
 
 
+def test_a_finding_that_stands_comes_with_what_to_do(storage: str) -> None:
+    where = "docs/runbook.md#another-record-or-none"
+    text = printed(storage, "text", everything=True)
+    assert text.count(f"What to do: {where}") == 1
+    assert [document["runbook"] for document in json.loads(printed(storage, "json"))] == [where]
+
+
 def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> None:
     said = {
         "incident": {
