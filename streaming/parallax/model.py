@@ -108,6 +108,8 @@ class UnknownReason(StrEnum):
     """The right to read the topic is missing."""
     LOG_START_DIFFERS = "log_start_differs"
     """A replica's log begins above it, or came to, although no cleanup policy is known to delete records."""
+    UNDECIDED = "undecided"
+    """No last stable offset has passed a record that not every replica holds: nothing is compared before its end."""
     RETENTION_DIFFERS = "retention_differs"
     """The topic is compacted, its policy deletes as well, and a log begins above it: by that, or by a loss."""
 

@@ -24,6 +24,7 @@ class Judge:
     Attributes:
         moments: in what replicas were wrong while something was suspected.
         since: by suspect, the first of the moments that count for it.
+        told: the same, of each suspect that was confirmed, for as long as its finding stands.
         read_at: by view and broker, when a reader was last at its end, in ms.
         gap_at: by broker, when it had last not been read for too long, in ms.
         harmed: what was lost after it had been read, by broker: only an audit reads it again.
@@ -34,6 +35,7 @@ class Judge:
     profile: Profile
     moments: list[dict[int, Wrong]] = field(default_factory=list)
     since: dict[str, int] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
     read_at: dict[tuple[int, int], int] = field(default_factory=dict)
     gap_at: Counter[int] = field(default_factory=Counter)
     harmed: set[tuple[str, object]] = field(default_factory=set)
@@ -59,16 +61,18 @@ class Judge:
                 self.note()
                 self.since[name] = len(self.moments) - 1
 
-    def confirm(self, said: Said, suspect: str, begun: int) -> None:
-        """A suspect was confirmed.
+    def confirm(self, said: Said, suspect: str, begun: int, *, stood: bool = False) -> None:
+        """A suspect was confirmed, or a finding that stands was reported again, with more to say of it.
 
         Args:
             said: what the finding says.
             suspect: its name.
             begun: the number of the moment at which the operation began that confirmed it, if it was raised in that.
+            stood: the finding stood before.
         """
         self.note()
-        first = min(self.since.get(suspect, begun), len(self.moments) - 1)
+        first = self.told.get(suspect, begun) if stood else self.since.get(suspect, begun)
+        first = self.told[suspect] = min(first, len(self.moments) - 1)
         broken = properties.confirmed(said, self.moments[max(0, first) :], self.cluster)
         if broken is not None:
             self.broken.append(broken)
@@ -93,7 +97,7 @@ class Judge:
                     self.gap_at[broker] = now
 
     def new_log(self, broker: int) -> None:
-        """The broker begins a log of which nothing was read."""
+        """The broker begins a log of which nothing was read, or gave up what explained what it lacks."""
         self.gap_at[broker] = self.cluster.now
 
     def harm(self, before: dict[int, Wrong], broker: int, position: int) -> None:
@@ -121,7 +125,9 @@ class Judge:
         now, truth = self.now(), oracle.truth_of(self.cluster)
         if self.profile.healthy and now:
             raise AssertionError(f"the model itself diverged without a fault: {now}")
-        self.broken += [b for said in findings.healed if (b := properties.healed(said, now)) is not None]
+        for said in findings.healed:
+            if (broken := properties.healed(said, truth, now, findings.standing)) is not None:
+                self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.
         for place in properties.uncovered(truth, now, findings.standing):

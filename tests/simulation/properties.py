@@ -138,12 +138,19 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
 
 
-def healed(said: Said, now: Moment) -> Broken | None:
-    """Hold a finding that ended as healed against what is wrong now."""
+def healed(said: Said, truth: Truth, now: Moment, open_now: Iterable[Said]) -> Broken | None:
+    """Hold a finding that ended as healed against what is wrong now.
+
+    What an open finding speaks of is another divergence of the same key, which came later.
+    """
     if said.about in ("cut", "head"):
         return None
-    for broker in sorted(said.brokers):
-        if broker in now and is_wrong_in(said, now[broker]):
+    standing = list(open_now)
+    for broker in sorted(said.brokers & now.keys()):
+        mine = [place for place in places(truth, {broker: now[broker]}) if covers(said, place, truth, now)]
+        if mine and all(any(covers(one, place, truth, now) for one in standing) for place in mine):
+            continue
+        if is_wrong_in(said, now[broker]):
             return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
     return None
 

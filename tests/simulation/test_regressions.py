@@ -479,6 +479,70 @@ SHRUNKEN = {
         300001190,
         "write -1 2 71570; tick 150; write -1 90 1; sync; stop 1; behead 1",
     ),
+    "a tick that may yet be truncated closes no transaction": (
+        74001039,
+        (
+            "write 3 2 88; write -1 0 24; sync; round; stop 2; end 3; stop 1; tick 200; end 3; clean 3; tick "
+            "2001; write -1 0 23; clean 3; tick 2001; read 1 3 1000; write -1 90 66; clean 3; start 1; start 2; "
+            "round; sync; round 570"
+        ),
+    ),
+    "a head that one replica has lost hides no missed marker of the others": (
+        430000253,
+        (
+            "write 3 0 43840; sync; round; stop 1; end 3; sync; tick 2001; read 1 3 1000; write -1 90 64; clean "
+            "2; tick 2001; write -1 90 33; sync; clean 2; tick 2001; write -1 90 25; clean 2; stop 3; behead 3"
+        ),
+    ),
+    "an end marker of which one that is away may know is not dismissed": (
+        700000826,
+        (
+            "write 0 2 77261; sync; stop 1; end; tick 5000; sync; tick 2001; write -1 2 57; sync; clean 3; stop "
+            "2; round; tick 200; pair -1 2 64; clean 3; tick 2001; write -1 90 30; clean 3; write 0 2 68895; end "
+            "0 1; start 1; sync; round; clean 1; round"
+        ),
+    ),
+    "a value below where records were deleted is not compared": (
+        700000887,
+        (
+            "write -1 0 58282; write -1 90 39; sync; stop 5; write -1 0 -1; tick 2001; write -1 90 36; sync; "
+            "clean 1; tick 2001; write -1 90 67; clean 1; start 5; sync; trim 2; lead 5"
+        ),
+    ),
+    "what the cleaner took for the sake of a log that was cut off is unknown until an audit": (
+        503005467,
+        (
+            "write 2 2 63288; sync; round; stop 2; end 2; tick 200; write -1 90 88; sync; clean 1; round; usurp "
+            "2; write -1 1 75; end 2 1"
+        ),
+    ),
+    "a value that was cleaned in a log that was cut off is unknown until an audit": (
+        71010059,
+        (
+            "read 1 3 1; write -1 90 27; sync; stop 1; write -1 90 52; tick 200; write -1 90 33; sync; clean 3; "
+            "round; usurp 1"
+        ),
+    ),
+    "what read_committed alone showed has a wrong outcome too": (
+        700000347,
+        (
+            "write 0 0 77405; sync; stop 1; stop 2; end; tick 5000; write -1 90 5; clean 3; tick 200; write -1 90 "
+            "27; clean 3; round; tick 2001; write -1 90 52; clean 3; write 0 0 44498; end 0 1; start 1; sync; "
+            "read 1 1 3; tick 200; write -1 90 81; sync; clean 1"
+        ),
+    ),
+    "a log that was copied anew does not know the epochs that it answers with": (
+        71004331,
+        (
+            "write 0 0 73; sync; stop 1; stop 3; write -1 0 37; write -1 0 64; round; usurp 3; start 1; end 0 1; "
+            "sync; round; usurp 2; write -1 0 69; start 3; end; tick 200; sync; stop 2; tick 2001; tick 200; "
+            "unassign 1; tick 2001; probe 100; probe 416; start 2; round 283; clean 3; clean 2"
+        ),
+    ),
+    "an absence beyond the last stable offsets is unknown to an audit": (
+        72000667,
+        ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
+    ),
 }
 
 COMMIT_TO_ABORT = (
@@ -547,8 +611,21 @@ SEEDS = (
         60073571,
         60087739,
         60090765,
+        71004331,
         73000918,
+        430000253,
+        450001042,
+        72101442,
+        72103382,
         503002012,
+        503005467,
+        700000347,
+        700000826,
+        700000887,
+        820001856,
+        830001238,
+        830002767,
+        830004368,
     ),
 )
 

@@ -142,6 +142,8 @@ class World:
         for broker, cuts in self.cluster.cuts.items():
             for cut in cuts[self.seen_cuts[broker] :]:
                 self.monitor.lose_sight(broker, cut.start)
+                # What its cleaner took below, it took for the sake of what is gone: that was read in time, as it was.
+                self.judge.new_log(broker)
                 self.done["did logs truncated below what was committed"] += 1
             self.seen_cuts[broker] = len(cuts)
 
@@ -311,8 +313,11 @@ class World:
     def _check(self, finding: Finding, monitor: Monitor | None = None) -> None:
         if self.profile.healthy:
             raise Violation(f"false alarm on a healthy cluster: {finding}")
-        event = next(e for e in reversed((monitor or self.monitor).events) if e.suspect_id == finding.claim.suspect_id)
-        self.judge.confirm(events.said(event), finding.claim.suspect_id, self.begun)
+        event, *before = [
+            e for e in reversed((monitor or self.monitor).events) if e.suspect_id == finding.claim.suspect_id
+        ]
+        stood = next((e.stands for e in before if e.finding_id == event.finding_id), False)
+        self.judge.confirm(events.said(event), finding.claim.suspect_id, self.begun, stood=stood)
 
     def _pass_time(self, ms: int) -> None:
         while ms > 0:

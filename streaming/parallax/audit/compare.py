@@ -246,6 +246,7 @@ class _Comparison:
             rows=self._rows,
             missing_head=self._missing_head(coverage),
             retained_unlike=max(coverage.unknown_for(UnknownReason.RETENTION_DIFFERS)),
+            undecided=max(coverage.unknown_for(UnknownReason.UNDECIDED)),
         )
 
     def _missing_head(self, coverage: Coverage) -> int:

@@ -71,6 +71,7 @@ class Compared:
         rows: how many rows were compared.
         missing_head: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
         retained_unlike: offsets of a topic that is compacted that a log begins above, and whose policy deletes as well.
+        undecided: offsets of transactions that are open on all, at which not every replica holds the record.
     """
 
     compared_from: int = 0
@@ -84,6 +85,7 @@ class Compared:
     rows: int = 0
     missing_head: int = 0
     retained_unlike: int = 0
+    undecided: int = 0
 
     def reasons(self) -> list[str]:
         """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""
@@ -101,6 +103,11 @@ class Compared:
             found.append(
                 f"a log begins {self.retained_unlike} offsets above another; the cleanup policy deletes records, so "
                 "that retention or a loss may have done it"
+            )
+        if self.undecided:
+            found.append(
+                f"{self.undecided} records beyond the last stable offsets are not on every replica: audit again once "
+                "the open transactions have ended"
             )
         if self.overflow:
             found.append("more suspects than one audit looks into; the rest were not probed")

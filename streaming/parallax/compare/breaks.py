@@ -14,7 +14,15 @@ from parallax.compare.observations import (
     Array,
     ViewRows,
 )
-from parallax.compare.replicas import give_up, left_behind, only_compacts, raise_floor, skip, slots
+from parallax.compare.replicas import (
+    give_up,
+    left_behind,
+    note_replaced,
+    only_compacts,
+    raise_floor,
+    retained_from,
+    slots,
+)
 from parallax.compare.rules.arrays import has_bit
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.suspect import Accusation
@@ -50,22 +58,20 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             _start_again(state, int(state.partition["topic_id"][0]))
             keep[:] = False
         elif rows.event[i] == _TRUNCATED:
-            keep &= ~mine
-            shown = int(state.brokers["shown"][slot, view])
             # What the batch shows before that row is of the log that was lost, what it shows after it of the new one.
-            lost = max(shown, int(rows.offset[: i + 1][mine[: i + 1]].max()))
-            if _truncate(state, view, slot, int(rows.offset[i]), max(shown, int(rows.offset[mine].max()))):
+            mine[i + 1 :] = False
+            keep &= ~mine
+            lost = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
+            note_replaced(state, int(rows.offset[i]), int(rows.timestamp[i]))
+            if _truncate(state, view, slot, int(rows.offset[i]), lost):
                 accusations.append(_truncated(state, rows, int(i), lost))
-            # What was read since then lies below the floor as well; how far it was read still counts.
-            positions_ = np.flatnonzero(mine & (rows.kind == POSITION))
-            state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = rows.offset[positions_[-1]]
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
                 left_behind(state, view, int(rows.offset[i]), int(rows.timestamp[i]))
                 if not only_compacts(state):
                     raise_floor(state, view, int(rows.offset[i]))
         else:
-            _jump(state, view, slot, int(rows.offset[i]))
+            _jump(state, view, slot, int(rows.offset[i]), of_log_start=bool(rows.event[i] == _LOG_START))
     return (rows if keep.all() else rows.take(keep)), accusations
 
 
@@ -146,6 +152,7 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     if view == READ_UNCOMMITTED:
         # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
         give_up(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
+    if view == READ_UNCOMMITTED or state.brokers["shown"][slot, READ_UNCOMMITTED] <= offset:
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
         _forget_markers(state, slot, offset)
     return view == READ_UNCOMMITTED and offset < end
@@ -176,14 +183,18 @@ def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
     state.markers = made[made["shown"] != 0]
 
 
-def _jump(state: PartitionState, view: int, slot: int, offset: int) -> None:
-    """Move a replica over a range that it never showed."""
+def _jump(state: PartitionState, view: int, slot: int, offset: int, *, of_log_start: bool) -> None:
+    """Move a replica over a range that it never showed; the others are still compared where two of their logs reach."""
     before = int(state.brokers["position"][slot, view])
     if offset <= before:
         return
+    end = offset
+    if of_log_start:
+        state.brokers["log_start_offset"][slot] = max(int(state.brokers["log_start_offset"][slot]), offset)
+        end = min(offset, retained_from(state))
     if before >= 0:
-        skip(state, view, before, offset)
-    raise_floor(state, view, offset)
+        state.partition["skipped"][0, view] += max(0, offset - max(before, int(state.partition["floor"][0, view])))
+    raise_floor(state, view, end)
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]
     if view == READ_UNCOMMITTED:
         mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)

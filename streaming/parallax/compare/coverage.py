@@ -56,6 +56,8 @@ def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) 
     counts[_why_open(state, view)] += max(0, furthest - begun) - counts[UnknownReason.DEFERRED]
     counts[UnknownReason.LOG_START_DIFFERS] = _missing_heads(state)
     counts[UnknownReason.RETENTION_DIFFERS] = _unlike_starts(state)
+    if view == READ_UNCOMMITTED:
+        counts[UnknownReason.UNDECIDED] = len(np.unique(state.content["offset"][replicas.undecided(state)]))
     counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
     for span in unread:
         if span.view == view:

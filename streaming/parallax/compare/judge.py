@@ -45,7 +45,7 @@ def _let_go(state: PartitionState) -> None:
     retained = replicas.retained_from(state)
     floor = floor_of(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
-    stays = (state.content["offset"] >= floor) | unjudged
+    stays = (state.content["offset"] >= floor) | unjudged | replicas.undecided(state)
     state.partition["skipped"][0, READ_UNCOMMITTED] += content.incomparable(state.content[~stays])
     state.content = kept(state.content, stays)
     disputed = outcome.open_disputes(state.pending)
@@ -76,4 +76,7 @@ def _let_go_intervals(state: PartitionState, floor: int) -> None:
     raised = (intervals["told"] & RAISED_TURNED) != 0
     unsettled = (intervals["missed"] >= floor_of(state, READ_COMMITTED)) | (oldest < intervals["missed"])
     awaited = (turned & (~raised | unsettled)) | (markers.passed_open(intervals) & unsettled)
+    # What lies behind the missed marker shows only as the readers in read_committed come to it.
+    ended = (intervals["missed"] != NEVER) & (intervals["end"] != NEVER)
+    awaited |= ended & (intervals["end"] >= floor_of(state, READ_COMMITTED))
     state.intervals = intervals[(intervals["end"] >= floor) | awaited]

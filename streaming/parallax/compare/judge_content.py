@@ -24,6 +24,8 @@ def judge_content(state: PartitionState) -> list[Accusation]:
     agreed = state.content[~differs & (bit_counts(state.content["shown"]) > 1)]
     accusations = []
     rows = state.content[ripe]
+    if len(rows):
+        replicas.note_replaced(state, int(rows["offset"].max()), int(state.brokers["reported_at"].max()))
     for offset, sides in content.differences(rows):
         if len(sides) < 2:
             continue  # The log of one of them was given up since.

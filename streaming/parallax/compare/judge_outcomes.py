@@ -37,7 +37,10 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
     state.intervals = markers.end_at_own(state.intervals, state.markers, positions)
     proof = state.markers[~markers.disputed_offsets(state.markers)]
     unpassed = proof[proof["offset"] >= floor_of(state, READ_UNCOMMITTED)]
-    state.intervals = markers.find_missed(state.intervals, unpassed, positions, replicas.members(state))
+    members = replicas.members(state)
+    state.intervals = markers.find_missed(state.intervals, unpassed, positions, members)
+    later = markers.find_missed(markers.later_ones(state.intervals, state.pending), proof, positions, members)
+    state.intervals = joined(state.intervals, later[later["missed"] != NEVER])
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)
     if not len(missed):
         return []

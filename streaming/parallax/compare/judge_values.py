@@ -88,6 +88,8 @@ def _accuse_key(
         "read_to": int(row["horizon"]),
         "leader_epoch": int(row["leader_epoch"]),
     }
+    if (start := replicas.retained_from(state)) > 0:
+        observations["compared_from"] = start
     if verdict.slot == NOBODY:
         # A replica that shows a value is asked last: the value that a tombstone deletes may be on those that lack it.
         deletes = bool(row["flags"] & TOMBSTONE)

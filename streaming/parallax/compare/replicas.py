@@ -8,6 +8,7 @@ from parallax.compare import unread
 from parallax.compare.observations import (
     POSITION,
     READ_COMMITTED,
+    READ_UNCOMMITTED,
     UNKNOWN,
     VIEWS,
     Array,
@@ -93,6 +94,15 @@ def left_behind(state: PartitionState, view: int, position: int, at: int) -> Non
     """Note what a replica will be read over after it was judged without it."""
     begun, end = max(position, retained_from(state), 0), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
+
+
+def note_replaced(state: PartitionState, offset: int, at: int) -> None:
+    """Note that some log was another one from an offset on: what its cleaner took below is not known.
+
+    It may have taken it for the sake of what was truncated, and no reader goes back there.
+    """
+    for view in VIEWS:
+        unread.add(state, view, retained_from(state), offset, UnknownReason.BEFORE_FIRST_READING, at)
 
 
 def slots(state: PartitionState, brokers: Array) -> Array:
@@ -236,6 +246,22 @@ def holding(state: PartitionState, offsets: Array) -> Array:
     for slot in np.flatnonzero(state.brokers["member"] & (state.brokers["log_start_offset"] > retained)).tolist():
         held[offsets < state.brokers["log_start_offset"][slot]] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
     return held
+
+
+def undecided(state: PartitionState) -> Array:
+    """Mask of what replicas showed from the highest last stable offset on, and others have passed without showing.
+
+    No cleaner goes that far, so that one of them lost it, or kept what the cluster has lost. Which record of a key is
+    the latest nobody knows before the transactions there have ended.
+    """
+    everyone = np.uint32(members(state))
+    stable = int(state.brokers["stable_told"][state.brokers["member"]].max(initial=UNKNOWN))
+    shown, offset = state.content["shown"] & everyone, state.content["offset"]
+    if stable < 0:
+        return np.zeros(len(shown), np.bool_)
+    passed = offset < common_position(state, READ_UNCOMMITTED)
+    mask: Array = passed & (offset >= max(stable, retained_from(state))) & (shown != 0) & (shown != everyone)
+    return mask
 
 
 def follow_heads(state: PartitionState) -> None:

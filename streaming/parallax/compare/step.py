@@ -92,6 +92,7 @@ def step(
     for view in VIEWS:
         _take_in_markers(work, *fresh[view])
     _take_in_uncommitted(work, *fresh[READ_UNCOMMITTED])
+    _take_in_transactions(work, fresh)
     left_out = _take_in_committed(work, *fresh[READ_COMMITTED])
     accusations += _follow_ends(work, *fresh[READ_COMMITTED])
     unread.take_in(work, rows, row_slots, observations.progress, from_log_start=from_log_start)
@@ -168,14 +169,30 @@ def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int,
 def _take_in_uncommitted(state: PartitionState, rows: ViewRows, slots: Array) -> None:
     if not len(rows):
         return
-    is_record = rows.kind == RECORD
     kept = cap.stored(state, READ_UNCOMMITTED, rows.offset)
     held = np.flatnonzero(kept)
     state.content = content.take_in(
         state.content, rows.offset[held], content.fingerprints(rows.take(held)), slots[held]
     )
-    # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
+
+
+def _take_in_transactions(state: PartitionState, fresh: dict[int, tuple[ViewRows, Array]]) -> None:
+    """Continue the intervals with the rows of whichever view came first: what it showed may be gone for the other."""
+    rows, slots = fresh[READ_UNCOMMITTED]
+    committed, its_slots = fresh[READ_COMMITTED]
+    shown = state.brokers["shown"]
+    ahead = np.flatnonzero((committed.kind != LISTED) & (committed.offset >= shown[its_slots, READ_UNCOMMITTED]))
+    if len(ahead):
+        rows, slots = ViewRows.concat([rows, committed.take(ahead)]), np.concatenate([slots, its_slots[ahead]])
+        order = np.lexsort((rows.offset, slots))
+        rows, slots = rows.take(order), slots[order]
+    if not len(rows):
+        return
+    is_record = rows.kind == RECORD
     data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0)
+    if (shown[:, READ_COMMITTED] > shown[:, READ_UNCOMMITTED]).any():
+        data &= ~markers.within_ended(state.intervals, slots, rows.producer_id, rows.offset)
+    # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
     follows = np.zeros(len(rows), np.bool_)
     follows[1:] = data[:-1] & (slots[1:] == slots[:-1]) & (rows.producer_id[1:] == rows.producer_id[:-1])
     ends, end_slots, passed = markers.own_ends(state.markers, slots, rows.offset)
@@ -317,8 +334,9 @@ def _reconcile(state: PartitionState, observations: Observations) -> None:
             mine = (listed.broker == rows.broker[i]) & (listed.observed_at == rows.observed_at[i])
             mine &= listed.start_offset >= 0
             ends = int(log_end[slot]), int(rows.log_end_offset[i])
+            stable = int(rows.last_stable_offset[i])
             state.intervals = markers.reconcile(
-                state.intervals, slot, listed.producer_id[mine], listed.start_offset[mine], ends
+                state.intervals, slot, listed.producer_id[mine], listed.start_offset[mine], ends, stable
             )
         log_end[slot] = rows.log_end_offset[i]
 

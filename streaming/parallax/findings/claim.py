@@ -34,6 +34,8 @@ class Recorded:
         pivot: of a difference without direction, the broker that is asked last, which accuses nobody.
         leader_epoch: the leader epoch of what proves the claim: of the end marker at its marker offset, or of the
             record at its offset; -1 where it is not known.
+        compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
+            nothing had been deleted.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Recorded:
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
     leader_epoch: int = -1
+    compared_from: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -62,9 +65,14 @@ class Recorded:
         by_broker = {name: _by_broker(document.get(name)) for name in _BY_BROKER}
         sides, pivot = _sides(document.get("sides")), document.get("pivot")
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
-        epoch = document.get("leader_epoch")
-        epoch = epoch if isinstance(epoch, int) else -1
-        return cls(**by_broker, sides=sides, pivot=asked_last, leader_epoch=epoch)
+        epoch, start = document.get("leader_epoch"), document.get("compared_from")
+        return cls(
+            **by_broker,
+            sides=sides,
+            pivot=asked_last,
+            leader_epoch=epoch if isinstance(epoch, int) else -1,
+            compared_from=start if isinstance(start, int) else 0,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The same, JSON-able: broker ids as text where they are names of fields."""
@@ -73,10 +81,13 @@ class Recorded:
             found |= {"sides": {text: list(brokers) for text, brokers in self.sides.items()}, "pivot": self.pivot}
         if self.leader_epoch >= 0:
             found["leader_epoch"] = self.leader_epoch
+        if self.compared_from > 0:
+            found["compared_from"] = self.compared_from
         return found
 
 
-_BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in ("sides", "pivot", "leader_epoch"))
+_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from")
+_BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 
 def _sides(part: Any) -> dict[str, tuple[int, ...]]:

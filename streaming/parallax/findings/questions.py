@@ -291,7 +291,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
             aborted[offset] = yield Aborted(offset)
     keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
     ends: dict[int, tuple[int, int] | None] = {}
-    for epoch in sorted(wants.epochs):
+    for epoch in sorted(wants.epochs | {epoch - 1 for epoch in wants.epochs if epoch > 0}):
         end = yield EpochEnd(epoch)
         if not isinstance(end, str):
             ends[epoch] = end
@@ -309,12 +309,22 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         markers=uncommitted.markers,
         open_transactions=opened,
         open_error=open_error,
-        epoch_ends={epoch: None if end is None else end[1] for epoch, end in ends.items()},
-        epochs_known=frozenset(epoch for epoch, end in ends.items() if end is not None and end[0] == epoch),
+        epoch_ends={e: None if end is None else end[1] for e, end in ends.items() if e in wants.epochs},
+        epochs_known=frozenset(epoch for epoch in ends if epoch in wants.epochs and _knows(ends, epoch)),
         epochs_at=uncommitted.epochs,
     )
     key_bytes = {**committed.key_bytes, **uncommitted.key_bytes, **keys.key_bytes}
     return Reading(answer, aborted, keys.keys, key_bytes, keys.error)
+
+
+def _knows(ends: Mapping[int, tuple[int, int] | None], epoch: int) -> bool:
+    """Whether a log knows a leader epoch itself: where the epoch before it ends, it begins.
+
+    One that knows no epoch as old answers with the epoch that it was asked for, and with the end of all older ones
+    (LeaderEpochFileCache.endOffsetFor): a copy of a log whose first epochs had been cleaned.
+    """
+    end, before = ends[epoch], ends.get(epoch - 1)
+    return end is not None and end[0] == epoch and (before is None or before[1] < end[1])
 
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:

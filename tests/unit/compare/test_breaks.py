@@ -49,6 +49,30 @@ class TestBreaks:
         assert made.partition["skipped"][0].tolist() == [7, 6], "what waited below the cut is given up as well"
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
+    def test_what_lies_below_where_a_log_was_truncated_is_unknown_until_an_audit(self) -> None:
+        made = self.read()
+        made.brokers["log_start_offset"] = 2
+        self.apply(made, shown(RU, 1, [], 6, 70, event=ReadEvent.LOG_TRUNCATED))
+        assert [tuple(row) for row in made.unread.tolist()] == [(RU, 0, 2, 6, 70), (RC, 0, 2, 6, 70)]
+
+    def test_a_truncation_that_read_committed_reports_counts_for_what_the_other_view_has_not_come_to(self) -> None:
+        for position, starts in ((6, [1, 5]), (7, [1, 5, 5, 6])):
+            made = self.read()
+            made.brokers["shown"][0] = (position, 8)
+            self.apply(made, shown(RC, 1, [], 6, event=ReadEvent.LOG_TRUNCATED))
+            assert sorted(made.intervals["start"].tolist()) == starts
+
+    def test_where_only_compaction_moves_nothing_a_lost_head_hides_nothing_of_the_others(self) -> None:
+        made = self.read()
+        made.brokers = np.concatenate([made.brokers, state(3).brokers])
+        made.brokers["member"], made.brokers["log_start_offset"] = True, 2
+        made.partition["deletes"] = 0
+        self.apply(made, shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED))
+        assert made.partition["skipped"][0].tolist() == [3, 0]
+        assert made.partition["floor"][0].tolist() == [2, 0]
+        self.apply(made, shown(RU, 2, [], 15, event=ReadEvent.LOG_START_ADVANCED))
+        assert made.partition["floor"][0].tolist() == [13, 0]
+
     def test_the_end_markers_of_a_log_that_was_truncated_count_no_longer_for_it(self) -> None:
         made = self.read()
         made.markers = table(MARKER, 3, offset=[5, 6, 7], shown=[0b11, 0b10, 0b11])
@@ -65,10 +89,10 @@ class TestBreaks:
         read = shown(RU, 1, [record(13, "K", "V")], 14)
         cut = shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED, leader_epoch=3)
         offsets, (accusation,) = self.apply(made, read, cut, shown(RU, 1, [record(7, "K", "V")], 8))
-        assert offsets == []
+        assert offsets == [7, 8], "what comes behind it is of the log that took its place"
         assert accusation.observations == {"shown_to": {"1": 14}, "epochs": {"1": 3}, "topics": {"1": 0}}
-        assert made.brokers["position"].tolist() == [[8, 8], [10, 8]]
-        assert made.brokers["shown"].tolist() == [[8, 8], [10, 8]]
+        assert made.brokers["position"].tolist() == [[6, 8], [10, 8]]
+        assert made.brokers["shown"].tolist() == [[6, 8], [10, 8]]
         assert made.partition["floor"][0].tolist() == [14, 8]
         assert made.partition["skipped"][0].tolist() == [14, 8]
 
@@ -86,7 +110,7 @@ class TestBreaks:
         cut = shown(RU, 1, [], 6, event=ReadEvent.LOG_TRUNCATED, leader_epoch=3)
         (accusation,) = self.apply(made, cut, shown(RU, 1, [record(19, "K", "V")], 20))[1]
         assert accusation.observations["shown_to"] == {"1": 10}
-        assert made.partition["floor"][0].tolist() == [20, 8]
+        assert made.partition["floor"][0].tolist() == [10, 8]
 
     @pytest.mark.parametrize(("offset", "starts"), [(4, [5]), (5, [1, 5]), (8, [1, 5, 5])])
     def test_a_transaction_whose_marker_was_truncated_is_forgotten(self, offset: int, starts: list[int]) -> None:

@@ -193,6 +193,6 @@ def test_a_replica_that_does_not_replicate_is_not_frozen(comparison: Comparison)
 def test_a_transaction_from_below_a_log_start_freezes_nobody(comparison: Comparison) -> None:
     for at in range(0, 60_000, 1000):
         rows = tick(at, {1: 9, 2: 3, 3: 9}, everywhere(9), open={2: [(9, 3)]})
-        rows[0]["log_start_offset"] = 4
+        rows[0]["log_start_offset"] = rows[2]["log_start_offset"] = 4
         comparison.feed(rows)
     assert comparison.suspects == []

@@ -10,12 +10,12 @@ import pytest
 
 from parallax.compare.judge import _let_go_intervals
 from parallax.compare.judge_values import MAX_KEY_VERDICTS
-from parallax.compare.observations import ABORT, COMMIT, Observations
+from parallax.compare.observations import ABORT, COMMIT, READ_UNCOMMITTED, Observations
 from parallax.compare.rules.arrays import table
 from parallax.compare.rules.content import fingerprints
 from parallax.compare.state import DISPUTE, INTERVAL, NEVER, PartitionState
 from parallax.compare.step import step
-from parallax.model import NOBODY, Outcome
+from parallax.model import NOBODY, Outcome, UnknownReason
 from tests.unit.compare.history import (
     RC,
     RU,
@@ -395,35 +395,30 @@ class TestDisputes:
         assert comparison.last is not None
         assert len(comparison.last.state.disputes) == 0
 
+    def held_by_1(self, comparison: Comparison, rows: list[Row], on_1: list[Row]) -> list[dict[str, Any]]:
+        """What is raised where unlike end markers on 1 and 3 prove nothing, beside that difference itself."""
+        ends = [row["offset"] for row in on_1 if row["kind"] == ABORT]
+        on = {1: on_1, 2: [], 3: [commit(offset, 8) for offset in ends]}
+        comparison.feed(tick(0, everywhere(12)), *self.unlike(rows), *(shown(RU, b, on[b], 12) for b in on))
+        return [t for t in raised(comparison) if t["kind"] == "visibility_mismatch"]
+
     def test_the_records_of_several_transactions_are_reported_by_transaction(self, comparison: Comparison) -> None:
-        """As far as the rows of the replica that is asked last tell them apart: it was not read to hold 2 and 10."""
+        """As far as the rows of the replica that is asked last tell them apart, in either view."""
         rows = [record(i, f"k{i}", "V", pid=9) for i in (2, 3, 4, 7, 10)]
         held = [{**r, "outcome": ABORTED} for r in rows]
-        on_1 = [held[1], held[2], abort(5, 9), held[3], abort(9, 9)]
-        comparison.feed(
-            tick(0, everywhere(12)),
-            *self.unlike(rows),
-            *(shown(RU, b, on_1 if b == 1 else [], 12) for b in (1, 2, 3)),
-        )
-        assert {s.broker for s in comparison.suspects} == {NOBODY}
+        found = self.held_by_1(comparison, rows, [held[1], held[2], abort(5, 9), held[3], abort(9, 9)])
+        assert {t["broker"] for t in found} == {NOBODY}
         assert [
-            (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"])
-            for t in raised(comparison)
-        ] == [(2, 2, [2, 10], crc32(b"k2")), (3, 3, [3, 4], crc32(b"k3")), (7, 7, [7], crc32(b"k7"))]
+            (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"]) for t in found
+        ] == [(2, 2, [2, 3, 4], crc32(b"k2")), (7, 7, [7], crc32(b"k7")), (10, 10, [10], crc32(b"k10"))]
 
     def test_a_transaction_is_reported_from_its_first_record_on_whichever_of_them_differs(
         self, comparison: Comparison
     ) -> None:
         rows = [record(3, "K", "V", pid=9)]
         on_1 = [record(1, "J", "V", pid=9, outcome=ABORTED), {**rows[0], "outcome": ABORTED}, abort(5, 9)]
-        comparison.feed(
-            tick(0, everywhere(12)),
-            *self.unlike(rows),
-            *(shown(RU, b, on_1 if b == 1 else [], 12) for b in (1, 2, 3)),
-        )
-        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in raised(comparison)] == [
-            (NOBODY, 3, 1)
-        ]
+        found = self.held_by_1(comparison, rows, on_1)
+        assert [(t["broker"], t["offset"], t["transaction_start_offset"]) for t in found] == [(NOBODY, 3, 1)]
 
     def test_transactions_of_others_do_not_part_the_records_of_one(self, comparison: Comparison) -> None:
         """Neither another producer's on the named replica nor the same producer's as another replica was read."""
@@ -437,7 +432,8 @@ class TestDisputes:
 
     def test_it_is_reported_once(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9)]
-        comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
+        comparison.feed(tick(0, everywhere(9)), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
+        comparison.feed(*self.unlike(rows))
         settle(comparison, 9)
         assert len(comparison.suspects) == 1
         assert comparison.last is not None
@@ -519,13 +515,43 @@ class TestLatest:
         assert comparison.last.coverage.candidates == 0
 
 
+class TestUndecided:
+    """Broker 2 does not show what 1 and 3 show at 5, and the last stable offset of all is 4."""
+
+    def unknown(self, comparison: Comparison, stable: int, *shown_by: int) -> int:
+        held = record(5, "K", "V", pid=9, outcome=COMMITTED)
+        comparison.feed(tick(0, everywhere(4), everywhere(9)))
+        comparison.feed(*(shown(RU, b, [held] if b in shown_by else [], 9) for b in (1, 2, 3)))
+        comparison.feed(tick(10, everywhere(stable), everywhere(9)))
+        assert comparison.last is not None
+        assert comparison.suspects == []
+        return comparison.last.coverage.unknown_for(UnknownReason.UNDECIDED)[READ_UNCOMMITTED]
+
+    @pytest.mark.parametrize(("stable", "expected"), [(4, 1), (5, 1), (6, 0)])
+    def test_what_no_cleaner_can_have_taken_is_unknown_while_it_is_undecided(
+        self, comparison: Comparison, stable: int, expected: int
+    ) -> None:
+        assert self.unknown(comparison, stable, 1, 3) == expected
+
+    def test_what_all_hold_or_nobody_is_not(self, comparison: Comparison) -> None:
+        assert self.unknown(comparison, 4, 1, 2, 3) == 0
+
+    def test_nor_is_what_a_replica_has_not_been_read_to(self, comparison: Comparison) -> None:
+        held = record(5, "K", "V", pid=9, outcome=COMMITTED)
+        comparison.feed(tick(0, everywhere(4), everywhere(9)), *(shown(RU, b, [held], 9) for b in (1, 3)))
+        comparison.feed(shown(RU, 2, [], 5))
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_for(UnknownReason.UNDECIDED) == (0, 0)
+
+
 class TestLettingGo:
     def test_markers_are_kept_while_a_disputed_record_may_need_them(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9)]
         comparison.feed(tick(0, everywhere(9), everywhere(12)))
         for b in (1, 2, 3):
             outcome, end = (COMMITTED, commit(7, 9)) if b == 2 else (ABORTED, abort(5, 9))
-            comparison.feed(shown(RU, b, [end], 9), shown(RC, b, [{**r, "outcome": outcome} for r in rows], 9))
+            comparison.feed(shown(RU, b, [end], 9))
+            comparison.feed(shown(RC, b, [{**r, "outcome": outcome} for r in rows], 9))
         assert comparison.last is not None
         assert comparison.last.state.markers["offset"].tolist() == [5, 7]
         comparison.feed(*(shown(RU, b, [], 12) for b in (1, 2, 3)))

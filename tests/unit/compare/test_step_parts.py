@@ -317,6 +317,27 @@ class TestWhatTheCapKeepsOut:
         assert pending["offset"][pending["offset"] < 2].tolist() == [1]
 
 
+class TestTransactionsOfEitherView:
+    ROWS = [record(2, "K", "V", pid=9, outcome=COMMITTED), commit(6, 9), record(7, "L", "V", pid=9, outcome=COMMITTED)]  # noqa: RUF012
+    LATER = [{**ROWS[2], "offset": 8}, abort(9, 9)]  # noqa: RUF012
+
+    def spans(self, *parts: list[Row]) -> list[tuple[int, int]]:
+        state = PartitionState()
+        for part in parts:
+            state = run(state, tick(0, everywhere(2), everywhere(20)), part).state
+        return [(int(i["start"]), -1 if i["end"] == NEVER else int(i["end"])) for i in state.intervals]
+
+    def test_what_read_committed_showed_first_counts_though_it_was_cleaned_before_the_other_came(self) -> None:
+        ended = [(2, 6), (7, 9)]
+        assert self.spans(shown(RC, 1, self.ROWS, 8), shown(RU, 1, self.LATER, 10)) == ended
+        assert self.spans([*shown(RU, 1, self.LATER, 10), *shown(RC, 1, self.ROWS, 8)]) == ended, "in one micro-batch"
+        assert self.spans(shown(RC, 1, self.ROWS, 8), shown(RU, 1, [*self.ROWS, *self.LATER], 10)) == ended
+
+    def test_what_read_uncommitted_has_passed_is_not_begun_again(self) -> None:
+        assert self.spans(shown(RU, 1, [*self.ROWS, *self.LATER], 10), shown(RC, 1, self.ROWS, 8)) == [(2, 6), (7, 9)]
+        assert self.spans(shown(RU, 1, [], 10), shown(RC, 1, self.ROWS, 8)) == []
+
+
 class TestOpenTransactions:
     OPEN = record(2, "K", "V", pid=9, outcome=COMMITTED)
 
@@ -330,7 +351,7 @@ class TestOpenTransactions:
     def test_one_that_its_replica_no_longer_lists_is_over_by_its_log_end(self) -> None:
         assert self.over_by(self.begin(), tick(1, everywhere(9))) == [9]
         assert self.over_by(self.begin(), tick(1, everywhere(2), everywhere(9), open={1: [(9, 2)]})) == [NEVER]
-        assert self.over_by(self.begin(), tick(1, everywhere(2), everywhere(9), open={1: [(8, 2)], 2: [(9, 2)]})) == [9]
+        assert self.over_by(self.begin(), tick(1, everywhere(3), everywhere(9), open={1: [(8, 3)], 2: [(9, 2)]})) == [9]
 
     def test_a_tick_without_a_list_or_from_before_tells_nothing(self) -> None:
         unlisted = [{n: v for n, v in row.items() if n != "open_transactions"} for row in tick(1, everywhere(9))]

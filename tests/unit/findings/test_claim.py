@@ -50,9 +50,16 @@ def test_a_findings_id_tells_replicas_and_causes_apart(field: str) -> None:
 
 
 def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence() -> None:
-    recorded_as = {"outcomes": {"1": "aborted", "2": "committed"}, "markers": {"x": 1}, "count": 3, "leader_epoch": 5}
+    recorded_as: dict[str, Any] = {
+        "outcomes": {"1": "aborted", "2": "committed"},
+        "markers": {"x": 1},
+        "count": 3,
+        "leader_epoch": 5,
+    }
+    recorded_as["compared_from"] = 7
     recorded = Recorded.parse(json.dumps(recorded_as))
     assert (recorded.leader_epoch, Recorded.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
+    assert (recorded.compared_from, Recorded.parse('{"compared_from": "x"}').compared_from) == (7, 0)
     assert recorded.outcomes == {1: "aborted", 2: "committed"}
     assert recorded.markers == {}
     for rubbish in ("", "[]", "{", '{"outcomes": [1]}'):

@@ -272,7 +272,8 @@ def requests_of(claim: Claim, marks: Marks, *, keys: bool = False, epoch_end: An
             case Keys():
                 return KeysShown({KEY: shown}, {KEY: b"k"})
             case EpochEnd():
-                return (request.epoch, request.epoch + 100) if epoch_end == () else epoch_end
+                plain = epoch_end == () or request.epoch != 7
+                return (request.epoch, request.epoch + 100) if plain else epoch_end
         shown_there = {o: RecordShown(o, "none", key_hash="") for o in request.offsets}
         return PointsShown(shown_there, epochs=dict.fromkeys(request.offsets, 3))
 
@@ -340,6 +341,20 @@ def test_a_log_may_end_an_epoch_that_it_does_not_know(found: Any, end: int | Non
     claim = replace(FROZEN, marker_offset=30, recorded=Recorded(leader_epoch=7))
     answer = requests_of(claim, Marks(50, 40, 0, 60), epoch_end=found)[1].answer
     assert (answer.epoch_ends, answer.epochs_known) == ({7: end}, known)
+
+
+@pytest.mark.parametrize(("before", "known"), [((7, 9), set()), ((6, 8), {7}), ((6, 9), set()), (None, {7})])
+def test_a_log_that_begins_with_a_newer_epoch_does_not_know_the_one_that_it_answers_with(
+    before: Any, known: set[int]
+) -> None:
+    def answer(request: Any) -> Any:
+        if isinstance(request, EpochEnd):
+            return (7, 9) if request.epoch == 7 else before
+        return Marks(50, 40, 0, 60) if isinstance(request, Ends) else PointsShown()
+
+    claim = replace(VALUE, recorded=Recorded(leader_epoch=7))
+    said = driven(reading(2, wanted([claim], (1, 2, 3))), answer).answer
+    assert (said.epoch_ends, said.epochs_known) == ({7: 9}, known)
 
 
 def test_the_epoch_of_what_is_left_at_a_claims_places_is_part_of_its_answer() -> None:

@@ -130,6 +130,23 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     return joined(intervals[~is_open], made)
 
 
+def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
+    """Mask of the rows that lie in a transaction whose end its replica has shown: the other view came first."""
+    ended = intervals[intervals["end"] != NEVER]
+    slot = np.concatenate([ended["slot"], slots])
+    producer = np.concatenate([ended["producer_id"], producers])
+    offset = np.concatenate([ended["start"], offsets])
+    of_rows = np.arange(len(slot)) >= len(ended)
+    order = np.lexsort((of_rows, offset, producer, slot))
+    last = np.maximum.accumulate(np.where(of_rows[order], -1, np.arange(len(order))))
+    before = order[np.maximum(last, 0)]
+    known = of_rows[order] & (last >= 0) & (slot[before] == slot[order]) & (producer[before] == producer[order])
+    rows, its = order[known] - len(ended), before[known]
+    within = np.zeros(len(offsets), np.bool_)
+    within[rows] = offsets[rows] < ended["end"][its]
+    return within
+
+
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
     """The end markers that the given replicas showed in either view, below the last of the given rows of each.
 
@@ -208,6 +225,31 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
     return found
 
 
+def later_ones(intervals: Array, pending: Array) -> Array:
+    """What lies behind a missed end marker is of a later transaction, which the same marker ended on that replica.
+
+    Args:
+        intervals: `INTERVAL`.
+        pending: `PENDING`, the records that say where such a transaction begins.
+
+    Returns:
+        An interval for each that has none yet, with nothing missed so far.
+    """
+    ended = (intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)
+    made = []
+    for one in intervals[ended] if len(pending) else ():
+        mine = intervals[(intervals["slot"] == one["slot"]) & (intervals["producer_id"] == one["producer_id"])]
+        behind = (pending["offset"] > one["missed"]) & (pending["offset"] < one["end"])
+        behind &= (pending["producer_id"] == one["producer_id"]) & has_bit(
+            pending["visible"] | pending["aborted"], one["slot"]
+        )
+        if behind.any() and not ((mine["start"] > one["start"]) & (mine["start"] < one["end"])).any():
+            later = np.array([one])
+            later["start"], later["missed"], later["told"] = pending["offset"][behind][0], NEVER, 0
+            made.append(later)
+    return joined(intervals[:0], *made)
+
+
 def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
     hit, missed = _lowest_inside(intervals, mine, unshown)
     lowest = missed["offset"] <= intervals["missed"][hit]
@@ -243,12 +285,16 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
     return hit, found[inside][first]
 
 
-def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int]) -> Array:
+def reconcile(
+    intervals: Array, slot: int, producers: Array, starts: Array, log_ends: tuple[int, int], stable: int
+) -> Array:
     """Compare the open intervals of a replica with the open transactions that it listed itself.
 
     A transaction may end unseen: its data and its marker are cleaned before the reader gets to the marker.
     What the rows show as open is over where the replica does not list it, or lists a later one of the same producer;
     it is closed only once the reader has passed the place (`close_ended`): the marker may still be to come.
+    The last stable offset has to be past it too: from there on the cleaner takes nothing, so that the marker is still
+    there to be read, unless it is truncated before it was replicated; and then the transaction is open again.
 
     Args:
         intervals: `INTERVAL`.
@@ -257,6 +303,7 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
         starts: their first offsets; of a batch, which may lie below the first record that is left of it.
         log_ends: its log end offset, at the tick before and now: only what was in the log then, and lies in the log
             now, can be known to be over. One that was truncated in between may have got the same offset again.
+        stable: its last stable offset, asked before the list.
     """
     mine = np.flatnonzero((intervals["slot"] == slot) & (intervals["end"] == NEVER))
     if not len(mine):
@@ -268,10 +315,11 @@ def reconcile(intervals: Array, slot: int, producers: Array, starts: Array, log_
         producer, start = int(made["producer_id"][i]), int(made["start"][i])
         now = listed.get(producer)
         if now is None:
-            if start < min(log_ends) and made["over_by"][i] == NEVER:
+            if start < min(*log_ends, stable) and made["over_by"][i] == NEVER:
                 made["over_by"][i] = log_ends[1]
         elif now > start:
-            made["over_by"][i], made["next_start"][i] = now, now
+            if start < stable:
+                made["over_by"][i], made["next_start"][i] = now, now
         else:
             made["over_by"][i] = made["next_start"][i] = NEVER
             stale = (ended["producer_id"] == producer) & (ended["end"] > now)

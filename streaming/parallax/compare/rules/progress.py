@@ -127,8 +127,9 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
             shown = {str(brokers["broker"][slot]): marker for slot in slots_of(int(interval["missed_shown"]))}
     if producer < 0 and frozen.seconds * 1000 < 3 * grace_ms:
         return None
-    if missed == UNKNOWN and 0 <= start < int(brokers["log_start_offset"][brokers["member"]].max(initial=UNKNOWN)):
-        return None  # Some replicas never held the transaction's beginning: it may be open, and they cannot know.
+    ahead = brokers["member"] & brokers["reachable"] & (brokers["last_stable_offset"] > frozen.last_stable_offset)
+    if missed == UNKNOWN and start >= 0 and not (brokers["log_start_offset"][ahead] <= start).any():
+        return None  # None of those that are ahead held the transaction's beginning: it may be open, unknown to them.
     return Accusation(
         Rule.PROGRESS,
         FindingKind.READ_COMMITTED_FROZEN,

@@ -221,14 +221,20 @@ def is_truncated(case: Case, offset: int, epoch: int, accused: ReplicaAnswer | N
         accused: whom it would be a witness against; the claim's pivot if not given.
     """
     mine = accused or case.accused
-    if is_of_another_epoch(mine, offset, epoch):
+    if is_replaced(case, offset, epoch, mine):
         return True
     known = [a for a in (case.accused, *case.others) if epoch in a.epoch_ends]
-    if any(is_of_another_epoch(a, offset, epoch) for a in known if a.epoch_ends[epoch] is not None):
-        return True
     standing = {mine.broker, case.answers.leader, *case.answers.isr}
     those = [a for a in known if a.broker in standing]
     return bool(known) and not any(_has_held(a, offset, epoch, sure=bool(case.absent)) for a in those)
+
+
+def is_replaced(case: Case, offset: int, epoch: int, accused: ReplicaAnswer) -> bool:
+    """Whether a log shows that another leader has written where a record of a leader epoch was: see `is_truncated`."""
+    if is_of_another_epoch(accused, offset, epoch):
+        return True
+    known = [a for a in (case.accused, *case.others) if a.epoch_ends.get(epoch) is not None]
+    return any(is_of_another_epoch(a, offset, epoch) for a in known)
 
 
 def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> bool:

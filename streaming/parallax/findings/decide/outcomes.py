@@ -141,6 +141,9 @@ def unlike_outcomes(case: Case) -> Decision:
     # It is not known of a replica that cannot be asked whether its log is still the one that was read.
     absent = {a.broker for a in case.absent}
     truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
+    if case.live_only:
+        # What one had shown, and holds no more, is no difference that stands.
+        truth = {a.broker: live for a in case.others if (live := _live_outcome(claim, a)) is not None}
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     # The record may be gone where it had the other outcome, and a value with it.
     if (own is None or not against) and (differing := _latest_differs(case)) is not None:

@@ -61,6 +61,9 @@ def agreed(case: Case, own: str) -> Decision:
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
     wrong = next(kind for kind, shown in _WRONG.items() if shown == own)
+    if case.live_only and true_outcome(claim) is None:
+        # How the transaction ended was never read: the others may have been copied from the accused.
+        return case.dismissed(reason, Resolution.AGREED)
     if _was_proven(case) and true_outcome(claim) not in (None, own):
         if case.absent:
             return case.unproven(reason)

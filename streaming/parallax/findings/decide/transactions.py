@@ -7,7 +7,16 @@ from dataclasses import replace
 
 from parallax.findings.answers import Answers, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide.case import Case, Decision, Verdict, broker_list, is_another_log, is_truncated, names
+from parallax.findings.decide.case import (
+    Case,
+    Decision,
+    Verdict,
+    broker_list,
+    is_another_log,
+    is_replaced,
+    is_truncated,
+    names,
+)
 from parallax.findings.decide.outcomes import contradiction, ended
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
@@ -35,14 +44,19 @@ def transaction(case: Case) -> Decision:
 
 
 def _is_marker_truncated(case: Case) -> bool:
-    """Whether the end marker that the claim is about is of a log that was truncated.
+    """Whether the end marker that the claim is about is of a log that was truncated, or may be."""
+    proof = case.claim.proof
+    return _is_marker_replaced(case) or (proof is not None and is_truncated(case, *proof))
+
+
+def _is_marker_replaced(case: Case) -> bool:
+    """Whether a log shows that the end marker was truncated.
 
     By its leader epoch, or by what a replica holds in its place: the tail of the log may be of an older epoch.
     """
-    claim = case.claim
-    if claim.proof is not None and is_truncated(case, *claim.proof):
+    claim, mark = case.claim, case.claim.marker_offset
+    if claim.proof is not None and is_replaced(case, *claim.proof, case.accused):
         return True
-    mark = claim.marker_offset
     if mark < 0:
         return False
     answers = (case.accused, *case.others)
@@ -53,10 +67,19 @@ def _is_marker_truncated(case: Case) -> bool:
 def _of_a_truncated_log(case: Case) -> Decision:
     """The end marker that was recorded is none of the log that stands: it says of no replica that it is wrong.
 
-    What the replicas show now may differ all the same.
+    What the replicas show now may differ all the same. Where only nobody who answered is seen to have held it, one that
+    cannot be asked may have.
     """
     claim = replace(case.claim, marker_offset=-1, recorded=Recorded())
     decision = transaction(replace(case, claim=claim))
+    unsure = case.absent and not case.live_only and not _is_marker_replaced(case)
+    if unsure and decision.verdict is Verdict.DISMISSED:
+        mark = case.claim.marker_offset
+        return case.pending(f"{names(case.absent)} may know whether the end marker at offset {mark} was truncated")
+    if decision.verdict is Verdict.CONFIRMED and decision.kind in _OPEN and _is_marker_replaced(case):
+        # Who shows the marker has ended the transaction in that log, and is no witness of another one.
+        others = [a for a in case.others if all(m.offset != case.claim.marker_offset for m in a.markers)]
+        return transaction(replace(case, claim=claim, others=others))
     if decision.verdict is not Verdict.CONFIRMED or decision.kind in _OPEN:
         return decision
     return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)

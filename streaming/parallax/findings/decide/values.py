@@ -34,6 +34,9 @@ def latest_value(case: Case) -> Decision:
         return unlike_outcomes(case)
     if claim.key is None:
         return _missing_offset(case)
+    if claim.recorded.compared_from > 0:
+        case = _above(case, claim.recorded.compared_from)
+        accused = case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
     if (cause := _explained_by_outcome(claim, accused)) is not None:
@@ -45,6 +48,21 @@ def latest_value(case: Case) -> Decision:
     if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
     return decision
+
+
+def _above(case: Case, start: int) -> Case:
+    """The case without the values below an offset, where a replica shows none of its key from there on.
+
+    Retention had deleted up to there on some replica, and deletes at its own time on each: nothing is compared below.
+    """
+
+    def above(answer: ReplicaAnswer) -> ReplicaAnswer:
+        key = answer.key
+        if key is None or key.visible is None or key.visible.offset >= start:
+            return answer
+        return replace(answer, key=replace(key, visible=None))
+
+    return replace(case, accused=above(case.accused), others=[above(other) for other in case.others])
 
 
 def _explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> str | None:

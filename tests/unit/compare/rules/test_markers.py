@@ -11,7 +11,7 @@ from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules import markers
 from parallax.compare.rules.arrays import table
 from parallax.compare.rules.markers import DATA, UNREAD
-from parallax.compare.state import INTERVAL, MARKER, NEVER
+from parallax.compare.state import INTERVAL, MARKER, NEVER, PENDING
 
 NONE = np.zeros(0, INTERVAL)
 Row = tuple[int, int, int, int]
@@ -247,10 +247,45 @@ class TestMissed:
         assert before["missed"][0] == NEVER
 
 
+class TestLaterOnes:
+    """A replica missed the marker at 5, and the one at 20 ended its transaction from 2 on."""
+
+    ended = interval(missed=5, missed_type=ABORT, end=20, end_type=ABORT, told=3)
+
+    def later(self, *more: Array, offset: int = 9, **fields: Any) -> list[tuple[int, int, int]]:
+        row = {"offset": offset, "producer_id": 9, "aborted": 0b10}
+        pending = table(PENDING, 1, **(row | fields))
+        made = markers.later_ones(np.concatenate([self.ended, *more]), pending)
+        return [(int(i["start"]), int(i["end"]), int(i["told"])) for i in made if i["missed"] == NEVER]
+
+    def test_what_lies_behind_the_missed_marker_is_a_transaction_of_its_own(self) -> None:
+        assert self.later() == [(9, 20, 0)]
+        assert self.later(aborted=0, visible=0b10) == [(9, 20, 0)]
+        assert self.later(offset=6) == [(6, 20, 0)]
+
+    def test_nothing_else_is(self) -> None:
+        for other in ({"offset": 5}, {"offset": 20}, {"producer_id": 8}, {"aborted": 0b1}):
+            assert self.later(**other) == []
+        assert self.later(interval(start=7, end=20)) == [], "it is there already"
+        assert len(markers.later_ones(interval(missed=5), table(PENDING, 1, offset=9, producer_id=9, aborted=2))) == 0
+        assert len(markers.later_ones(self.ended, table(PENDING, 0))) == 0
+
+
+def test_a_row_lies_within_a_transaction_whose_end_is_known_up_to_that_end() -> None:
+    known = np.concatenate([interval(end=5), interval(start=7), interval(slot=0, start=20, end=30)])
+    slots, producers = np.array([1, 1, 1, 1, 1, 0, 1]), np.array([9, 9, 9, 9, 8, 9, 9])
+    offsets = np.array([1, 2, 4, 5, 3, 3, 8])
+    assert markers.within_ended(known, slots, producers, offsets).tolist() == [False, True, True, *[False] * 4]
+    assert markers.within_ended(known[:0], slots, producers, offsets).any() is np.False_
+    assert markers.within_ended(known, slots[:0], producers[:0], offsets[:0]).tolist() == []
+
+
 class TestReconcile:
-    def reconcile(self, intervals: Array, *listed: tuple[int, int], ends: tuple[int, int] = (10, 20)) -> Array:
+    def reconcile(
+        self, intervals: Array, *listed: tuple[int, int], ends: tuple[int, int] = (10, 20), stable: int = 10
+    ) -> Array:
         producers, starts = (np.array([pair[i] for pair in listed], np.int64) for i in (0, 1))
-        return markers.reconcile(intervals, 1, producers, starts, ends)
+        return markers.reconcile(intervals, 1, producers, starts, ends, stable)
 
     def state(self, intervals: Array) -> tuple[int, int, int]:
         row = intervals[0]
@@ -265,6 +300,12 @@ class TestReconcile:
         assert self.state(self.reconcile(interval(), ends=(3, 20))) == (2, 20, -1)
         assert self.state(self.reconcile(interval(), ends=(20, 2))) == (2, -1, -1)
         assert self.state(self.reconcile(interval(), ends=(20, 3))) == (2, 3, -1)
+
+    def test_only_below_the_last_stable_offset_for_an_end_marker_may_be_truncated_before_it_is_replicated(self) -> None:
+        assert self.state(self.reconcile(interval(), stable=2)) == (2, -1, -1)
+        assert self.state(self.reconcile(interval(), stable=3)) == (2, 20, -1)
+        assert self.state(self.reconcile(interval(), (9, 7), stable=2)) == (2, -1, -1)
+        assert self.state(self.reconcile(interval(), (9, 7), stable=3)) == (2, 7, 7)
 
     def test_the_first_tick_that_says_so_counts(self) -> None:
         assert self.state(self.reconcile(interval(over_by=12))) == (2, 12, -1)

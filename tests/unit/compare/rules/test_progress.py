@@ -195,10 +195,10 @@ class TestAccusation:
         row = {"slot": 1, "producer_id": 9, "start": 8, "end": NEVER, "missed": NEVER, "over_by": NEVER}
         return table(INTERVAL, 1, **(row | fields))
 
-    def accuse(self, *intervals: Array, seconds: float = 1.0, log_start: int = 0, **fields: Any) -> Any:
+    def accuse(self, *intervals: Array, seconds: float = 1.0, log_start: int | list[int] = 0, **fields: Any) -> Any:
         frozen = progress.Frozen(1, 10, 50, seconds, **({"producer_id": 9, "start": 10} | fields))
         asked = brokers()
-        asked["log_start_offset"] = [log_start, 0, 0]
+        asked["log_start_offset"] = log_start
         asked["last_stable_offset"] = [50, 10, 50]
         known = np.concatenate([np.zeros(0, INTERVAL), *intervals])
         return progress.accuse(frozen, asked, known, GRACE)
@@ -246,3 +246,9 @@ class TestAccusation:
         assert self.accuse(self.interval(), log_start=8) is not None
         assert self.accuse(self.interval(start=0), log_start=1) is None
         assert self.accuse(self.interval(missed=12, missed_type=COMMIT), log_start=9) is not None
+
+    def test_one_that_is_ahead_and_whose_log_reaches_down_to_the_transaction_has_seen_it_end(self) -> None:
+        assert self.accuse(self.interval(), log_start=[9, 0, 8]) is not None, (
+            "broker 3 knows, though 1 has lost its head"
+        )
+        assert self.accuse(self.interval(), log_start=[9, 0, 9]) is None, "broker 2 itself does not count"

@@ -97,6 +97,8 @@ class TestResolution:
         agree = [holding(b, "aborted") for b in (1, 2, 3)]
         assert self.resolution(self.c2a, *agree) is Resolution.SPREAD
         c = replace(self.c2a, kind=FindingKind.MARKER_MISSING)
+        assert self.resolution(c, *agree) is Resolution.AGREED, "nobody was read to end it"
+        c = replace(c, recorded=Recorded(markers={1: "abort"}))
         assert self.resolution(c, *agree) is Resolution.HEALED
 
     def test_a_deleted_record_that_all_replicas_were_copied_from_is_not_healed(self) -> None:

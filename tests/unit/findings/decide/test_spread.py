@@ -121,6 +121,12 @@ class TestAnOutcome:
         assert ended(decide(proven, answers(*all_committed))) == SPREAD
         assert ended(decide(A2C, answers(*all_committed)))[1] is Resolution.HEALED
 
+    def test_that_nobody_was_read_to_end_has_not_healed_though_all_show_the_same(self) -> None:
+        frozen = claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1)
+        assert ended(found(frozen, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.AGREED
+        known = replace(frozen, recorded=Recorded(markers={1: "abort"}))
+        assert ended(found(known, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.HEALED
+
     def test_waits_for_those_that_are_away(self) -> None:
         assert found(A2C, holding(1, "committed"), holding(2, "committed"), silent(3)).verdict is Verdict.PENDING
 

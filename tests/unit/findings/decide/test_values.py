@@ -69,6 +69,11 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
+    def test_an_old_value_below_where_retention_has_deleted_is_not_compared(self) -> None:
+        for start, verdict_ in ((30, Verdict.CONFIRMED), (31, Verdict.DISMISSED)):
+            c = replace(self.c, recorded=Recorded(compared_from=start))
+            assert outcome_of(c, shows(1, self.tombstone), shows(2, self.old), shows(3, None)) is verdict_
+
     def test_an_old_value_whose_tombstone_another_still_shows_is_confirmed(self) -> None:
         assert outcome_of(self.c, shows(1, self.tombstone), shows(2, self.old), silent(3)) is Verdict.CONFIRMED
 

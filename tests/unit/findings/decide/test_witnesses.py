@@ -143,6 +143,23 @@ class TestTransaction:
         others = (replica(b, open_transactions=OPEN) for b in (1, 3))
         assert self.judged(c, accused, *others).verdict is Verdict.DISMISSED
 
+    def test_one_that_shows_the_truncated_marker_does_not_accuse_who_holds_the_transaction_open(self) -> None:
+        c = replace(self.c, kind=FindingKind.MARKER_MISSING)
+        accused = replica(2, open_transactions=OPEN, uncommitted={20: record(20)}, **self.standing)
+        ended = replica(1, markers=(MarkerShown(20, PID, "commit"),), **self.standing)
+        assert self.judged(c, ended, accused, silent(3)).verdict is Verdict.PENDING
+        assert self.judged(c, replica(1, **self.standing), accused, silent(3)).verdict is Verdict.CONFIRMED
+
+    def test_one_that_is_away_may_have_held_it_where_nobody_else_is_seen_to_have(self) -> None:
+        nowhere: Any = {"epoch_ends": {EPOCH: 30}, "log_end_offset": 100}
+        accused = replica(2, **nowhere)
+        got = self.judged(self.c, replica(1, **nowhere), accused, silent(3))
+        assert got.verdict is Verdict.PENDING
+        assert "3 may know" in got.reason
+        assert self.judged(self.c, replica(1, **nowhere), accused, replica(3, **nowhere)).verdict is Verdict.DISMISSED
+        replaced = replica(2, epoch_ends={EPOCH: 20}, log_end_offset=100)
+        assert self.judged(self.c, replica(1, **nowhere), replaced, silent(3)).verdict is Verdict.DISMISSED
+
     def test_without_an_epoch_the_marker_counts(self) -> None:
         c = replace(self.c, recorded=replace(self.c.recorded, leader_epoch=-1))
         assert self.judged(c, silent(1), holding(2, "aborted", **self.another), silent(3)).accused == 2
