@@ -230,24 +230,30 @@ def later_ones(intervals: Array, pending: Array) -> Array:
 
     Args:
         intervals: `INTERVAL`.
-        pending: `PENDING`, the records that say where such a transaction begins.
+        pending: `PENDING`, the records that say where such a transaction begins; in offset order.
 
     Returns:
         An interval for each that has none yet, with nothing missed so far.
     """
-    ended = (intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)
+    ended = intervals[(intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)]
+    begins = np.searchsorted(pending["offset"], ended["missed"], side="right")
+    ends = np.searchsorted(pending["offset"], ended["end"])
     made = []
-    for one in intervals[ended] if len(pending) else ():
-        mine = intervals[(intervals["slot"] == one["slot"]) & (intervals["producer_id"] == one["producer_id"])]
-        behind = (pending["offset"] > one["missed"]) & (pending["offset"] < one["end"])
-        behind &= (pending["producer_id"] == one["producer_id"]) & has_bit(
-            pending["visible"] | pending["aborted"], one["slot"]
-        )
-        if behind.any() and not ((mine["start"] > one["start"]) & (mine["start"] < one["end"])).any():
+    for i in np.flatnonzero(begins < ends):
+        one, behind = ended[i], pending[begins[i] : ends[i]]
+        shown = has_bit(behind["visible"] | behind["aborted"], one["slot"])
+        behind = behind[shown & (behind["producer_id"] == one["producer_id"])]
+        if len(behind) and not _has_one_inside(intervals, one):
             later = np.array([one])
-            later["start"], later["missed"], later["told"] = pending["offset"][behind][0], NEVER, 0
+            later["start"], later["missed"], later["told"] = behind["offset"][0], NEVER, 0
             made.append(later)
     return joined(intervals[:0], *made)
+
+
+def _has_one_inside(intervals: Array, one: Array) -> bool:
+    """Whether another interval of the same producer on the same replica begins within one."""
+    mine = (intervals["slot"] == one["slot"]) & (intervals["producer_id"] == one["producer_id"])
+    return bool((mine & (intervals["start"] > one["start"]) & (intervals["start"] < one["end"])).any())
 
 
 def _note_missed(intervals: Array, mine: Array, unshown: Array) -> None:
