@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
@@ -134,7 +134,7 @@ class Judge:
             known = place.what == "outcome" and any(
                 properties.covers(said, place, truth, now) for said in findings.gone
             )
-            if known or name_of(place) in self.harmed:
+            if known or name_of(place) in self.harmed or self._may_be_deleted_everywhere(truth, place):
                 continue
             watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
             seen = watched or was_shown(shown, truth, now[place.broker], place)
@@ -144,6 +144,13 @@ class Judge:
                 self.broken.append(Broken(properties.KNOWN, what, text))
             elif watched and self.profile.cap is None and not self._may_be_deleted(truth, place):
                 self.broken.append(Broken(properties.NEEDLESS, place.what, text))
+
+    def _may_be_deleted_everywhere(self, truth: oracle.Truth, place: Place) -> bool:
+        """Whether every log begins above a key's record where the policy deletes: that is what retention does.
+
+        One that has lost its head leads, and the others have followed: below where all begin nothing is promised.
+        """
+        return all(self._may_be_deleted(truth, replace(place, broker=broker)) for broker in self.cluster.replicas)
 
     def _may_be_deleted(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether a key's record lies below the log start where the policy deletes: nobody can tell a loss from that.
