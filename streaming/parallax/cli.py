@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
 
 import typer
 
+from parallax.errors import one_line
 from parallax.jars import DEFAULT_KAFKA_VERSION
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except _mendable_errors() as error:
-            typer.echo("parallax: " + " ".join(str(error).split()), err=True)
+            typer.echo(f"parallax: {one_line(error)}", err=True)
             raise typer.Exit(USAGE_ERROR) from None
 
     return wrapped
@@ -156,7 +157,11 @@ def _storage(config: Path | None, data: str | None) -> str:
 
     if (config is None) == (data is None):
         raise ConfigError("give either -c/--config or --data")
-    return data or load(config or "").storage.path
+    if data is None:
+        return load(config or "").storage.path
+    if not data.strip() or "\0" in data:
+        raise ConfigError("--data: is empty or holds a NUL; give the storage.path of a job that has run")
+    return data
 
 
 @findings_app.callback()
@@ -188,7 +193,8 @@ def acknowledge(
     from parallax.findings.acknowledge import acknowledge as record
 
     before = context.parent.params if context.parent is not None else {}
-    done = record(_storage(config or before.get("config"), data or before.get("data")), finding, reason)
+    given = before.get("data") if data is None else data
+    done = record(_storage(config or before.get("config"), given), finding, reason)
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
 
 

@@ -1,37 +1,87 @@
 """The settings of the always-on job: one YAML file, overridden by environment variables, validated as a whole.
 
 Every unknown key is an error. Environment variables are named ``PARALLAX_<SECTION>__<NAME>``, e.g.
-``PARALLAX_STORAGE__PATH``. Kafka's own options keep Kafka's spelling under ``kafka:``.
+``PARALLAX_STORAGE__PATH``; lists may be written as JSON or separated by commas, all else that is not one value as JSON.
+Kafka's own options keep Kafka's spelling under ``kafka:``.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+
+from parallax.errors import one_line
+
+_PREFIX = "PARALLAX_"
+_NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "TESTS_MOUNT"})
+"""Environment variables that are no settings of the job, without the prefix: of the lab, the jars and the tests."""
+_NOT_SETTINGS_EITHER = ("CLEANER_", "FUZZ_")
+"""How those of some tests begin."""
+_OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+"""What Kubernetes sets in every container beside a service whose name begins with ``parallax``."""
+_ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
+
+MAX_BYTES = 1 << 50
+"""Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
+_MAX_MS = (1 << 31) - 1
+"""Milliseconds that sockets and threads can wait."""
+_MAX_S = 1e9
+_MAX_HOURS = 1e6
 
 
 class ConfigError(ValueError):
     """A setting that cannot be used; its text is one line that names the option and what to do."""
 
 
+def _named(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("is empty or holds a NUL; write a name")
+    return value
+
+
+_Name = Annotated[str, AfterValidator(_named)]
+
+
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TopicSettings(_Section):
     """Which partitions are watched."""
 
-    include: list[str] = Field(default_factory=list, description="Topic names to watch.")
+    include: list[_Name] = Field(default_factory=list, description="Topic names to watch.")
     pattern: str | None = Field(None, description="Regular expression; topics that match whole are watched too.")
     brokers: list[int] | None = Field(None, description="Broker ids to read; all that host a replica by default.")
+
+    @field_validator("pattern")
+    @classmethod
+    def _regular(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"is not a regular expression ({error}); correct it") from error
+        return value
+
+    @field_validator("brokers")
+    @classmethod
+    def _some(cls, value: list[int] | None) -> list[int] | None:
+        if value == []:
+            raise ValueError("names no broker; write broker ids, or leave it out to read all")
+        return value
 
     @model_validator(mode="after")
     def _something_to_watch(self) -> Self:
@@ -45,17 +95,20 @@ class ReadSettings(_Section):
 
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     max_bytes_per_trigger: int = Field(
-        64 << 20, ge=1 << 16, description="Bytes per broker and micro-batch; a record counts for at least 100."
+        64 << 20,
+        ge=1 << 16,
+        le=MAX_BYTES,
+        description="Bytes per broker and micro-batch; a record counts for at least 100.",
     )
     payload: Literal["hash", "key", "full"] = "hash"
     hash_key: str | None = Field(None, description="32 hex digits; made and kept in the storage path when unset.")
-    request_timeout_ms: int = Field(3000, ge=100)
-    metadata_refresh_ms: int = Field(5000, ge=100)
+    request_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
+    metadata_refresh_ms: int = Field(5000, ge=100, le=_MAX_MS)
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
         "isolation", description="Which readers share a streaming query: all, one query per isolation level, ..."
     )
-    trigger_ms: int = Field(1000, ge=0)
-    progress_interval_ms: int = Field(2000, ge=100)
+    trigger_ms: int = Field(1000, ge=0, le=_MAX_MS)
+    progress_interval_ms: int = Field(2000, ge=100, le=_MAX_MS)
 
     @field_validator("hash_key")
     @classmethod
@@ -68,27 +121,39 @@ class ReadSettings(_Section):
 class StorageSettings(_Section):
     """Where the Delta tables and the checkpoints live."""
 
-    path: str = Field(..., description="Folder or URI of the tables and checkpoints.")
-    retention_hours: float = Field(168.0, gt=0, description="Rows of the views older than this are deleted.")
-    maintenance_interval_s: float = Field(900.0, gt=0, description="How often files are compacted and vacuumed.")
+    path: _Name = Field(..., description="Folder or URI of the tables and checkpoints.")
+    retention_hours: float = Field(
+        168.0, gt=0, le=_MAX_HOURS, description="Rows of the views older than this are deleted."
+    )
+    maintenance_interval_s: float = Field(
+        900.0, gt=0, le=_MAX_S, description="How often files are compacted and vacuumed."
+    )
 
 
 class CompareSettings(_Section):
     """How the views are compared."""
 
-    trigger_ms: int = Field(1000, ge=0)
-    max_rows_per_trigger: int = Field(1_000_000, ge=1, description="Recorded rows that a micro-batch compares.")
-    grace_ms: int = Field(3000, ge=0, description="How long a last stable offset may trail before it is a suspect.")
-    state_cap_bytes: int = Field(64 << 20, ge=1 << 16, description="Cap of unmatched state per topic partition.")
+    trigger_ms: int = Field(1000, ge=0, le=_MAX_MS)
+    max_rows_per_trigger: int = Field(
+        1_000_000, ge=1, le=MAX_BYTES, description="Recorded rows that a micro-batch compares."
+    )
+    grace_ms: int = Field(
+        3000, ge=0, le=_MAX_MS, description="How long a last stable offset may trail before it is a suspect."
+    )
+    state_cap_bytes: int = Field(
+        64 << 20, ge=1 << 16, le=MAX_BYTES, description="Cap of unmatched state per topic partition."
+    )
 
 
 class FindingSettings(_Section):
     """How suspects are confirmed."""
 
-    probe_timeout_ms: int = Field(3000, ge=100)
-    probe_retry_ms: int = Field(1000, ge=10)
-    recheck_interval_s: float = Field(30.0, gt=0, description="How often open findings are probed again.")
-    max_scan_bytes: int = Field(64 << 20, ge=1 << 16, description="Bytes that one probe may read from a replica.")
+    probe_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
+    probe_retry_ms: int = Field(1000, ge=10, le=_MAX_MS)
+    recheck_interval_s: float = Field(30.0, gt=0, le=_MAX_S, description="How often open findings are probed again.")
+    max_scan_bytes: int = Field(
+        64 << 20, ge=1 << 16, le=MAX_BYTES, description="Bytes that one probe may read from a replica."
+    )
     max_bytes_per_second: int = Field(
         10 << 20, ge=1 << 16, le=1 << 34, description="Read from each broker by all probes together, at most."
     )
@@ -97,16 +162,21 @@ class FindingSettings(_Section):
 class AuditSettings(_Section):
     """The batch comparison, by the job and by ``parallax audit``."""
 
-    interval_s: float = Field(0.0, ge=0, description="How often the job audits the brokers; 0: never.")
-    topics: list[str] = Field(default_factory=list, description="Topics that the job audits; all watched by default.")
-    max_bytes_per_second: int = Field(10 << 20, ge=0, description="Read from each broker at most; 0: no limit.")
+    interval_s: float = Field(0.0, ge=0, le=_MAX_S, description="How often the job audits the brokers; 0: never.")
+    topics: list[_Name] = Field(default_factory=list, description="Topics that the job audits; all watched by default.")
+    max_bytes_per_second: int = Field(
+        10 << 20, ge=0, le=MAX_BYTES, description="Read from each broker at most; 0: no limit."
+    )
     unread_delay_s: float = Field(
         60.0,
         ge=0,
+        le=_MAX_S,
         description="How long after it was noticed the job audits a partition with offsets that were not read in time; "
         "0: never.",
     )
-    confirm_timeout_s: float = Field(30.0, gt=0, description="How long probes may take before a suspect is unknown.")
+    confirm_timeout_s: float = Field(
+        30.0, gt=0, le=_MAX_S, description="How long probes may take before a suspect is unknown."
+    )
 
 
 class AlertingSettings(_Section):
@@ -119,9 +189,9 @@ class AlertingSettings(_Section):
 class SupervisorSettings(_Section):
     """How the queries are kept alive."""
 
-    restart_backoff_ms: int = Field(1000, ge=0)
-    restart_backoff_max_ms: int = Field(60000, ge=0)
-    no_progress_deadline_s: float = Field(120.0, gt=0)
+    restart_backoff_ms: int = Field(1000, ge=0, le=_MAX_MS)
+    restart_backoff_max_ms: int = Field(60000, ge=0, le=_MAX_MS)
+    no_progress_deadline_s: float = Field(120.0, gt=0, le=_MAX_S)
 
 
 class SparkSettings(_Section):
@@ -137,10 +207,30 @@ class SparkSettings(_Section):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
+class _Environment(EnvSettingsSource):
+    """Reads the environment: what cannot be parsed is left as it is, so that it is refused under its option's name."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        del field_name
+        try:
+            decoded = json.loads(value)
+        except (ValueError, RecursionError):
+            decoded = value
+        is_one = decoded is not None and not isinstance(decoded, list | dict)
+        if is_one and not value.lstrip().startswith(("[", "{")) and _is_list(field):
+            return [part.strip() for part in value.split(",")]
+        return decoded
+
+
+def _is_list(field: FieldInfo | None) -> bool:
+    kind = field.annotation if field is not None else None
+    return any(get_origin(one) is list for one in (kind, *get_args(kind)))
+
+
 class Settings(BaseSettings):
     """All settings; see conf/parallax.yaml for the annotated reference."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix="PARALLAX_", env_nested_delimiter="__")
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=_PREFIX, env_nested_delimiter="__")
 
     kafka: dict[str, str]
     topics: TopicSettings
@@ -156,8 +246,10 @@ class Settings(BaseSettings):
     @field_validator("kafka", mode="before")
     @classmethod
     def _bootstrap(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or not value.get("bootstrap.servers"):
-            raise ValueError("kafka: bootstrap.servers is missing; write host:port[,host:port]")
+        if not isinstance(value, dict):
+            raise ValueError("must be a mapping of Kafka's options")
+        if not value.get("bootstrap.servers"):
+            raise ValueError("bootstrap.servers is missing; write host:port[,host:port]")
         return {str(k): _option_text(v) for k, v in value.items()}
 
     @classmethod
@@ -170,8 +262,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let the environment win over the file (which comes in as the initial values)."""
-        del settings_cls, dotenv_settings, file_secret_settings
-        return env_settings, init_settings
+        del env_settings, dotenv_settings, file_secret_settings
+        return _Environment(settings_cls), init_settings
 
 
 def _option_text(value: Any) -> str:
@@ -188,12 +280,15 @@ def load(path: str | Path) -> Settings:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); give the file with -c") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 (at byte {error.start}); save it as UTF-8") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path}: cannot be read ({reason}); give the file with -c") from error
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a ValueError: a date that is none
+        raise ConfigError(f"{path}: not YAML ({one_line(error)}); correct it") from error
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: must hold a mapping of sections (kafka, topics, storage, ...)")
     return validate(document, where=str(path))
@@ -205,17 +300,57 @@ def validate(document: dict[str, Any], where: str = "settings") -> Settings:
     Raises:
         ConfigError: with one line naming every offending option.
     """
-    written = {section: value for section, value in document.items() if value is not None}  # "read:" with all commented
+    written = {str(name): value for name, value in document.items() if value is not None}  # "read:" with all commented
+    wrong = [f"{name}: {_UNKNOWN_VARIABLE}" for name in _unknown_variables()]
     try:
-        return Settings(**written)
+        settings = Settings(**written)
     except ValidationError as error:
-        parts = []
-        for item in error.errors(include_url=False, include_input=False):
-            option = ".".join(str(p) for p in item["loc"]) or "settings"
-            unknown = item["type"] == "extra_forbidden"
-            reason = "unknown setting; remove it or correct its name" if unknown else item["msg"]
-            parts.append(f"{option}: {reason}")
-        raise ConfigError(f"{where}: " + "; ".join(parts)) from error
+        wrong += [_wrong(item) for item in error.errors(include_url=False, include_input=False)]
+        raise ConfigError(f"{where}: " + "; ".join(wrong)) from error
+    if wrong:
+        raise ConfigError("; ".join(wrong))
+    return settings
 
 
-__all__ = ["ConfigError", "Settings", "load", "validate"]
+_UNKNOWN_VARIABLE = (
+    f"an environment variable that sets nothing; unset it, or write {_PREFIX}<SECTION>__<NAME> with a section of "
+    + ", ".join(Settings.model_fields)
+)
+
+
+def _unknown_variables() -> Iterator[str]:
+    for variable, value in os.environ.items():
+        name = variable.upper().removeprefix(_PREFIX)
+        section, _, _ = name.partition("__")
+        is_setting = section.lower() in Settings.model_fields
+        is_known = name in _NOT_SETTINGS or name.startswith(_NOT_SETTINGS_EITHER)
+        is_service = _OF_A_SERVICE.fullmatch(name) or _ADDRESS_OF_A_SERVICE.match(value)
+        if name != variable.upper() and not (is_setting or is_known or is_service):
+            yield variable
+
+
+def _wrong(item: Any) -> str:
+    """What is wrong with one option, and the environment variable that it came from."""
+    option = ".".join(str(p) for p in item["loc"]) or "settings"
+    unknown = item["type"] == "extra_forbidden"
+    reason = "unknown setting; remove it or correct its name" if unknown else item["msg"].removeprefix("Value error, ")
+    variable = _variable(item["loc"])
+    if variable is None:
+        return one_line(f"{option}: {reason}")
+    if item["type"] in ("dict_type", "model_type", "list_type") or item["loc"] == ("kafka",):
+        shape = '["a", "b"] or a,b' if item["type"] == "list_type" else '{"name": "value"}'
+        reason = f"{reason}; write it as {shape}"
+    return one_line(f"{option} (environment variable {variable}): {reason}")
+
+
+def _variable(place: tuple[int | str, ...]) -> str | None:
+    """The variable of the environment that sets an option, or all of what it is part of."""
+    given = {name.upper(): name for name in os.environ}
+    for length in range(len(place), 0, -1):
+        wanted = _PREFIX + "__".join(str(part) for part in place[:length])
+        if (found := given.get(wanted.upper())) is not None:
+            return found
+    return None
+
+
+__all__ = ["MAX_BYTES", "ConfigError", "Settings", "load", "validate"]

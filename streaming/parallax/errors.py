@@ -1,5 +1,16 @@
-"""What the machine lacks: the one error that every layer may raise before its work begins."""
+"""What errors of every layer share: the one that says what the machine lacks, and texts of one line."""
+
+import re
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What colours a terminal (ECMA-48, control sequences)."""
 
 
 class SetupError(RuntimeError):
     """No usable JDK, or jars that cannot be had; the text is one line that says what to do."""
+
+
+def one_line(text: object) -> str:
+    """The text of an error as one line, without what would steer a terminal."""
+    words = _ESCAPES.sub("", str(text)).split()
+    return " ".join("".join(c for c in word if c.isprintable()) for word in words)

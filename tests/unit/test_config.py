@@ -1,11 +1,15 @@
 """The settings file: what is accepted, and what the one line says where it is not."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from parallax.cli import app
 from parallax.config import ConfigError, Settings, load, validate
+from parallax.errors import one_line
 
 REFERENCE = Path(__file__).parents[2] / "conf" / "parallax.yaml"
 MINIMAL = {"kafka": {"bootstrap.servers": "h:1"}, "topics": {"include": ["a"]}, "storage": {"path": "x"}}
@@ -89,3 +93,104 @@ def test_a_file_that_is_no_mapping_is_one_line(tmp_path: Path, content: str) -> 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("section", "wrong", "option"),
+    [
+        ("topics", {"pattern": "(["}, "topics.pattern: is not a regular expression"),
+        ("topics", {"include": [""]}, "topics.include.0: is empty"),
+        ("topics", {"include": ["a"], "brokers": []}, "topics.brokers: names no broker"),
+        ("storage", {"path": ""}, "storage.path: is empty"),
+        ("read", {"request_timeout_ms": 10**17}, "read.request_timeout_ms: "),
+        ("audit", {"interval_s": float("inf")}, "audit.interval_s: "),
+        ("audit", {"confirm_timeout_s": 1e300}, "audit.confirm_timeout_s: "),
+        ("findings", {"recheck_interval_s": float("inf")}, "findings.recheck_interval_s: "),
+        ("storage", {"path": "x", "retention_hours": 1e12}, "storage.retention_hours: "),
+    ],
+)
+def test_what_no_platform_or_person_can_mean_is_refused(section: str, wrong: dict[str, object], option: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate({**MINIMAL, section: wrong})
+    assert str(caught.value).startswith(f"settings: {option}")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"# caf\xe9\n", "not UTF-8"), (b"a: 2026-13-45\n", "not YAML")])
+def test_a_file_that_is_no_text_or_yaml_is_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=said) as caught:
+        load(file)
+    assert str(caught.value).isprintable()
+
+
+def test_a_section_named_by_a_number_is_an_unknown_setting() -> None:
+    document: dict[object, object] = {1: {"a": "b"}, **MINIMAL}
+    with pytest.raises(ConfigError, match=r"^settings: 1: unknown setting"):
+        validate(document)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [("orders, customers", ["orders", "customers"]), ('["orders"]', ["orders"]), ("7", ["7"]), ("orders", ["orders"])],
+)
+def test_a_list_in_the_environment_is_json_or_separated_by_commas(
+    monkeypatch: pytest.MonkeyPatch, given: str, names: list[str]
+) -> None:
+    monkeypatch.setenv("PARALLAX_TOPICS__INCLUDE", given)
+    monkeypatch.setenv("PARALLAX_TOPICS__BROKERS", "1,2")
+    topics = validate(MINIMAL).topics
+    assert topics.include == names
+    assert topics.brokers == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PARALLAX_KAFKA", "host:9092"),
+        ("PARALLAX_SPARK__CONF", "a=b"),
+        ("PARALLAX_STORAGE", "x"),
+        ("PARALLAX_READ", '{"x":'),
+        ("PARALLAX_TOPICS__INCLUDE", '["orders"'),
+        ("PARALLAX_TOPICS__BROKERS", "one"),
+        ("PARALLAX_FINDINGS__MAX_SCAN_BYTES", "abc"),
+        ("PARALLAX_STORAGE__PATH", ""),
+        ("PARALLAX_NOPE", "1"),
+        ("PARALLAX_ALERTING_METRICS_PORT", "9464"),
+    ],
+)
+def test_a_wrong_variable_is_one_line_that_names_it(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=rf"\b{variable}\b") as caught:
+        validate(MINIMAL)
+    assert str(caught.value).isprintable()
+
+
+def test_variables_of_tools_and_tests_and_of_a_service_in_kubernetes_are_no_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    root = REFERENCE.parents[1]
+    sources = [f for folder in ("streaming", "tests", "benchmarks", "scripts") for f in (root / folder).rglob("*.py")]
+    this = Path(__file__)
+    used = {name for f in sources if f != this for name in re.findall(r"\bPARALLAX_[A-Z_]*[A-Z]\b", f.read_text())}
+    assert "PARALLAX_CLEANER_SEED" in used
+    for variable in used:
+        if "__" not in variable and variable != "PARALLAX_KAFKA":
+            monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv("PARALLAX_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("PARALLAX_METRICS_SERVICE_PORT_HTTP", "9464")
+    monkeypatch.setenv("PARALLAX_METRICS_PORT", "tcp://10.0.0.1:9464")
+    monkeypatch.setenv("PARALLAX_METRICS_PORT_9464_TCP_ADDR", "10.0.0.1")
+    assert validate(MINIMAL).storage.path == "x"
+
+
+def test_an_empty_storage_path_on_the_command_line_is_named() -> None:
+    for command in (["findings", "--data", ""], ["findings", "acknowledge", "abcd", "--reason", "x", "--data", ""]):
+        ended = CliRunner().invoke(app, command)
+        assert ended.exit_code == 2
+        assert ended.stderr.startswith("parallax: --data: ")
+
+
+def test_an_error_line_does_not_steer_the_terminal() -> None:
+    assert one_line("\x1b[1;31mwrong\x1b[0m:\n a\x07b\tc") == "wrong: ab c"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,7 +22,7 @@ from parallax.audit.cluster import select
 from parallax.audit.plan import Place
 from parallax.audit.progress import Shown
 from parallax.audit.result import EXIT_CODES, Result
-from parallax.config import ConfigError, Settings
+from parallax.config import MAX_BYTES, ConfigError, Settings
 from parallax.errors import SetupError
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
@@ -103,6 +107,8 @@ def _log_warnings_only() -> None:
 def _check(flags: Flags, settings: Settings) -> None:
     if flags.max_bytes_per_second is not None and flags.max_bytes_per_second < 0:
         raise ConfigError("--max-bytes-per-second: must not be negative; 0 is no limit")
+    if (flags.max_bytes_per_second or 0) > MAX_BYTES:
+        raise ConfigError(f"--max-bytes-per-second: must be at most {MAX_BYTES}; 0 is no limit")
     if any(number < 0 for number in flags.partitions):
         raise ConfigError("--partition: must not be negative")
     if flags.source == "tables":
@@ -117,15 +123,51 @@ def _check(flags: Flags, settings: Settings) -> None:
 
 @contextmanager
 def _output(file: Path | None) -> Iterator[TextIO]:
+    """Where the report is written to: standard output, or a file that it replaces as a whole, at the end.
+
+    The new file is made beside the old one before the audit begins, so one that cannot be written is known at once,
+    and what an earlier audit reported stays until there is another report.
+    """
     if file is None:
         yield sys.stdout
         return
+    target = Path(os.path.realpath(file))  # a link goes on pointing there
+    is_plain = target.is_file() or not target.exists()
+    beside = target.with_name(f".{target.name}.{os.getpid()}") if is_plain else target
+    report = io.StringIO()
     try:
-        to = file.open("w", encoding="utf-8")
+        with _refused(file):
+            _try(target, beside)
+        yield report
+        if report.tell():
+            with _refused(file):
+                beside.write_text(report.getvalue(), encoding="utf-8")
+                if target.is_file():
+                    shutil.copymode(target, beside)
+                if is_plain:
+                    beside.replace(target)
+    finally:
+        if is_plain:
+            beside.unlink(missing_ok=True)
+
+
+def _try(target: Path, beside: Path) -> None:
+    """See whether the report can be written, before an audit is made for it."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if beside != target:
+        beside.touch()
+
+
+@contextmanager
+def _refused(file: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise ConfigError(f"--output: {file}: {error.strerror}; give a file that can be written") from error
-    with to:
-        yield to
+        line = f"--output: {file}: {error.strerror}; give a file that can be written, in a folder that can be"
+        raise ConfigError(line) from error
 
 
 def _audit(

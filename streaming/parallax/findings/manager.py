@@ -250,16 +250,15 @@ class FindingsManager:
         return actions
 
     def _claims(self, rows: Iterable[Mapping[str, Any]]) -> list[Claim]:
-        """Claims of rows; a row with a kind or rule that only a newer version knows is left out and counted."""
+        """Claims of rows; one that is damaged, or has a kind or rule that only a newer version knows, is counted."""
         claims = []
         for row in rows:
             try:
                 claims.append(claim_from_row(row))
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 self._skipped_suspects += 1
-                log.error(
-                    "a suspect is left out: a newer version wrote it", error=str(error), suspect=row["suspect_id"]
-                )
+                reason = "a suspect is left out: it is damaged, or a newer version wrote it"
+                log.error(reason, error=str(error), suspect=row["suspect_id"])
         return claims
 
     def _turn(self) -> None:

@@ -11,6 +11,7 @@ not gets `AppendedMeanwhile`, reads what is new (`FindingsTable.news`), decides 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -24,6 +25,7 @@ import structlog
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from parallax.errors import one_line
 from parallax.findings.finding import Finding
 
 log = structlog.get_logger(__name__)
@@ -59,6 +61,11 @@ _FIELDS: list[Any] = [
 SCHEMA = pa.schema(_FIELDS)
 """Columns of the table, in order (docs/design.md, Findings)."""
 
+_MAY_BE_EMPTY = frozenset({"key", "evidence"})
+_OF_A_SUSPECT = ("suspect_id", "rule", "kind", "topic", "partition", "broker", "raised_at")
+"""Columns without which a suspect says nothing."""
+_BACKTRACE = re.compile(r"\n\s*0: .*\Z", re.DOTALL)
+"""Ends an error of delta-rs where a debugging variable of Rust is set."""
 _POSITIONS = "positions"
 """A column of the table `SUSPECTS`, for people: no claim is made of it."""
 _TOGETHER = 4096
@@ -66,6 +73,10 @@ _TOGETHER = 4096
 _APP_ID = "parallax-findings"
 _KEEP_UP_EVERY = 128
 """Appends, and files, after which the table's files are put together."""
+
+
+_FAILURES = (DeltaError, OSError, pa.ArrowException)
+"""What reading and writing a table fail with: a store that does not answer, a log or a file that is damaged."""
 
 
 class FindingsTableError(Exception):
@@ -93,7 +104,7 @@ class FindingsTable:
     Args:
         storage: ``storage.path`` of the settings.
         create: make the table where it is not there.
-        strict: fail on an event of a newer version, instead of leaving it out.
+        strict: fail on an event that is damaged or of a newer version, instead of leaving it out.
 
     Raises:
         FindingsTableError: the path cannot be read or written, or there is no table and none is to be made.
@@ -105,7 +116,7 @@ class FindingsTable:
         self._sequence = self._appends = 0
         self._strict = strict
         self.skipped = 0
-        """Events that were left out, since a newer version wrote them."""
+        """Events that were left out, since they are damaged or a newer version wrote them."""
         # pyarrow imports pandas at the first conversion, which takes seconds: now, not at the first finding.
         pa.Table.from_pylist([{}], schema=SCHEMA)
 
@@ -189,7 +200,7 @@ class FindingsTable:
             raise AppendedMeanwhile(_one_line(self._uri, error)) from error
         except TableNotFoundError as error:
             raise FindingsTableError(_no_table(self._uri)) from error
-        except (DeltaError, OSError) as error:
+        except _FAILURES as error:
             raise FindingsTableError(_one_line(self._uri, error)) from error
 
 
@@ -197,6 +208,11 @@ _CONFIGURATION = {"delta.appendOnly": "true"}
 
 
 def _event(uri: str, row: Mapping[str, Any]) -> Finding:
+    damage = _damage(row)
+    if damage is not None:
+        raise FindingsTableError(
+            f"storage.path: {uri}: event {row['sequence']} is damaged ({damage}); restore an earlier version of it"
+        )
     try:
         return Finding.from_row(row)
     except ValueError as error:
@@ -205,13 +221,36 @@ def _event(uri: str, row: Mapping[str, Any]) -> Finding:
         ) from error
 
 
+def _damage(row: Mapping[str, Any]) -> str | None:
+    """What no version of Parallax writes."""
+    empty = [name for name in SCHEMA.names if row[name] is None and name not in _MAY_BE_EMPTY]
+    if empty:
+        return f"no {', '.join(empty)}"
+    try:
+        is_document = isinstance(json.loads(row["evidence"] or "{}"), dict)
+    except (ValueError, RecursionError):
+        is_document = False
+    return None if is_document else "its evidence is no JSON document"
+
+
 def _row(event: Finding) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, str) else value for name, value in asdict(event).items()}
 
 
 def _rows(table: DeltaTable, condition: pc.Expression | None = None) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.to_pyarrow_dataset().to_table(filter=condition).to_pylist()
+    dataset = table.to_pyarrow_dataset()
+    _check_columns(table.table_uri, dataset.schema.names, SCHEMA.names)
+    rows: list[dict[str, Any]] = dataset.to_table(columns=SCHEMA.names, filter=condition).cast(SCHEMA).to_pylist()
     return rows
+
+
+def _check_columns(uri: str, there: Sequence[str], wanted: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        raise FindingsTableError(
+            f"storage.path: {uri}: another table, without the columns {', '.join(missing)}; give the storage.path of a "
+            "job, or move that table away"
+        )
 
 
 def _no_table(uri: str) -> str:
@@ -219,21 +258,25 @@ def _no_table(uri: str) -> str:
 
 
 def _one_line(uri: str, error: Exception | str) -> str:
-    return f"storage.path: {uri}: {' '.join(str(error).split())}; check the path and its permissions"
+    said = one_line(_BACKTRACE.sub("", str(error)))
+    if isinstance(error, pa.ArrowException):
+        return f"storage.path: {uri}: a file of the table is damaged ({said}); restore it"
+    return f"storage.path: {uri}: {said}; check the path and its permissions"
 
 
 def read_events(storage: str) -> list[Finding]:
     """All events of the findings table, oldest first, without Spark.
 
     Raises:
-        FindingsTableError: there is no such table, it cannot be read, or it holds an event of a newer version.
+        FindingsTableError: there is no such table, it cannot be read, or it holds an event that is damaged or of a
+            newer version.
     """
     uri = table_uri(storage, FINDINGS)
     try:
         rows = _rows(DeltaTable(uri))
     except TableNotFoundError as error:
         raise FindingsTableError(_no_table(uri)) from error
-    except (DeltaError, OSError) as error:
+    except _FAILURES as error:
         raise FindingsTableError(_one_line(uri, error)) from error
     return sorted((_event(uri, r) for r in rows), key=lambda e: e.sequence)
 
@@ -253,6 +296,7 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
     known = decided or {}
     try:
         dataset = DeltaTable(uri).to_pyarrow_dataset()
+        _check_columns(uri, dataset.schema.names, _OF_A_SUSPECT)
         columns = [name for name in dataset.schema.names if name != _POSITIONS]
         for batch in dataset.to_batches(columns=columns, batch_size=_TOGETHER):
             ids: list[Any] = batch["suspect_id"].to_pylist()
@@ -263,7 +307,7 @@ def read_suspects(storage: str, *, decided: Mapping[str, int] | None = None) -> 
                 yield batch.filter(pa.array(waits)).to_pylist()
     except TableNotFoundError:
         return
-    except (DeltaError, OSError) as error:
+    except _FAILURES as error:
         raise FindingsTableError(_one_line(uri, error)) from error
 
 

@@ -249,6 +249,13 @@ def test_the_last_audit_of_a_partition_has_one_result(full: MonitorState) -> Non
     assert found["audit_last_timestamp_seconds", ()] == 970.0
 
 
+def test_what_probes_have_read_is_counted_by_broker(full: MonitorState) -> None:
+    full.update_findings(FindingsStatus(probe_bytes={2: 4096, 3: 1}))
+    found = samples(full)
+    assert found["probe_bytes_total", ("2",)] == 4096.0
+    assert found["probe_bytes_total", ("3",)] == 1.0
+
+
 def test_metrics_used_by_the_alerts_exist() -> None:
     rules = (ROOT / "deploy/prometheus/parallax-rules.yaml").read_text()
     used = set(re.findall(r"\bparallax_(\w+)", rules))

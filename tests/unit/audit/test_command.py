@@ -13,13 +13,14 @@ import structlog
 from rich.console import Console
 from typer.testing import CliRunner
 
-from parallax.audit.command import Flags, run_audit
+from parallax.audit.command import Flags, _output, run_audit
 from parallax.audit.confirm import MemoryStore, confirm
 from parallax.audit.progress import Shown
 from parallax.audit.report import document, size_text, write
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.cli import app
 from parallax.config import ConfigError, Settings, validate
+from parallax.replica.errors import ReplicaError
 from parallax.source.pace import Metered
 from tests.unit.audit.test_result import SUSPECT, finding
 
@@ -61,6 +62,8 @@ def settings(tmp_path: Path) -> Settings:
         (Flags(source="tables"), "no recorded tables there"),
         (Flags(source="tables", dry_run=True), "leave out --from tables"),
         (Flags(file=Path("/nowhere/at/all")), "--output: /nowhere/at/all"),
+        (Flags(file=Path("/")), "--output: /: Is a directory"),
+        (Flags(max_bytes_per_second=10**24), "--max-bytes-per-second: must be at most"),
     ],
 )
 def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings, flags: Flags, message: str) -> None:
@@ -85,6 +88,38 @@ def test_brokers_that_do_not_answer_are_one_line_and_exit_code_2(tmp_path: Path)
     ended = CliRunner().invoke(app, ["audit", "-c", str(config)])
     assert ended.exit_code == 2
     assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_a_failed_audit_leaves_the_last_report_and_nothing_beside_it(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text("the last report")
+    with pytest.raises(ReplicaError):
+        run_audit(settings, Flags(file=file))
+    assert file.read_text() == "the last report"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_report_replaces_the_last_one_as_a_whole_and_keeps_its_rights(tmp_path: Path) -> None:
+    file, link = tmp_path / "report.json", tmp_path / "link"
+    file.write_text("the last report")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    with _output(link) as to:
+        to.write("the new ")
+        assert file.read_text() == "the last report"
+        to.write("report")
+    assert file.read_text() == "the new report"
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert sorted(tmp_path.iterdir()) == [link, file]
+    with pytest.raises(OSError, match="of the audit"), _output(link) as to:
+        raise OSError(to.write("half of a "), "of the audit")
+    assert file.read_text() == "the new report"
+
+
+def test_a_report_may_go_to_a_device() -> None:
+    with _output(Path("/dev/null")) as to:
+        to.write("report")
+    assert Path("/dev/null").is_char_device()
 
 
 def test_the_table_says_what_was_compared_and_why_the_rest_is_unknown() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -103,7 +105,8 @@ def test_no_suspects_table_yet_is_no_suspects(tmp_path: Path) -> None:
 def test_suspects_are_read_that_have_no_verdict_or_were_raised_again_since(tmp_path: Path) -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     raised = {"no verdict": [at], "decided": [at], "again": [at, at + timedelta(seconds=9)]}
-    rows = [{"suspect_id": name, "raised_at": time} for name, times in raised.items() for time in times]
+    said = {"rule": "I1", "kind": "marker_missing", "topic": "orders", "partition": 0, "broker": 2}
+    rows = [said | {"suspect_id": name, "raised_at": time} for name, times in raised.items() for time in times]
     write_deltalake(f"{tmp_path}/suspects", pa.Table.from_pylist(rows))
     decided_ms = int(at.timestamp() * 1000) + 5000
     (read,) = read_suspects(str(tmp_path), decided={"decided": decided_ms, "again": decided_ms})
@@ -124,3 +127,77 @@ def test_uris_are_spelt_as_delta_rs_has_them(tmp_path: Path) -> None:
     assert table_uri("abfss://c@a.dfs.core.windows.net/d", "findings").startswith("abfss://")
     assert table_uri(f"file:{tmp_path}", "findings") == str(tmp_path / "findings")
     assert Path(table_uri("data", "findings")).is_absolute()
+
+
+def overwrite(folder: Path, content: bytes | None = None) -> None:
+    """Put something else in the place of a table's files; zeros by default, as after a lost page of the disk."""
+    for file in folder.glob("*.parquet"):
+        file.write_bytes(bytes(file.stat().st_size) if content is None else content)
+
+
+@pytest.mark.parametrize("content", [None, b"PAR1xxxxPAR1", b""])
+def test_a_damaged_file_is_one_line_for_every_reader(tmp_path: Path, content: bytes | None) -> None:
+    table = FindingsTable(str(tmp_path))
+    table.append([EVENT])
+    write_deltalake(f"{tmp_path}/suspects", pa.Table.from_pylist([SUSPECT]))
+    overwrite(tmp_path / "findings", content)
+    overwrite(tmp_path / "suspects", content)
+    readers: list[Callable[[], object]] = [
+        lambda: read_events(str(tmp_path)),
+        table.load,
+        lambda: list(read_suspects(str(tmp_path))),
+    ]
+    for read in readers:
+        with pytest.raises(FindingsTableError, match=r"^storage\.path: ") as error:
+            read()
+        assert str(error.value).isprintable()
+
+
+SUSPECT = {
+    "suspect_id": "a",
+    "rule": "I1",
+    "kind": "marker_missing",
+    "topic": "orders",
+    "partition": 0,
+    "broker": 2,
+    "raised_at": datetime(2026, 1, 1, tzinfo=UTC),
+}
+
+
+def test_another_table_in_the_place_of_ours_is_called_so(tmp_path: Path) -> None:
+    for name in ("findings", "suspects"):
+        write_deltalake(f"{tmp_path}/{name}", pa.table({"x": [1]}))
+    with pytest.raises(FindingsTableError, match="another table, without the columns finding_id, sequence"):
+        read_events(str(tmp_path))
+    with pytest.raises(FindingsTableError, match="another table, without the columns suspect_id"):
+        list(read_suspects(str(tmp_path)))
+
+
+def test_columns_of_other_types_are_one_line(tmp_path: Path) -> None:
+    rows = pa.table({name: ["x"] for name in SCHEMA.names})
+    write_deltalake(f"{tmp_path}/findings", rows)
+    with pytest.raises(FindingsTableError, match=r"^storage\.path: "):
+        read_events(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"evidence": "not json"}, "its evidence is no JSON document"),
+        ({"evidence": "[1]"}, "its evidence is no JSON document"),
+        ({"first_suspected_at": None}, "no first_suspected_at"),
+        ({"kind": None, "summary": None}, "no kind, summary"),
+    ],
+)
+def test_a_damaged_event_is_named_by_the_command_line_and_counted_by_the_job(
+    tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
+    FindingsTable(str(tmp_path)).append([EVENT])
+    table = FindingsTable(str(tmp_path))
+    table.load()
+    table.append([replace(EVENT, finding_id="b", **wrong)])
+    with pytest.raises(FindingsTableError, match=rf"event 2 is damaged \({said}\)"):
+        read_events(str(tmp_path))
+    job = FindingsTable(str(tmp_path))
+    assert [event.finding_id for event in job.load()] == ["a"]
+    assert job.skipped == 1
