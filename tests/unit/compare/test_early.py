@@ -99,3 +99,14 @@ def test_one_that_joins_finds_what_was_to_be_judged_early_still_pending(comparis
     state = comparison.last.state
     assert (len(state.candidates), state.partition["skipped"][0].tolist()) == (0, [0, 0])
     assert 1 in state.pending["offset"].tolist()
+
+
+@pytest.mark.parametrize(("shown", "read", "accused"), [([], 1, [2]), ([filler(5)], END, [2, 3])])
+def test_one_that_answers_again_is_judged_once_it_was_read_past_the_tombstone(
+    comparison: Comparison, shown: list[Row], read: int, accused: list[int]
+) -> None:
+    comparison.feed(progress(1_000), both(1, [DELETED, filler(5)], END, at=1_500), both(2, [filler(5)], END, at=1_500))
+    comparison.feed(tick(2_000, everywhere(END)), both(3, shown, read, at=2_100))
+    for at in (3_000, 4_000):
+        comparison.feed(tick(at, everywhere(END)))
+    assert sorted(broker for _, broker in comparison.kinds) == accused
