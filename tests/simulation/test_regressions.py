@@ -692,6 +692,14 @@ def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> N
     assert world.monitor.confirmed == []
 
 
+def test_what_a_lost_index_showed_is_no_difference_that_stands_once_its_replica_holds_it_no_more() -> None:
+    lost = "write 1 2 815; end 1 0; sync; stop 2; unindex 2 1; start 2; sync; round; tick 61; round; round; "
+    over = "write -1 2 7; sync; tick 200; write -1 90 1; sync; clean 2; round; tick 5000; round"
+    world = World(STANDARD)
+    world.run(parse(lost + over))
+    assert [(f.kind, f.broker) for f in world.monitor.confirmed] == [("outcome_contradicts_marker", 2)]
+
+
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
