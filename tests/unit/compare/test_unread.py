@@ -11,7 +11,7 @@ from parallax.compare import unread
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import UnreadRange
 from parallax.model import UnknownReason
-from tests.unit.compare.history import RC, RU, Comparison, Row, both, everywhere, shown, tick
+from tests.unit.compare.history import RC, RU, Comparison, Row, both, everywhere, filler, shown, tick
 
 FIRST, GAP = UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP
 HOUR = 3_600_000
@@ -119,6 +119,45 @@ class TestGaps:
         comparison.feed(progress(48 * HOUR, 20, None), read(48 * HOUR, 20))
         assert ranges(comparison) == [(10, 20, GAP)]
 
+    @pytest.mark.parametrize(("late", "expected"), [(0, []), (1, [(0, 10, GAP)])])
+    def test_a_day_is_kafkas_default_to_the_millisecond(
+        self, late: int, expected: list[tuple[int, int, UnknownReason]]
+    ) -> None:
+        comparison = Comparison()
+        comparison.feed(progress(0, 0, None), read(0, 0))
+        at = 24 * HOUR + late
+        comparison.feed(progress(at, 10, None), read(at, 10))
+        assert ranges(comparison) == expected
+
+    def test_a_retention_of_zero_is_one(self, watched: Comparison) -> None:
+        watched.feed(progress(1, 5, 0), read(1, 5))
+        assert ranges(watched) == [(0, 5, GAP)]
+
+    def test_of_several_retentions_in_one_step_the_last_one_counts_from_then_on(self, watched: Comparison) -> None:
+        watched.feed(progress(2, 0, 5 * HOUR), progress(1, 0, HOUR), read(2, 0))
+        watched.feed(progress(4 * HOUR, 10, None), read(4 * HOUR, 10))
+        assert ranges(watched) == []
+
+    def test_a_last_stable_offset_of_0_is_one_and_bounds_what_read_committed_may_show(self) -> None:
+        comparison = Comparison()
+        comparison.feed(progress(0, 0), read(0, 0))
+        for at in range(HOUR // 4, 2 * HOUR + 1, HOUR // 4):
+            rows = [{**row, "last_stable_offset": 0} for row in progress(at, 10)]
+            positions = [
+                shown(view, b, [], end, at, high_watermark=10, last_stable_offset=0)
+                for b in (1, 2, 3) for view, end in ((RU, 10), (RC, 0))
+            ]  # fmt: skip
+            comparison.feed(rows, *positions)
+        comparison.feed(progress(2 * HOUR + 9, 10), read(2 * HOUR + 9, 10))
+        assert ranges(comparison) == []
+
+    def test_what_an_unreachable_replica_is_said_to_hold_bounds_nothing(self, watched: Comparison) -> None:
+        silent = [{**row, "reachable": row["broker"] != 3} for row in progress(HOUR // 2, 0)]
+        watched.feed(silent, read(HOUR // 2, 0, (1, 2)))
+        written = [{**row, "reachable": row["broker"] != 3} for row in progress(2 * HOUR, 10)]
+        watched.feed(written, read(2 * HOUR, 10))
+        assert ranges(watched) == [(0, 10, GAP)]
+
     def test_of_two_retentions_the_shorter_one_counts(self, watched: Comparison) -> None:
         watched.feed(progress(2 * HOUR, 10, 24 * HOUR), read(2 * HOUR, 10))
         assert ranges(watched) == [(0, 10, GAP)]
@@ -189,6 +228,16 @@ class TestFirstReading:
         comparison = Comparison(from_log_start=False)
         comparison.feed(progress(0, 7), read(5, 7))
         assert ranges(comparison) == []
+
+    def test_readers_that_begin_at_the_log_end_are_asked_from_where_they_themselves_began(self) -> None:
+        comparison = Comparison(from_log_start=False)
+        late = [row for view in (RU, RC) for row in shown(view, 3, [filler(6)], 9, 3 * HOUR)]
+        comparison.feed(progress(0, 2), read(0, 2, (1, 2)))
+        for step in (1, 2, 3, 4, 5):
+            comparison.feed(progress(step * HOUR // 2, 2 + step), read(step * HOUR // 2, 2 + step, (1, 2)))
+        others = both(1, [filler(3)], 9, 3 * HOUR)
+        comparison.feed(progress(3 * HOUR, 9), others, read(3 * HOUR, 9, (2,)), late)
+        assert ranges(comparison) == ranges(comparison, RU) == [(6, 9, FIRST)]
 
     def test_what_retention_has_deleted_is_not_counted(self) -> None:
         comparison = Comparison()
