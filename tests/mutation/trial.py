@@ -22,10 +22,12 @@ from tests.mutation.mutants import Mutant
 from tests.simulation.history import generate, profile
 from tests.simulation.world import World
 
-CPU_SECONDS = 240
-"""A mutant that takes longer than this, several times what the trial takes, does not come to an end."""
+CPU_SECONDS = {"compare": 90, "findings": 240}
+"""By package: a mutant that takes longer than this, twice what the trial takes, does not come to an end."""
 
 UNIT = Path("tests/unit")
+USERS = {"compare": ("compare", "audit"), "findings": ("findings",)}
+"""By package, the folders of unit tests that hold it: audits compare as the stream does, and say what they settled."""
 SLOW = (
     *("test_order.py", "test_outage.py", "test_manager.py", "test_acknowledge.py", "test_findings_table.py"),
     "test_incidents.py",
@@ -60,14 +62,15 @@ def _forked(mutant: Mutant | None, root: Path, kernels: str) -> str:
 
 
 def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    package = Path(mutant.path).parts[1] if mutant else ""
+    seconds = CPU_SECONDS.get(package, sum(CPU_SECONDS.values()))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             if mutant is not None:
                 apply(mutant, root, kernels)
             own = f"test_{Path(mutant.path).stem}" if mutant else ""
-            package = Path(mutant.path).parts[1] if mutant else ""
             unit = partial(_unit, package, own)
             for stage, run in (("simulation", _first), ("unit tests", unit), ("simulation", _rest)):
                 noticed = run()
@@ -100,10 +103,10 @@ def _histories(seeds: range) -> str:
 def _unit(package: str, own: str) -> str:
     """The unit tests of a package, those first whose name begins with ``own``: they are most likely to notice."""
     noticed = _FirstFailure()
-    folders = [UNIT / package] if package else [UNIT / "compare", UNIT / "findings"]
+    folders = [UNIT / name for name in USERS.get(package, ("compare", "findings", "audit"))]
     files = sorted(
         (path for folder in folders for path in folder.rglob("test_*.py")),
-        key=lambda path: (path.name in SLOW, not path.stem.startswith(own), path),
+        key=lambda path: (path.name in SLOW or path.parts[2] != package, not path.stem.startswith(own), path),
     )
     options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *map(str, files)]
     code = pytest.main(options, plugins=[noticed])
