@@ -72,7 +72,7 @@ def _outcome_without_record(case: Case) -> Decision:
     """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
     claim = case.claim
     if claim.key is not None and case.accused.key is not None:
-        if (shown := _shown_by_the_key(case)) is not None:
+        if (shown := _shown_by_the_key(case) or _behind(case)) is not None:
             return shown
         if not case.accused.key.complete:
             return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
@@ -149,7 +149,8 @@ def unlike_outcomes(case: Case) -> Decision:
     if (own is None or not against) and (differing := _latest_differs(case)) is not None:
         return case.differs(_by_value(case), differing[0])
     if own is None:
-        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
+        gone = f"broker {accused.broker} does not hold offset {claim.offset} any more"
+        return _behind(case) or case.not_held(gone, claim.offset)
     if against:
         sides = _by_outcome(truth | {accused.broker: own})
         shown = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
@@ -276,7 +277,8 @@ def _other_outcome(outcome: str) -> str:
 def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
-    A replica that has not decided the record yet shows nothing of it: what its readers see is older.
+    A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
+    the accused may still show what it will see deleted (`_behind`).
     """
     accused = case.accused
     if accused.key is None:
@@ -289,10 +291,28 @@ def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
                     f"broker {other.broker} none for that key"
                 ), {"a value": [accused.broker], "no value": [other.broker]}
-        elif own is None and _lacks(accused, other):
+        elif own is None and _lacks(accused, other) and not _is_behind(other, accused):
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
             return reason, {"a value": [other.broker], "no value": [accused.broker]}
     return None
+
+
+def _is_behind(other: ReplicaAnswer, accused: ReplicaAnswer) -> bool:
+    return other.last_stable_offset < accused.last_stable_offset
+
+
+def _behind(case: Case) -> Decision | None:
+    """Wait for one that shows a value where the accused shows none, and may not have decided yet what deleted it."""
+    accused = case.accused
+    if accused.key is None or accused.key.live is not None:
+        return None
+    decided = (a for a in case.others if a.last_stable_offset > case.claim.first_offset)
+    behind = [a for a in decided if _is_behind(a, accused) and _lacks(accused, a)]
+    if not behind:
+        return None
+    return case.pending(
+        f"{names(behind)} may not have decided yet what deleted the value that broker {accused.broker} lacks"
+    )
 
 
 def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:

@@ -193,9 +193,14 @@ class TestUnlikeOutcomes:
         accused = replica(2, epoch_ends={4: 30}, epochs_known=frozenset(epochs))
         assert outcome_of(c, holding(1, "aborted"), accused, replica(3)) is found
 
-    def test_an_older_value_of_one_that_has_not_decided_the_record_is_no_difference(self) -> None:
+    def test_an_older_value_is_a_difference_once_its_replica_has_decided_all_that_the_others_have(self) -> None:
         old = record(5)
-        for stable, found in ((10, Verdict.DISMISSED), (11, Verdict.CONFIRMED)):
+        for stable, found in (
+            (10, Verdict.DISMISSED),
+            (11, Verdict.PENDING),
+            (99, Verdict.PENDING),
+            (100, Verdict.CONFIRMED),
+        ):
             older = shows(1, old, last_stable_offset=stable)
             assert outcome_of(self.c, older, shows(2, None), shows(3, None), live_only=True) is found
 
