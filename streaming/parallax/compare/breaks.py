@@ -15,6 +15,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.replicas import (
+    count_skipped,
     give_up,
     left_behind,
     note_replaced,
@@ -193,7 +194,7 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int, *, of_log_st
         state.brokers["log_start_offset"][slot] = max(int(state.brokers["log_start_offset"][slot]), offset)
         end = min(offset, retained_from(state))
     if before >= 0:
-        state.partition["skipped"][0, view] += max(0, offset - max(before, int(state.partition["floor"][0, view])))
+        count_skipped(state, view, before, offset)
     raise_floor(state, view, end)
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]
     if view == READ_UNCOMMITTED:

@@ -152,9 +152,14 @@ def asked_position(state: PartitionState, view: int) -> int:
     return int(state.brokers["position"][asked, view].min(initial=NEVER)) if asked.any() else UNKNOWN
 
 
+def count_skipped(state: PartitionState, view: int, start: int, end: int) -> None:
+    """Count a range as without verdict, as far as it has none yet; what two replicas hold there is still compared."""
+    state.partition["skipped"][0, view] += max(0, end - max(start, int(state.partition["floor"][0, view])))
+
+
 def skip(state: PartitionState, view: int, start: int, end: int) -> None:
     """Leave a range without verdict, as far as it has none yet."""
-    state.partition["skipped"][0, view] += max(0, end - max(start, int(state.partition["floor"][0, view])))
+    count_skipped(state, view, start, end)
     if end > start:
         raise_floor(state, view, end)
 

@@ -138,12 +138,14 @@ def unlike_outcomes(case: Case) -> Decision:
     reaches = accused.log_start_offset <= claim.offset
     if own is None and not case.live_only and reaches and not _has_lost_its_end(claim, accused):
         own = claim.recorded.outcomes.get(accused.broker)
-    # It is not known of a replica that cannot be asked whether its log is still the one that was read.
-    absent = {a.broker for a in case.absent}
-    truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
     if case.live_only:
         # What one had shown, and holds no more, is no difference that stands.
-        truth = {a.broker: live for a in case.others if (live := _live_outcome(claim, a)) is not None}
+        truth = _live_outcomes(case)
+        truth.pop(accused.broker, None)
+    else:
+        # It is not known of a replica that cannot be asked whether its log is still the one that was read.
+        absent = {a.broker for a in case.absent}
+        truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     # The record may be gone where it had the other outcome, and a value with it.
     if (own is None or not against) and (differing := _latest_differs(case)) is not None:
@@ -284,7 +286,7 @@ def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     if accused.key is None:
         return None
     own = accused.key.live
-    for other in (a for a in case.others if a.last_stable_offset > case.claim.first_offset):
+    for other in _decided(case):
         if own is not None and own.offset < other.last_stable_offset:
             if shows_deleted(other, own.offset, accused.last_stable_offset):
                 return (
@@ -297,6 +299,11 @@ def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     return None
 
 
+def _decided(case: Case) -> list[ReplicaAnswer]:
+    """Those of the others whose readers in read_committed are past the claim's record."""
+    return [a for a in case.others if a.last_stable_offset > case.claim.first_offset]
+
+
 def _is_behind(other: ReplicaAnswer, accused: ReplicaAnswer) -> bool:
     return other.last_stable_offset < accused.last_stable_offset
 
@@ -306,8 +313,7 @@ def _behind(case: Case) -> Decision | None:
     accused = case.accused
     if accused.key is None or accused.key.live is not None:
         return None
-    decided = (a for a in case.others if a.last_stable_offset > case.claim.first_offset)
-    behind = [a for a in decided if _is_behind(a, accused) and _lacks(accused, a)]
+    behind = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(accused, a)]
     if not behind:
         return None
     return case.pending(
