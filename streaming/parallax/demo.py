@@ -269,7 +269,7 @@ def _positions(job: Job) -> Table:
     seen = job.positions()
     brokers = sorted({reader.broker for reader in seen})
     table = Table("partition", *(f"broker {b}" for b in brokers), title=_POSITIONS_TITLE, title_justify="left")
-    for topic, partition in sorted({(reader.topic, reader.partition) for reader in seen}):
+    for topic, partition in sorted({reader.place for reader in seen}):
         cells = []
         for broker in brokers:
             reads = [seen.get(Reader(int(level), broker, topic, partition)) for level in IsolationLevel]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from parallax.config import Settings
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
 
@@ -30,7 +31,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     _check_brokers(client, topics, settings)
     refused = {topic.name: topic.error for topic in watched if isinstance(topic.error, Unauthorized)}
     for broker, partitions in _by_broker(watched, settings).items():
-        one_each = list({topic: (topic, number) for topic, number in partitions}.values())
+        one_each = list({place.topic: place for place in partitions}.values())
         try:
             answers = client.watermarks(broker, one_each)
         except (BrokerTooOld, Unauthorized):
@@ -65,13 +66,13 @@ def _check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], s
             raise NotHosted(f"topics.brokers: there is no broker {broker} on the cluster; its brokers are {ids}")
 
 
-def _by_broker(topics: list[TopicMetadata], settings: Settings) -> dict[int, list[tuple[str, int]]]:
-    found: dict[int, list[tuple[str, int]]] = {}
+def _by_broker(topics: list[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
+    found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for index, partition in topic.partitions.items():
             for broker in partition.replicas:
                 if not settings.topics.brokers or broker in settings.topics.brokers:
-                    found.setdefault(broker, []).append((topic.name, index))
+                    found.setdefault(broker, []).append(TopicPartition(topic.name, index))
     return found
 
 

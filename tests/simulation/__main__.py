@@ -25,7 +25,6 @@ GROUPS = {
     "did": "done to the clusters",
     "lost": "replicas that lost something by it",
     "kind": "histories of each kind",
-    "tolerated": "properties that are known not to hold yet (known.py)",
     "confirmed": "findings confirmed",
     "ran": "of the monitor",
 }

@@ -12,7 +12,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, Rule
-from tests.simulation import events, known
+from tests.simulation import events
 from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.expected import (
     Divergence,
@@ -45,8 +45,6 @@ class World:
 
     profile: Profile
     trace: list[str] | None = None
-    tolerant: bool = True
-    """What the product is known not to hold yet (known.py) does not fail."""
     cluster: Cluster = field(init=False)
     monitor: Monitor = field(init=False)
     done: Counter[str] = field(default_factory=Counter)
@@ -64,7 +62,6 @@ class World:
         self.monitor = self._monitor(eventful=began_late)
         self.judge = Judge(self.cluster, self.profile)
         self.begun = 0
-        self.tolerated: list[Broken] = []
         self.seen_cuts: Counter[int] = Counter()
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
@@ -125,12 +122,9 @@ class World:
         return found
 
     def _check_properties(self) -> None:
-        """Fail with the first property that did not hold, unless it is known that the product does not hold it yet."""
-        broken, self.judge.broken = self.judge.broken, []
-        for one in broken:
-            if not self.tolerant or known.entry_of(self.profile, one) is None:
-                raise Violation(str(one))
-            self.tolerated.append(one)
+        """Fail with the first property that did not hold."""
+        if self.judge.broken:
+            raise Violation(str(self.judge.broken[0]))
 
     def _see_level(self) -> None:
         """Note when each replica lacked nothing; only a healthy history asks for it."""
@@ -296,7 +290,6 @@ class World:
         counts = self.done.copy()
         counts.update(f"lost {what}" for what in lost(self.cluster))
         counts.update(f"kind {name}" for name in self.profile.kinds)
-        counts.update(f"tolerated {one.name}: {one.what}" for one in self.tolerated)
         counts.update(f"confirmed {finding.kind}" for finding in self.monitor.confirmed)
         counts["ran suspects raised"] += len(self.monitor.suspects)
         counts["ran suspects dismissed"] += len(self.monitor.dismissed)

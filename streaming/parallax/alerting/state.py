@@ -16,7 +16,7 @@ from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.happenings import FindingsStatus
-from parallax.model import IsolationLevel, MissingRight, ReadEvent
+from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 
 Replica = tuple[str, int, int]
 """Topic, partition, broker."""
@@ -80,7 +80,7 @@ class AuditState:
         ended_at: when the last audit that did not fail ended.
     """
 
-    results: Mapping[tuple[str, int], tuple[PartitionResult, float]] = field(default_factory=dict)
+    results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
     read_bytes: Mapping[int, int] = field(default_factory=dict)
     ended_at: float | None = None
@@ -92,7 +92,7 @@ class Snapshot:
 
     replicas: Mapping[Replica, ReplicaState]
     positions: Mapping[tuple[Replica, IsolationLevel], int]
-    coverage: Mapping[tuple[str, int], Coverage]
+    coverage: Mapping[TopicPartition, Coverage]
     reachable: Mapping[int, bool]
     refused: Mapping[Replica, Refusal]
     unauthorized: Mapping[tuple[str, MissingRight], int]
@@ -101,7 +101,7 @@ class Snapshot:
     maintenance: Mapping[str, int]
     maintained_at: float | None
     audits: AuditState
-    initially_read: Mapping[tuple[str, int], bool]
+    initially_read: Mapping[TopicPartition, bool]
     started_at: float
     taken_at: float
 
@@ -132,8 +132,8 @@ class InitialReading:
     """Whether every replica has been read up to where it was when the job started."""
 
     def __init__(self) -> None:
-        self._marks: dict[tuple[str, int], dict[int, Mapping[IsolationLevel, int] | None]] = {}
-        self._done: set[tuple[str, int]] = set()
+        self._marks: dict[TopicPartition, dict[int, Mapping[IsolationLevel, int] | None]] = {}
+        self._done: set[TopicPartition] = set()
         self._topic_ids: dict[str, str] = {}
 
     def observe(self, replica: Replica, row: Mapping[str, Any]) -> bool:
@@ -146,7 +146,7 @@ class InitialReading:
         recreated = self._is_recreated(topic, row.get("topic_id"))
         if recreated:
             self._drop(place for place in self._marks if place[0] == topic)
-        marks = self._marks.setdefault((topic, partition), {})
+        marks = self._marks.setdefault(TopicPartition(topic, partition), {})
         marks.setdefault(broker, None)
         if row["reachable"] and marks[broker] is None:
             start = row["log_start_offset"]
@@ -166,12 +166,12 @@ class InitialReading:
         before, self._topic_ids[topic] = self._topic_ids.get(topic, topic_id), topic_id
         return before != topic_id
 
-    def _drop(self, places: Iterable[tuple[str, int]]) -> None:
+    def _drop(self, places: Iterable[TopicPartition]) -> None:
         for place in tuple(places):
             del self._marks[place]
             self._done.discard(place)
 
-    def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[tuple[str, int], bool]:
+    def read(self, positions: Mapping[tuple[Replica, IsolationLevel], int]) -> dict[TopicPartition, bool]:
         """By partition; what was once read stays so."""
         for place, marks in self._marks.items():
             if place not in self._done and all(
@@ -182,7 +182,7 @@ class InitialReading:
                 self._done.add(place)
         return {place: place in self._done for place in self._marks}
 
-    def forget(self, alive: Collection[tuple[str, int]]) -> None:
+    def forget(self, alive: Collection[TopicPartition]) -> None:
         """Let go of partitions that are gone."""
         self._drop(place for place in self._marks if place not in alive)
         topics = {topic for topic, _ in alive}
@@ -202,8 +202,8 @@ class MonitorState:
         self._lock = threading.Lock()
         self._replicas: dict[Replica, ReplicaState] = {}
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
-        self._coverage: dict[tuple[str, int], Coverage] = {}
-        self._covered_at: dict[tuple[str, int], float] = {}
+        self._coverage: dict[TopicPartition, Coverage] = {}
+        self._covered_at: dict[TopicPartition, float] = {}
         self._has_progress = self._has_positions = False
         self._reachable: dict[int, bool] = {}
         self._refusals = Refusals()
@@ -260,9 +260,8 @@ class MonitorState:
         now = self._clock()
         with self._lock:
             for coverage in coverages:
-                place = coverage.topic, coverage.partition
-                self._coverage[place] = coverage
-                self._covered_at[place] = now
+                self._coverage[coverage.place] = coverage
+                self._covered_at[coverage.place] = now
                 for broker in coverage.brokers:
                     self._cover(coverage, broker)
 
@@ -298,7 +297,7 @@ class MonitorState:
             read = dict(known.read_bytes)
             for broker, size in report.read_bytes.items():
                 read[broker] = read.get(broker, 0) + size
-            results = {(p.topic, p.partition): (p, report.ended_at) for p in report.partitions}
+            results = {p.place: (p, report.ended_at) for p in report.partitions}
             runs = _counted(known.runs, "success")
             self._audits = AuditState({**known.results, **results}, runs, read, report.ended_at)
 
@@ -366,7 +365,7 @@ class MonitorState:
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}
         self._refusals.forget(now - _FORGET_AFTER_S)
-        alive = {(topic, partition) for topic, partition, _ in self._replicas}
+        alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
         self._coverage = {
             place: c

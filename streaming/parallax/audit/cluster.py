@@ -9,8 +9,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from parallax.audit.plan import Look, PartitionPlan, Place, TopicTraits, behind, traits, updated
+from parallax.audit.plan import Look, PartitionPlan, TopicTraits, behind, traits, updated
 from parallax.config import Settings
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 from parallax.source.options import progress_options
@@ -25,7 +26,7 @@ _LOOK_AGAIN_S = 0.3
 
 def select(
     client: ReplicaClient, settings: Settings, topics: Sequence[str] = (), partitions: Sequence[int] = ()
-) -> list[Place]:
+) -> list[TopicPartition]:
     """The partitions to audit: those that the settings watch, or those of named topics.
 
     Args:
@@ -40,7 +41,7 @@ def select(
     known = client.metadata()
     option = "--topic" if topics else "topics.include"
     names = list(topics) or _watched(known, settings)
-    places: list[Place] = []
+    places: list[TopicPartition] = []
     for name in names:
         topic = known.get(name)
         if topic is None:
@@ -53,7 +54,9 @@ def select(
                 raise UnknownTopic(
                     f"--partition: topic {name!r} has no partition {number}; it has {len(topic.partitions)}"
                 )
-        places += [(name, number) for number in topic.partitions if not partitions or number in partitions]
+        places += [
+            TopicPartition(name, number) for number in topic.partitions if not partitions or number in partitions
+        ]
     if not places:
         raise UnknownTopic("topics.pattern: no topic on the cluster matches; correct it, or name topics with --topic")
     return sorted(set(places))
@@ -84,7 +87,7 @@ class Looker:
     """
 
     def __init__(
-        self, settings: Settings, places: Sequence[Place], sleep: Callable[[float], None] = time.sleep
+        self, settings: Settings, places: Sequence[TopicPartition], sleep: Callable[[float], None] = time.sleep
     ) -> None:
         options = source_options(settings)
         options.pop("topics.pattern", None)
@@ -121,8 +124,8 @@ class Looker:
             self._sleep(0.002)
 
     def catch_up(
-        self, plans: Mapping[Place, PartitionPlan], patience_s: float = _CATCH_UP_S
-    ) -> tuple[dict[Place, PartitionPlan], Look | None]:
+        self, plans: Mapping[TopicPartition, PartitionPlan], patience_s: float = _CATCH_UP_S
+    ) -> tuple[dict[TopicPartition, PartitionPlan], Look | None]:
         """Wait until every replica can be read as far as its partition is compared, or the patience is over.
 
         Returns:

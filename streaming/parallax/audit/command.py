@@ -19,11 +19,11 @@ from rich.console import Console
 
 from parallax.audit import dry, report
 from parallax.audit.cluster import select
-from parallax.audit.plan import Place
 from parallax.audit.progress import Shown
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import MAX_BYTES, ConfigError, Settings
 from parallax.errors import SetupError
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.tables import hash_key
@@ -85,7 +85,12 @@ def run_audit(settings: Settings, flags: Flags) -> int:
 
 
 def _dry_run(
-    settings: Settings, flags: Flags, client: ReplicaClient, places: Sequence[Place], rate: int | None, to: TextIO
+    settings: Settings,
+    flags: Flags,
+    client: ReplicaClient,
+    places: Sequence[TopicPartition],
+    rate: int | None,
+    to: TextIO,
 ) -> int:
     found = dry.dry_run(settings, client, places, rate)
     dry.write(found, flags.output, to)
@@ -174,7 +179,7 @@ def _audit(
     settings: Settings,
     flags: Flags,
     client: ReplicaClient,
-    places: Sequence[Place],
+    places: Sequence[TopicPartition],
     rate: int | None,
     shown: Shown,
     stack: ExitStack,

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from parallax.audit.plan import Place
 from parallax.audit.result import NO_MORE, Compared, Stopped
 from parallax.compare.observations import (
     EVENTS,
@@ -34,7 +33,7 @@ from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
-from parallax.model import FindingKind, ReadEvent, UnknownReason
+from parallax.model import FindingKind, ReadEvent, TopicPartition, UnknownReason
 
 STATE = -1
 """``at`` of the row that opens a partition: its ``packed`` is the state of the round before, or empty."""
@@ -93,7 +92,7 @@ class Comparer:
         one_order: offsets only ever grow; what breaks that makes the partition unknown.
     """
 
-    inputs: Mapping[Place, PartitionInput]
+    inputs: Mapping[TopicPartition, PartitionInput]
     settings: CompareSettings
     read_at: int
     last: bool
@@ -106,7 +105,7 @@ class Comparer:
         for batch in batches:
             columns = [batch.column(name) for name in ("topic", "partition", "at", "packed")]
             for topic, partition, at, packed in zip(*columns, strict=True):
-                place = topic.as_py(), partition.as_py()
+                place = TopicPartition(topic.as_py(), partition.as_py())
                 if current is None or current.place != place:
                     if current is not None:
                         yield current.close()
@@ -119,7 +118,7 @@ class Comparer:
 class _Comparison:
     """One partition in one round."""
 
-    def __init__(self, place: Place, task: Comparer) -> None:
+    def __init__(self, place: TopicPartition, task: Comparer) -> None:
         self.place = place
         self._task = task
         self._input = task.inputs[place]

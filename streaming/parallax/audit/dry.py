@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from parallax.audit.cluster import Looker, topic_traits
-from parallax.audit.plan import PartitionPlan, Place, plan, ranges
+from parallax.audit.plan import PartitionPlan, plan, ranges
 from parallax.audit.report import size_text
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import Settings
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
@@ -73,7 +73,7 @@ class DryRun:
 
 
 def dry_run(
-    settings: Settings, client: ReplicaClient, places: Sequence[Place], max_bytes_per_second: int | None
+    settings: Settings, client: ReplicaClient, places: Sequence[TopicPartition], max_bytes_per_second: int | None
 ) -> DryRun:
     """Ask the brokers how far their replicas go, and how dense their logs are; no Spark is started.
 
@@ -84,17 +84,19 @@ def dry_run(
     with Looker(settings, places) as looker:
         plans = plan(places, kinds, looker.look(), settings.topics.brokers)
     wanted = ranges(plans.values())
-    densities: dict[tuple[int, Place], float] = {}
+    densities: dict[tuple[int, TopicPartition], float] = {}
     for broker in sorted({reader.broker for reader in wanted}):
         densities |= _sample(client, broker, wanted)
     return summarise(plans.values(), wanted, densities, max_bytes_per_second)
 
 
-def _sample(client: ReplicaClient, broker: int, wanted: Mapping[Reader, Range]) -> dict[tuple[int, Place], float]:
+def _sample(
+    client: ReplicaClient, broker: int, wanted: Mapping[Reader, Range]
+) -> dict[tuple[int, TopicPartition], float]:
     """Bytes per offset at the start of the longest of a broker's logs; one that cannot be read is left out."""
     whole = {r: s for r, s in wanted.items() if r.broker == broker and r.isolation == IsolationLevel.READ_UNCOMMITTED}
     longest = sorted(whole, key=lambda reader: whole[reader].start - whole[reader].end)[:_SAMPLES]
-    found: dict[tuple[int, Place], float] = {}
+    found: dict[tuple[int, TopicPartition], float] = {}
     for reader in longest:
         start = whole[reader].start
         position = FetchPosition(reader.topic, reader.partition, start, _SAMPLE_BYTES)
@@ -106,14 +108,14 @@ def _sample(client: ReplicaClient, broker: int, wanted: Mapping[Reader, Range]) 
             break
         sample = density(answer.records, start)
         if sample is not None:
-            found[broker, (reader.topic, reader.partition)] = sample.size
+            found[broker, reader.place] = sample.size
     return found
 
 
 def summarise(
     plans: Collection[PartitionPlan],
     wanted: Mapping[Reader, Range],
-    densities: Mapping[tuple[int, Place], float],
+    densities: Mapping[tuple[int, TopicPartition], float],
     max_bytes_per_second: int | None,
 ) -> DryRun:
     """Add up what would be read; a pure function.
@@ -129,12 +131,9 @@ def summarise(
         mine = {reader: span.end - span.start for reader, span in wanted.items() if reader.broker == broker}
         sampled = [density for (b, _), density in densities.items() if b == broker]
         mean = sum(sampled) / len(sampled) if sampled else DEFAULT_BYTES_PER_OFFSET
-        size = sum(
-            offsets * densities.get((broker, (reader.topic, reader.partition)), mean)
-            for reader, offsets in mine.items()
-        )
+        size = sum(offsets * densities.get((broker, reader.place), mean) for reader, offsets in mine.items())
         seconds = size / max_bytes_per_second if max_bytes_per_second else None
-        partitions = len({(reader.topic, reader.partition) for reader in mine})
+        partitions = len({reader.place for reader in mine})
         shares.append(BrokerShare(broker, partitions, sum(mine.values()), round(size), len(sampled), seconds))
     unknown = {f"{p.topic}-{p.partition}": p.reasons for p in plans if p.reasons}
     longest = max((s.seconds for s in shares if s.seconds is not None), default=None)

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
-from parallax.audit.plan import Place
 from parallax.compare.packing import OF_POSITION, PACKED_AT_DDL, VIEW_COLUMNS, pack_readers
 from parallax.config import Settings
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
 from parallax.source.schema import ADDED
@@ -82,7 +81,7 @@ def broker_chunks(
     return narrowed(rows, sf.col("isolation")).mapInArrow(pack_readers, PACKED_AT_DDL)
 
 
-def table_chunks(session: Any, storage: str, ends: Mapping[Place, tuple[int, int]]) -> Any:
+def table_chunks(session: Any, storage: str, ends: Mapping[TopicPartition, tuple[int, int]]) -> Any:
     """Packed rows that were recorded of some partitions below their ends, in offset order.
 
     Args:
@@ -131,7 +130,7 @@ def narrowed(rows: Any, view: Any) -> Any:
     return rows.select(*named)
 
 
-def openings(session: Any, places: Iterable[Place]) -> Any:
+def openings(session: Any, places: Iterable[TopicPartition]) -> Any:
     """A row that opens each partition with an empty state."""
     return session.createDataFrame([(*place, STATE, b"") for place in places], _CHUNKS)
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parallax.audit.compare import PartitionInput
-from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, Place, by_place
+from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, by_place
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
-from parallax.model import RowKind
+from parallax.model import RowKind, TopicPartition
 
 _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset", "leader")
 
 
 def from_brokers(
     plans: Iterable[PartitionPlan], looks: Sequence[Look], read_at: int, *, begin: bool
-) -> dict[Place, PartitionInput]:
+) -> dict[TopicPartition, PartitionInput]:
     """Inputs of a round that reads brokers.
 
     Args:
@@ -36,7 +36,7 @@ def from_brokers(
     return made
 
 
-def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) -> dict[Place, PartitionInput]:
+def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) -> dict[TopicPartition, PartitionInput]:
     """Inputs of a comparison of the tables.
 
     Every replica has been recorded up to the ends, so the ends are the horizon of all absences. What the replicas
@@ -74,7 +74,7 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
     return made
 
 
-def ticks(place: Place, rows: Iterable[Mapping[str, Any]]) -> bytes:
+def ticks(place: TopicPartition, rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Rows of progress of one partition, packed."""
     return pack(Observations.of(*place, [_tick(row) for row in rows]))
 
@@ -96,7 +96,7 @@ def _tick(row: Mapping[str, Any]) -> dict[str, Any]:
     return made | {name: int(row[name]) for name in _NUMBERS if row.get(name) is not None}
 
 
-def _positions(place: Place, at: Mapping[int, tuple[int, int]], read_at: int) -> bytes:
+def _positions(place: TopicPartition, at: Mapping[int, tuple[int, int]], read_at: int) -> bytes:
     rows = [
         {"view": view, "broker": broker, "kind": int(RowKind.POSITION), "offset": offsets[view], "timestamp": read_at}
         for broker, offsets in at.items()

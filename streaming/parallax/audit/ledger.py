@@ -16,9 +16,9 @@ import structlog
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from parallax.audit.plan import Place
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import Coverage, UnreadRange
+from parallax.model import TopicPartition
 from parallax.views.tables import rust_uri
 
 log = structlog.get_logger(__name__)
@@ -79,7 +79,7 @@ class Ledger:
     def __init__(self, storage: str) -> None:
         self._uri = rust_uri(storage, AUDITS)
         self._lock = threading.Lock()
-        self._ended: dict[Place, Ended] = _load(self._uri)
+        self._ended: dict[TopicPartition, Ended] = _load(self._uri)
 
     def take(self, report: AuditReport) -> None:
         """Put an audit on record, so far as it had a verdict by what the brokers show.
@@ -90,7 +90,7 @@ class Ledger:
         if report.source != "brokers":
             return
         started, ended = int(report.started_at * 1000), int(report.ended_at * 1000)
-        fresh = {(p.topic, p.partition): _ended(p, started, ended) for p in report.partitions if has_verdict(p)}
+        fresh = {p.place: _ended(p, started, ended) for p in report.partitions if has_verdict(p)}
         if not fresh:
             return
         with self._lock:
@@ -99,7 +99,7 @@ class Ledger:
             self._ended = known
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[TopicPartition]:
         """The partitions that an audit is on record of."""
         with self._lock:
             return sorted(self._ended)
@@ -107,7 +107,7 @@ class Ledger:
     def settled(self, coverage: Coverage) -> Coverage:
         """The coverage without what an audit has compared."""
         with self._lock:
-            ended = self._ended.get((coverage.topic, coverage.partition))
+            ended = self._ended.get(coverage.place)
         return coverage if ended is None else coverage.settled(ended.covers)
 
 
@@ -120,7 +120,7 @@ def _ended(partition: PartitionResult, started: int, ended: int) -> Ended:
     return Ended(started, ended, str(partition.result), partition.compared_from, partition.compared_up_to)
 
 
-def _write(uri: str, ended: dict[Place, Ended]) -> None:
+def _write(uri: str, ended: dict[TopicPartition, Ended]) -> None:
     rows = [
         {
             "topic": topic,
@@ -141,7 +141,7 @@ def _write(uri: str, ended: dict[Place, Ended]) -> None:
     table.cleanup_metadata()
 
 
-def _load(uri: str) -> dict[Place, Ended]:
+def _load(uri: str) -> dict[TopicPartition, Ended]:
     """Return what is on record; nothing where the table is not there, or cannot be read: audits are run again then."""
     try:
         if not DeltaTable.is_deltatable(uri):
@@ -151,7 +151,7 @@ def _load(uri: str) -> dict[Place, Ended]:
         log.warning("the table of audits cannot be read; they are run again", error=str(error).split("\n", 1)[0])
         return {}
     return {
-        (row["topic"], row["partition"]): Ended(
+        TopicPartition(row["topic"], row["partition"]): Ended(
             _ms(row["started_at"]),
             _ms(row["ended_at"]),
             row["result"],

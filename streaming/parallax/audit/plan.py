@@ -11,11 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.source.offsets import Range, Reader
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 Look = Sequence[Mapping[str, Any]]
 """Rows of progress, one for each replica; ``observed_at`` in microseconds."""
@@ -62,9 +59,9 @@ class PartitionPlan:
     readable: bool = True
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """Topic and partition."""
-        return self.topic, self.partition
+        return TopicPartition(self.topic, self.partition)
 
 
 def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
@@ -84,11 +81,11 @@ def traits(configs: Mapping[str, str] | Exception) -> TopicTraits:
 
 
 def plan(
-    places: Collection[Place],
+    places: Collection[TopicPartition],
     topic_traits: Mapping[str, TopicTraits],
     look: Look,
     chosen: Collection[int] | None = None,
-) -> dict[Place, PartitionPlan]:
+) -> dict[TopicPartition, PartitionPlan]:
     """Pin up to where each partition is compared.
 
     Args:
@@ -101,16 +98,16 @@ def plan(
     return {place: _plan_one(place, topic_traits[place[0]], rows.get(place, []), chosen) for place in sorted(places)}
 
 
-def by_place(look: Look) -> dict[Place, list[Mapping[str, Any]]]:
+def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
     """The rows of each partition."""
-    found: dict[Place, list[Mapping[str, Any]]] = {}
+    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
     for row in look:
-        found.setdefault((row["topic"], row["partition"]), []).append(row)
+        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
     return found
 
 
 def _plan_one(
-    place: Place, kind: TopicTraits, rows: Sequence[Mapping[str, Any]], chosen: Collection[int] | None
+    place: TopicPartition, kind: TopicTraits, rows: Sequence[Mapping[str, Any]], chosen: Collection[int] | None
 ) -> PartitionPlan:
     replicas = tuple(sorted({broker for row in rows for broker in row["replicas"]}))
     bare = PartitionPlan(*place, rows[0]["topic_id"] or "" if rows else "", kind, replicas)
@@ -139,7 +136,7 @@ def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
     return high_watermark, min(high_watermark, stable)
 
 
-def updated(plans: Mapping[Place, PartitionPlan], look: Look) -> dict[Place, PartitionPlan]:
+def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:
     """The plans with how far each replica can be read by a newer look; where they end is pinned and stays."""
     rows = by_place(look)
     made = {}
@@ -152,7 +149,7 @@ def updated(plans: Mapping[Place, PartitionPlan], look: Look) -> dict[Place, Par
     return made
 
 
-def behind(plans: Iterable[PartitionPlan]) -> list[tuple[Place, int]]:
+def behind(plans: Iterable[PartitionPlan]) -> list[tuple[TopicPartition, int]]:
     """The replicas that cannot be read up to where their partition is compared."""
     return [
         (one.place, broker)
@@ -164,7 +161,7 @@ def behind(plans: Iterable[PartitionPlan]) -> list[tuple[Place, int]]:
 
 
 def ranges(
-    plans: Iterable[PartitionPlan], positions: Mapping[tuple[Place, int], tuple[int, int]] | None = None
+    plans: Iterable[PartitionPlan], positions: Mapping[tuple[TopicPartition, int], tuple[int, int]] | None = None
 ) -> dict[Reader, Range]:
     """Return what each reader reads; those that have nothing to read are left out.
 
@@ -182,14 +179,13 @@ def ranges(
             for view in (READ_UNCOMMITTED, READ_COMMITTED):
                 span = Range(max(start, at[view]), min(one.ends[view], mark[view]), one.topic_id)
                 if span.start < span.end:
-                    found[Reader(view, broker, one.topic, one.partition)] = span
+                    found[Reader(view, broker, *one.place)] = span
     return found
 
 
 __all__ = [
     "Look",
     "PartitionPlan",
-    "Place",
     "TopicTraits",
     "behind",
     "by_place",

@@ -12,21 +12,20 @@ from parallax.audit.plan import (
     READ_UNCOMMITTED,
     Look,
     PartitionPlan,
-    Place,
     TopicTraits,
     by_place,
     plan,
 )
 from parallax.config import Settings
-from parallax.model import IsolationLevel, RowKind
+from parallax.model import IsolationLevel, RowKind, TopicPartition
 from parallax.views.tables import PROGRESS, table_path
 
 _EARLIER = timedelta(minutes=2)
 
 
 def recorded_plan(
-    session: Any, settings: Settings, places: Sequence[Place], kinds: Mapping[str, TopicTraits]
-) -> tuple[dict[Place, PartitionPlan], Look]:
+    session: Any, settings: Settings, places: Sequence[TopicPartition], kinds: Mapping[str, TopicTraits]
+) -> tuple[dict[TopicPartition, PartitionPlan], Look]:
     """Plans that end where every replica has been recorded, and the rows of progress of the last while.
 
     Args:
@@ -36,9 +35,9 @@ def recorded_plan(
         kinds: by topic.
     """
     ticks = _last_ticks(session, settings, places)
-    newest: dict[tuple[Place, int], Mapping[str, Any]] = {}
+    newest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}
     for row in ticks:
-        newest[(row["topic"], row["partition"]), row["broker"]] = row
+        newest[TopicPartition(row["topic"], row["partition"]), row["broker"]] = row
     plans = plan(places, kinds, list(newest.values()), settings.topics.brokers)
     positions = _positions(session, settings.storage.path, places)
     ended = {place: _ended(one, positions) for place, one in plans.items()}
@@ -78,7 +77,7 @@ def not_watched_long_enough(ticks: Look, grace_ms: int) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _ended(one: PartitionPlan, positions: Mapping[tuple[Place, int], dict[int, int]]) -> PartitionPlan:
+def _ended(one: PartitionPlan, positions: Mapping[tuple[TopicPartition, int], dict[int, int]]) -> PartitionPlan:
     """The plan with its ends set to what is recorded of the replica that was recorded least."""
     if not one.replicas:
         return replace(one, reasons=("nothing was recorded of it",), readable=False)
@@ -91,22 +90,24 @@ def _ended(one: PartitionPlan, positions: Mapping[tuple[Place, int], dict[int, i
     return replace(one, ends=(ends[0], ends[1]), readable=one.traits.unknown is None)
 
 
-def _positions(session: Any, storage: str, places: Sequence[Place]) -> dict[tuple[Place, int], dict[int, int]]:
+def _positions(
+    session: Any, storage: str, places: Sequence[TopicPartition]
+) -> dict[tuple[TopicPartition, int], dict[int, int]]:
     """How far each replica has been recorded, by view."""
     from pyspark.sql import functions as sf
 
     wanted = _wanted(session, places)
-    found: dict[tuple[Place, int], dict[int, int]] = {}
+    found: dict[tuple[TopicPartition, int], dict[int, int]] = {}
     for isolation in IsolationLevel:
         rows = session.read.format("delta").load(table_path(storage, isolation.option))
         rows = rows.where(sf.col("kind") == int(RowKind.POSITION)).join(sf.broadcast(wanted), ["topic", "partition"])
         for row in rows.groupBy("topic", "partition", "broker").agg(sf.max("offset").alias("position")).collect():
-            reader = (row["topic"], row["partition"]), row["broker"]
+            reader = TopicPartition(row["topic"], row["partition"]), row["broker"]
             found.setdefault(reader, {})[int(isolation)] = row["position"]
     return found
 
 
-def _last_ticks(session: Any, settings: Settings, places: Sequence[Place]) -> list[dict[str, Any]]:
+def _last_ticks(session: Any, settings: Settings, places: Sequence[TopicPartition]) -> list[dict[str, Any]]:
     """The progress of the last while before the newest row: long enough to see a last stable offset stand still.
 
     A job on a busy machine may have looked once in that time: of each replica the first row of the last minutes is
@@ -132,7 +133,7 @@ def _last_ticks(session: Any, settings: Settings, places: Sequence[Place]) -> li
     return sorted(found, key=lambda row: row["observed_at"])
 
 
-def _wanted(session: Any, places: Sequence[Place]) -> Any:
+def _wanted(session: Any, places: Sequence[TopicPartition]) -> Any:
     return session.createDataFrame(list(places), "topic string, partition int")
 
 

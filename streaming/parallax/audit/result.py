@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from parallax.audit.plan import PartitionPlan, Place
+from parallax.audit.plan import PartitionPlan
 from parallax.compare.suspect import Suspect
 from parallax.findings.finding import Finding
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, TopicPartition
 
 NO_MORE = "it shows no more"
 """Why a reader ended early that met no failure: its replica is behind, or its last stable offset stands still."""
@@ -156,6 +156,11 @@ class PartitionResult:
     compared_from: int = -1
     compared_up_to: tuple[int, int] = (-1, -1)
 
+    @property
+    def place(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
+
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
@@ -205,7 +210,7 @@ def judge(
         undecided: why a suspect has no verdict, by suspect id; of any partition.
         findings: that stand confirmed; of any partition.
     """
-    mine = tuple(f for f in findings if (f.topic, f.partition) == plan.place)
+    mine = tuple(f for f in findings if f.place == plan.place)
     reasons = list(plan.reasons)
     if compared is not None:
         reasons += [r for r in compared.reasons() if r not in reasons]
@@ -241,9 +246,9 @@ __all__ = [
     "AuditReport",
     "Compared",
     "PartitionResult",
-    "Place",
     "Result",
     "Stopped",
+    "TopicPartition",
     "judge",
     "merged",
 ]

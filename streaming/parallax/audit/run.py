@@ -15,11 +15,12 @@ from parallax.audit import frames, inputs, sift
 from parallax.audit.cluster import Looker, at_ms, topic_traits
 from parallax.audit.compare import Comparer, parse
 from parallax.audit.confirm import Confirm
-from parallax.audit.plan import Look, PartitionPlan, Place, plan, ranges, updated
+from parallax.audit.plan import Look, PartitionPlan, plan, ranges, updated
 from parallax.audit.recorded import recorded_plan
 from parallax.audit.result import AuditReport, Compared, judge, merged
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import Settings
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -53,21 +54,21 @@ class Quiet:
 class _Gathered:
     """The results of the rounds, by partition."""
 
-    compared: dict[Place, Compared] = field(default_factory=dict)
-    coverage: dict[Place, Coverage] = field(default_factory=dict)
+    compared: dict[TopicPartition, Compared] = field(default_factory=dict)
+    coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
     suspects: list[Suspect] = field(default_factory=list)
 
     def take(self, rows: Sequence[Any]) -> None:
         """Take in the rows of a round."""
         for row in rows:
-            place = row["topic"], row["partition"]
+            place = TopicPartition(row["topic"], row["partition"])
             compared, suspects, coverage = parse(row["result"])
             before = self.compared.get(place)
             self.compared[place] = compared if before is None else merged(before, compared)
             self.coverage[place] = coverage
             self.suspects += suspects
 
-    def positions(self) -> dict[tuple[Place, int], tuple[int, int]]:
+    def positions(self) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
         """How far each replica has been read, by view."""
         return {
             (place, b.broker): (b.read_uncommitted, b.read_committed)
@@ -96,7 +97,7 @@ class Audit:
         settings: Settings,
         client: ReplicaClient,
         spark: Any,
-        places: Sequence[Place],
+        places: Sequence[TopicPartition],
         *,
         hash_key: str,
         confirm: Confirm,
@@ -171,13 +172,13 @@ class Audit:
 
     def _round(
         self,
-        plans: Mapping[Place, PartitionPlan],
+        plans: Mapping[TopicPartition, PartitionPlan],
         looks: Sequence[Look],
         folder: str,
         what: str,
         *,
         before: Any = None,
-        pinned: Mapping[Place, PartitionPlan] | None = None,
+        pinned: Mapping[TopicPartition, PartitionPlan] | None = None,
     ) -> Any:
         """Read and compare; returns the round's frame, which holds the states.
 
@@ -228,8 +229,8 @@ class Audit:
         return made
 
     def _rest(
-        self, pinned: Mapping[Place, PartitionPlan], newer: Mapping[Place, PartitionPlan]
-    ) -> dict[Place, PartitionPlan]:
+        self, pinned: Mapping[TopicPartition, PartitionPlan], newer: Mapping[TopicPartition, PartitionPlan]
+    ) -> dict[TopicPartition, PartitionPlan]:
         """The second round's plans: on from where the first was read to, of the same replicas of the same topics."""
         made = {}
         for place, one in pinned.items():
@@ -295,15 +296,15 @@ class Audit:
             gone |= sift.cleared(mine, live)
         return [suspect for suspect in suspects if suspect.suspect_id not in gone]
 
-    def _report(self, source: str, started: float, plans: Mapping[Place, PartitionPlan]) -> AuditReport:
+    def _report(self, source: str, started: float, plans: Mapping[TopicPartition, PartitionPlan]) -> AuditReport:
         gathered = self._gathered
         suspects = self._sifted(list({suspect.suspect_id: suspect for suspect in gathered.suspects}.values()))
         if suspects:
             self._watcher.stage(f"probing {len(suspects)} suspects")
         confirmed = self._confirm(suspects)
-        by_place: dict[Place, list[Suspect]] = {}
+        by_place: dict[TopicPartition, list[Suspect]] = {}
         for suspect in suspects:
-            by_place.setdefault((suspect.topic, suspect.partition), []).append(suspect)
+            by_place.setdefault(suspect.place, []).append(suspect)
         results = tuple(
             judge(one, gathered.compared.get(place), by_place.get(place, []), confirmed.undecided, confirmed.findings)
             for place, one in sorted(plans.items())

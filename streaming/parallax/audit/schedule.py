@@ -16,13 +16,13 @@ import structlog
 from parallax.audit.cluster import select
 from parallax.audit.confirm import Confirm, Confirmed, confirm
 from parallax.audit.ledger import has_verdict
-from parallax.audit.plan import Place
 from parallax.audit.result import AuditReport
 from parallax.audit.run import Audit
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.findings.manager import FindingsManager
+from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 
 log = structlog.get_logger(__name__)
@@ -38,7 +38,7 @@ MAX_TOGETHER = 32
 
 _FIRST_PAUSE_S = 60.0
 
-RunAudit = Callable[[str, Sequence[Place]], AuditReport]
+RunAudit = Callable[[str, Sequence[TopicPartition]], AuditReport]
 """(``brokers`` or ``tables``, partitions; none are all that the settings name) -> what it came to."""
 
 
@@ -46,13 +46,13 @@ class CaughtUp:
     """Notices when a range that the stream left out can be compared: all replicas have been read past it."""
 
     def __init__(self) -> None:
-        self._deferring: set[Place] = set()
+        self._deferring: set[TopicPartition] = set()
 
-    def observe(self, coverages: Iterable[Coverage]) -> list[Place]:
+    def observe(self, coverages: Iterable[Coverage]) -> list[TopicPartition]:
         """Take in coverages; returns the partitions whose deferred ranges have just been passed by every replica."""
         due = []
         for coverage in coverages:
-            place = coverage.topic, coverage.partition
+            place = coverage.place
             if coverage.deferred:
                 self._deferring.add(place)
             elif place in self._deferring:
@@ -72,22 +72,22 @@ class Unread:
     def __init__(self, delay_s: float, clock: Callable[[], float]) -> None:
         self._delay_s = delay_s
         self._clock = clock
-        self._due: dict[Place, float] = {}
-        self._pause: dict[Place, float] = {}
-        self._not_before: dict[Place, float] = {}
+        self._due: dict[TopicPartition, float] = {}
+        self._pause: dict[TopicPartition, float] = {}
+        self._not_before: dict[TopicPartition, float] = {}
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
         """Take in coverages; a partition waits as long as a replica of it cannot be reached."""
         if not self._delay_s:
             return
         for coverage in coverages:
-            place = coverage.topic, coverage.partition
+            place = coverage.place
             if coverage.unread and all(broker.reachable for broker in coverage.brokers):
                 self._due.setdefault(place, self._clock() + self._delay_s)
             else:
                 self._due.pop(place, None)
 
-    def due(self) -> list[Place]:
+    def due(self) -> list[TopicPartition]:
         """Return those whose time has come, the longest waiting first; at most `MAX_TOGETHER`."""
         now = self._clock()
         ripe = [(at, p) for p, at in self._due.items() if max(at, self._not_before.get(p, 0.0)) <= now]
@@ -97,13 +97,13 @@ class Unread:
         """When the next one is due."""
         return min((max(at, self._not_before.get(p, 0.0)) for p, at in self._due.items()), default=None)
 
-    def audited(self, places: Iterable[Place], report: AuditReport | None) -> None:
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> None:
         """Take in that partitions were audited; None where the audit broke off.
 
         A partition that had a verdict is not audited again within `AGAIN_S`, whatever is read too late by then; one
         that had none is audited again after a pause that doubles up to that.
         """
-        settled = {(p.topic, p.partition) for p in report.partitions if has_verdict(p)} if report else set()
+        settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
         for place in places:
             self._due.pop(place, None)
             before = self._pause.get(place, _FIRST_PAUSE_S / 2)
@@ -140,7 +140,7 @@ class AuditSchedule:
         self._clock = clock
         self._caught_up = CaughtUp()
         self._unread = Unread(unread_delay_s, clock)
-        self._queued: dict[Place, None] = {}
+        self._queued: dict[TopicPartition, None] = {}
         self._next = clock() + interval_s
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -201,7 +201,7 @@ class AuditSchedule:
                 self._wake.wait(max(0.0, min(times, default=self._clock() + 3600.0) - self._clock()))
                 self._wake.clear()
 
-    def _guarded(self, source: str, places: Sequence[Place]) -> AuditReport | None:
+    def _guarded(self, source: str, places: Sequence[TopicPartition]) -> AuditReport | None:
         try:
             report = self._run_audit(source, places)
             self._on_report(report)
@@ -227,7 +227,7 @@ def job_audits(
         key: the views' hash key, 32 hexadecimal digits.
     """
 
-    def run(source: str, places: Sequence[Place]) -> AuditReport:
+    def run(source: str, places: Sequence[TopicPartition]) -> AuditReport:
         chosen = list(places) or select(client, settings, settings.audit.topics)
         audit = Audit(
             settings,

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from parallax.audit.plan import Place
 from parallax.compare.suspect import Suspect
 from parallax.findings.answers import RecordShown
 from parallax.findings.keys import Key, KeyScan
-from parallax.model import FindingKind, IsolationLevel
+from parallax.model import FindingKind, IsolationLevel, TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -21,7 +20,7 @@ from parallax.replica.reader import Pacing, read_range
 MANY = 256
 """Suspects of one replica that are worth a reading of their own; the probe takes as many together."""
 
-Replica = tuple[Place, int]
+Replica = tuple[TopicPartition, int]
 
 
 def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
@@ -29,7 +28,7 @@ def many(suspects: Sequence[Suspect]) -> dict[Replica, list[Suspect]]:
     found: dict[Replica, list[Suspect]] = {}
     for suspect in suspects:
         if suspect.kind is FindingKind.DELETED_RECORD_RESURRECTED:
-            found.setdefault(((suspect.topic, suspect.partition), suspect.broker), []).append(suspect)
+            found.setdefault((suspect.place, suspect.broker), []).append(suspect)
     return {replica: mine for replica, mine in found.items() if len(mine) > MANY}
 
 

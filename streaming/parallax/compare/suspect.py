@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import FindingKind, Rule, UnknownReason
+from parallax.model import FindingKind, Rule, TopicPartition, UnknownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ class Suspect:
     accusation: Accusation
     positions: Mapping[str, Mapping[str, int]]
     raised_at: int
+
+    @property
+    def place(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def kind(self) -> FindingKind:
@@ -200,6 +205,11 @@ class Coverage:
     brokers: tuple[BrokerCoverage, ...]
     compared_at: int
     unread: tuple[UnreadRange, ...] = ()
+
+    @property
+    def place(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
 
     def unknown_for(self, reason: UnknownReason) -> tuple[int, int]:
         """By view, how many offsets have no verdict for one reason."""

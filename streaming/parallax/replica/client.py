@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica import options, requests, versions
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
@@ -17,7 +17,6 @@ from parallax.replica.options import Address
 from parallax.replica.types import (
     FetchedPartition,
     FetchPosition,
-    Partition,
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
@@ -161,14 +160,14 @@ class ReplicaClient:
         return PendingFetch(self._connections, broker, positions, exchange)
 
     def log_end_offsets(
-        self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
-    ) -> dict[Partition, int | ReplicaError]:
+        self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | ReplicaError]:
         """Log end offsets of one broker's replicas, by ListOffsets as the debugging replica."""
         return self._list_offsets(broker, partitions, requests.LATEST, versions.LIST_OFFSETS, timeout_ms)
 
     def local_log_starts(
-        self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
-    ) -> dict[Partition, int | ReplicaError]:
+        self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | ReplicaError]:
         """From where on one broker's replicas hold their logs themselves: what is below is in tiered storage (KIP-405).
 
         Without tiered storage it is the log start.
@@ -180,38 +179,43 @@ class ReplicaClient:
         return self._list_offsets(broker, partitions, requests.EARLIEST_LOCAL, versions.LIST_LOCAL_OFFSETS, timeout_ms)
 
     def _list_offsets(
-        self, broker: int, partitions: Sequence[Partition], timestamp: int, accepted: Versions, timeout_ms: float | None
-    ) -> dict[Partition, int | ReplicaError]:
+        self,
+        broker: int,
+        partitions: Sequence[TopicPartition],
+        timestamp: int,
+        accepted: Versions,
+        timeout_ms: float | None,
+    ) -> dict[TopicPartition, int | ReplicaError]:
         request = requests.list_offsets(partitions, timestamp, accepted)
         response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
         return requests.offsets_of(broker, partitions, response)
 
     def watermarks(
-        self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
-    ) -> dict[Partition, Watermarks | ReplicaError]:
+        self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, Watermarks | ReplicaError]:
         """How far one broker's replicas go, without fetching a record: a Fetch at each log end offset."""
         deadline = self._deadline(timeout_ms)
         ends = self.log_end_offsets(broker, partitions, timeout_ms=deadline.remaining() * 1000)
-        found: dict[Partition, Watermarks | ReplicaError] = {}
+        found: dict[TopicPartition, Watermarks | ReplicaError] = {}
         positions = []
-        for (topic, partition), end in ends.items():
+        for place, end in ends.items():
             if isinstance(end, ReplicaError):
-                found[topic, partition] = end
+                found[place] = end
             else:
-                positions.append(FetchPosition(topic, partition, end, 1))
+                positions.append(FetchPosition(*place, end, 1))
         if positions:
             left = deadline.remaining() * 1000
             committed = IsolationLevel.READ_COMMITTED
             answers = self.fetch(broker, positions, isolation=committed, max_bytes=1, timeout_ms=left)
             for position, answer in zip(positions, answers, strict=True):
-                found[answer.topic, answer.partition] = answer.error or Watermarks(
+                found[TopicPartition(answer.topic, answer.partition)] = answer.error or Watermarks(
                     answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, position.offset
                 )
         return {partition: found[partition] for partition in ends}
 
     def describe_producers(
-        self, broker: int, partitions: Sequence[Partition], *, timeout_ms: float | None = None
-    ) -> dict[Partition, list[ProducerState] | ReplicaError]:
+        self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
         """The producers that one broker's replicas remember, with their open transactions (KIP-664)."""
         request = requests.describe_producers(partitions)
         response = self._connections.exchange(broker, request, self._deadline(timeout_ms))

@@ -14,14 +14,13 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from parallax.model import IsolationLevel, MissingRight
+from parallax.model import IsolationLevel, MissingRight, TopicPartition
 from parallax.replica import versions
 from parallax.replica.errors import NotHosted, ReplicaError, Unsupported, from_code
 from parallax.replica.fetch_response import FetchAnswer, PartitionAnswer
 from parallax.replica.types import (
     FetchedPartition,
     FetchPosition,
-    Partition,
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
@@ -170,7 +169,7 @@ def _fetched(broker: int, position: FetchPosition, answer: PartitionAnswer | Non
     )
 
 
-def list_offsets(partitions: Sequence[Partition], timestamp: int, accepted: Versions) -> Request:
+def list_offsets(partitions: Sequence[TopicPartition], timestamp: int, accepted: Versions) -> Request:
     """Ask one replica for an offset of its own log: with the debugging replica's id, a follower answers as well."""
     kind = ListOffsetsRequest.ListOffsetsTopic
     topics = [
@@ -189,12 +188,14 @@ def list_offsets(partitions: Sequence[Partition], timestamp: int, accepted: Vers
     return Request(message, accepted)
 
 
-def offsets_of(broker: int, partitions: Sequence[Partition], response: Any) -> dict[Partition, int | ReplicaError]:
+def offsets_of(
+    broker: int, partitions: Sequence[TopicPartition], response: Any
+) -> dict[TopicPartition, int | ReplicaError]:
     """The offset of each partition, or why it was not given."""
     return _each(broker, partitions, response, lambda answer: int(answer.offset), MissingRight.DESCRIBE)
 
 
-def describe_producers(partitions: Sequence[Partition]) -> Request:
+def describe_producers(partitions: Sequence[TopicPartition]) -> Request:
     """Ask one replica for the producers that it remembers (KIP-664); any replica answers."""
     kind = DescribeProducersRequest.TopicRequest
     topics = [kind(name=topic, partition_indexes=indexes) for topic, indexes in _by_topic(partitions).items()]
@@ -202,8 +203,8 @@ def describe_producers(partitions: Sequence[Partition]) -> Request:
 
 
 def producers_of(
-    broker: int, partitions: Sequence[Partition], response: Any
-) -> dict[Partition, list[ProducerState] | ReplicaError]:
+    broker: int, partitions: Sequence[TopicPartition], response: Any
+) -> dict[TopicPartition, list[ProducerState] | ReplicaError]:
     """The producers of each partition, or why they were not given."""
     return _each(broker, partitions, response, _producers, MissingRight.READ)
 
@@ -247,7 +248,7 @@ def left_out(broker: int, topic: str, partition: int) -> NotHosted:
     return NotHosted("the broker's answer leaves it out", broker=broker, topic=topic, partition=partition)
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)
@@ -255,18 +256,20 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
 
 
 def _each(
-    broker: int, partitions: Sequence[Partition], response: Any, use: Callable[[Any], T], needs: MissingRight
-) -> dict[Partition, T | ReplicaError]:
+    broker: int, partitions: Sequence[TopicPartition], response: Any, use: Callable[[Any], T], needs: MissingRight
+) -> dict[TopicPartition, T | ReplicaError]:
     """Return what each partition's answer says, or the error that stands for it."""
-    answers: Mapping[Partition, Any] = {(t.name, p.partition_index): p for t in response.topics for p in t.partitions}
-    found: dict[Partition, T | ReplicaError] = {}
-    for topic, partition in partitions:
-        answer = answers.get((topic, partition))
+    answers: Mapping[TopicPartition, Any] = {
+        TopicPartition(t.name, p.partition_index): p for t in response.topics for p in t.partitions
+    }
+    found: dict[TopicPartition, T | ReplicaError] = {}
+    for place in partitions:
+        answer = answers.get(place)
         if answer is None:
-            found[topic, partition] = left_out(broker, topic, partition)
+            found[place] = left_out(broker, *place)
         elif answer.error_code:
-            place: dict[str, Any] = {"broker": broker, "topic": topic, "partition": partition}
-            found[topic, partition] = from_code(answer.error_code, needs=needs, **place)
+            said: dict[str, Any] = {"broker": broker, "topic": place[0], "partition": place[1]}
+            found[place] = from_code(answer.error_code, needs=needs, **said)
         else:
-            found[topic, partition] = use(answer)
+            found[place] = use(answer)
     return found

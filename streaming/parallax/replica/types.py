@@ -12,9 +12,6 @@ from parallax.replica.fetch_response import no_aborted
 
 _NO_RECORDS = memoryview(b"")
 
-Partition = tuple[str, int]
-"""Topic and partition."""
-
 
 @dataclass(frozen=True)
 class PartitionMetadata:

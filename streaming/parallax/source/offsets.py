@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from parallax.model import IsolationLevel, ReadEvent
+from parallax.model import IsolationLevel, ReadEvent, TopicPartition
 
 VERSION = 1
 
@@ -22,6 +22,11 @@ class Reader(NamedTuple):
     broker: int
     topic: str
     partition: int
+
+    @property
+    def place(self) -> TopicPartition:
+        """Topic and partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from dataclasses import replace
 from random import SystemRandom
 
 from parallax.backoff import backoff
-from parallax.model import ReadEvent
+from parallax.model import ReadEvent, TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
 from parallax.source.feedback import FeedbackFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, next_range, settled, stopped
-from parallax.source.survey import Catalog, Partition, Survey, Surveyed, survey
+from parallax.source.survey import Catalog, Survey, Surveyed, survey
 from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
@@ -72,7 +72,7 @@ class Planner:
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
         self._short_since: dict[Reader, float] = {}
         self._newest_batch = -1
-        self._cost: dict[tuple[int, Partition], tuple[float, float]] = {}
+        self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
         """Return what the sink has recorded; empty without feedback."""
@@ -151,15 +151,14 @@ class Planner:
     def _ask(
         self, wanted: Iterable[Reader], previous: Mapping[Reader, Range], recorded: Mapping[Reader, Recorded]
     ) -> dict[int, Surveyed]:
-        positions: dict[int, dict[Partition, int]] = {}
+        positions: dict[int, dict[TopicPartition, int]] = {}
         for reader in wanted:
             if self._broker_pauses.on(reader.broker):
                 continue
             known = settled(previous.get(reader), recorded.get(reader))
             mine = positions.setdefault(reader.broker, {})
-            partition = (reader.topic, reader.partition)
             position = -1 if known is None else known.start
-            mine[partition] = min(position, mine.get(partition, position))
+            mine[reader.place] = min(position, mine.get(reader.place, position))
         questions = {broker: Survey(mine, self._sampled(broker, mine)) for broker, mine in positions.items()}
         answers = self._brokers.ask(questions, self._options.patience_ms / 1000)
         now = time.monotonic()
@@ -168,14 +167,14 @@ class Planner:
                 self._cost[broker, partition] = (max(density.size, density.records * BYTES_PER_RECORD), now)
         return answers
 
-    def _sampled(self, broker: int, partitions: Iterable[Partition]) -> frozenset[Partition]:
+    def _sampled(self, broker: int, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         if self._options.max_bytes is None:
             return frozenset(partitions)  # nothing depends on how dense the log is
         fresh = time.monotonic() - _DENSITY_AGE_S
         return frozenset(p for p in partitions if self._cost.get((broker, p), (0.0, 0.0))[1] > fresh)
 
     def _costs(self, readers: Iterable[Reader]) -> dict[Reader, float]:
-        known = ((reader, self._cost.get((reader.broker, (reader.topic, reader.partition)))) for reader in readers)
+        known = ((reader, self._cost.get((reader.broker, reader.place))) for reader in readers)
         return {reader: cost[0] for reader, cost in known if cost is not None}
 
     def _ranges(
@@ -186,7 +185,7 @@ class Planner:
         previous: Mapping[Reader, Range],
         recorded: Mapping[Reader, Recorded],
     ) -> Iterable[tuple[Reader, Range]]:
-        partitions = {(reader.topic, reader.partition) for reader in previous}
+        partitions = {reader.place for reader in previous}
         for reader in wanted:
             before, entry = previous.get(reader), recorded.get(reader)
             log = self._log(reader, answers)
@@ -196,7 +195,7 @@ class Planner:
             if log is None:
                 span = settled(before, entry)
             else:
-                added = bool(previous) and (reader.topic, reader.partition) not in partitions
+                added = bool(previous) and reader.place not in partitions
                 starting = "earliest" if added else self._options.starting
                 span = next_range(reader, before, entry, log, topics[reader.topic].topic_id, starting)
             if span is not None:
@@ -220,7 +219,7 @@ class Planner:
     def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
         if reader.broker not in answers or self._reader_pauses.on(reader):
             return None
-        log = answers[reader.broker].logs.get((reader.topic, reader.partition))
+        log = answers[reader.broker].logs.get(reader.place)
         if log is not None and log.error is ReadEvent.TOPIC_DELETED:
             # The cluster still knows the topic: the broker has yet to learn of it, or knows already that it is to go.
             return replace(log, error=ReadEvent.NOT_HOSTED)

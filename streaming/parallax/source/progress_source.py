@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from parallax.model import ReadEvent
+from parallax.model import ReadEvent, TopicPartition
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unauthorized
-from parallax.replica.types import Partition, ProducerState, TopicMetadata, Watermarks
+from parallax.replica.types import ProducerState, TopicMetadata, Watermarks
 from parallax.source.options import SourceOptions, progress_options
 from parallax.source.schema import PROGRESS_DDL
 
@@ -65,8 +65,8 @@ class Observed:
     """
 
     at_ms: int
-    logs: Mapping[Partition, LogSaid | ReplicaError]
-    log_ends: Mapping[Partition, int] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, LogSaid | ReplicaError]
+    log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class LogSaid(NamedTuple):
@@ -188,7 +188,7 @@ class ProgressWatch:
         self._described: dict[int, Described] = {}
         self._describe_every_s = describe_every_s
         self._clock = clock or SteadyClock()
-        self._brokers: Brokers[list[Partition], Observed] = Brokers(
+        self._brokers: Brokers[list[TopicPartition], Observed] = Brokers(
             self._observe,
             options.retry_ms / 1000,
             options.retry_max_ms / 1000,
@@ -204,12 +204,12 @@ class ProgressWatch:
         """
         topics = self._catalog.topics()
         chosen = self._options.brokers
-        hosted: dict[int, list[Partition]] = {}
+        hosted: dict[int, list[TopicPartition]] = {}
         for topic in topics.values():
             for number, partition in topic.partitions.items():
                 for broker in partition.replicas:
                     if chosen is None or broker in chosen:
-                        hosted.setdefault(broker, []).append((topic.name, number))
+                        hosted.setdefault(broker, []).append(TopicPartition(topic.name, number))
         answers = self._brokers.ask(hosted, self._options.patience_ms / 1000)
         failures = self._brokers.failures()
         now_ms = self._clock()
@@ -221,7 +221,7 @@ class ProgressWatch:
             rows += [_row(topics[name], number, broker, observed, silent) for name, number in partitions]
         return rows
 
-    def _observe(self, broker: int, partitions: list[Partition]) -> Observed:
+    def _observe(self, broker: int, partitions: list[TopicPartition]) -> Observed:
         described = self._described.setdefault(broker, Described(self._describe_every_s))
         return observe(self._client, broker, partitions, self._options.timeout_ms, described, self._clock)
 
@@ -253,9 +253,9 @@ class Described:
         self._every_s = every_s
         self._clock = clock
         self._all_at = -math.inf
-        self._stable: dict[Partition, int] = {}
+        self._stable: dict[TopicPartition, int] = {}
 
-    def due(self, marks: Mapping[Partition, Watermarks]) -> list[Partition]:
+    def due(self, marks: Mapping[TopicPartition, Watermarks]) -> list[TopicPartition]:
         """The partitions to ask, by their watermarks now."""
         now = self._clock()
         before, self._stable = self._stable, {p: mark.last_stable_offset for p, mark in marks.items()}
@@ -273,7 +273,7 @@ def _stands(marks: Watermarks, stable_before: int) -> bool:
 def observe(
     client: Any,
     broker: int,
-    partitions: Sequence[Partition],
+    partitions: Sequence[TopicPartition],
     timeout_ms: int,
     described: Described,
     clock: Callable[[], int],
@@ -300,7 +300,7 @@ def observe(
     marks = {partition: answer for partition, answer in said.items() if not isinstance(answer, ReplicaError)}
     due = described.due(marks)
     producers = client.describe_producers(broker, due, timeout_ms=left_ms()) if due else {}
-    logs: dict[Partition, LogSaid | ReplicaError] = {
+    logs: dict[TopicPartition, LogSaid | ReplicaError] = {
         partition: answer if isinstance(answer, ReplicaError) else _said(answer, producers.get(partition))
         for partition, answer in said.items()
     }
@@ -314,8 +314,8 @@ def _said(marks: Watermarks, states: Sequence[ProducerState] | ReplicaError | No
 
 
 def _log_ends(
-    client: Any, broker: int, logs: Mapping[Partition, Any], left_ms: Callable[[], float]
-) -> dict[Partition, int]:
+    client: Any, broker: int, logs: Mapping[TopicPartition, Any], left_ms: Callable[[], float]
+) -> dict[TopicPartition, int]:
     """Where logs end that may not be read: ListOffsets needs DESCRIBE only. It says how much remains unread."""
     refused = [partition for partition, said in logs.items() if isinstance(said, Unauthorized)]
     if not refused:
@@ -344,7 +344,7 @@ def _open_transactions(states: Sequence[ProducerState]) -> list[dict[str, int]]:
 def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, silent: ReplicaError) -> dict[str, Any]:
     """A row of one replica; ``silent`` is what is wrong with its broker where that said nothing of it."""
     partition = topic.partitions[number]
-    place = topic.name, number
+    place = TopicPartition(topic.name, number)
     said = observed.logs.get(place, silent)
     row: dict[str, Any] = {
         "topic": topic.name,

@@ -137,9 +137,8 @@ def _behind_unreadable(
 
 def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
     """From where on the replica holds its log itself; -1 where it does not say."""
-    place = reader.topic, reader.partition
     try:
-        start = client.local_log_starts(reader.broker, [place])[place]
+        start = client.local_log_starts(reader.broker, [reader.place])[reader.place]
     except ReplicaError:
         return -1
     return -1 if isinstance(start, ReplicaError) else start

@@ -8,14 +8,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import SourceOptions
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
-
-Partition = tuple[str, int]
 
 _SAMPLE_BYTES = 64 << 10
 _SAMPLES = 16
@@ -37,8 +35,8 @@ class Survey:
         known: partitions whose density is known well enough.
     """
 
-    backlog_from: Mapping[Partition, int]
-    known: frozenset[Partition] = frozenset()
+    backlog_from: Mapping[TopicPartition, int]
+    known: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,8 @@ class Density:
 class Surveyed:
     """A broker's answer to a survey."""
 
-    logs: Mapping[Partition, LogState]
-    densities: Mapping[Partition, Density] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, LogState]
+    densities: Mapping[TopicPartition, Density] = field(default_factory=dict)
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
@@ -70,7 +68,7 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
     """
     deadline = time.monotonic() + timeout_ms / 1000
     answers = client.watermarks(broker, list(question.backlog_from), timeout_ms=timeout_ms)
-    logs: dict[Partition, LogState] = {}
+    logs: dict[TopicPartition, LogState] = {}
     for partition, marks in answers.items():
         if not isinstance(marks, ReplicaError):
             logs[partition] = LogState(
@@ -83,8 +81,8 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
 
 
 def _tiered(
-    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[Partition, LogState], deadline: float
-) -> Iterable[tuple[Partition, LogState]]:
+    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[TopicPartition, LogState], deadline: float
+) -> Iterable[tuple[TopicPartition, LogState]]:
     """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
 
     A broker serves a consumer from there as well, the same on every broker: that says nothing about its own replica.
@@ -105,8 +103,8 @@ def _tiered(
 
 
 def _samples(
-    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[Partition, LogState], deadline: float
-) -> Iterable[tuple[Partition, Density]]:
+    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[TopicPartition, LogState], deadline: float
+) -> Iterable[tuple[TopicPartition, Density]]:
     for partition in _worth_sampling(question, logs)[:_SAMPLES]:
         left_ms = (deadline - time.monotonic()) * 1000
         if left_ms <= 1:
@@ -125,7 +123,7 @@ def _samples(
             yield partition, found
 
 
-def _worth_sampling(question: Survey, logs: Mapping[Partition, LogState]) -> list[Partition]:
+def _worth_sampling(question: Survey, logs: Mapping[TopicPartition, LogState]) -> list[TopicPartition]:
     backlog = {
         partition: log.high_watermark - max(question.backlog_from[partition], log.log_start_offset)
         for partition, log in logs.items()

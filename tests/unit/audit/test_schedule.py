@@ -10,12 +10,11 @@ import pytest
 
 from parallax.audit import schedule as schedule_module
 from parallax.audit.confirm import Confirmed
-from parallax.audit.plan import Place
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.schedule import AGAIN_S, MAX_TOGETHER, AuditSchedule, CaughtUp
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
-from parallax.model import UnknownReason
+from parallax.model import TopicPartition, UnknownReason
 
 
 def coverage(*deferred: DeferredRange, partition: int = 0) -> Coverage:
@@ -25,14 +24,14 @@ def coverage(*deferred: DeferredRange, partition: int = 0) -> Coverage:
 class Runs:
     def __init__(self, fails: bool = False, result: Result = Result.CONSISTENT) -> None:
         self.result = result
-        self.ran: list[tuple[str, tuple[Place, ...]]] = []
+        self.ran: list[tuple[str, tuple[TopicPartition, ...]]] = []
         self.reports: list[AuditReport] = []
         self.failures = 0
         self.fails = fails
         self.now = 0.0
         self.changed = threading.Event()
 
-    def __call__(self, source: str, places: Sequence[Place]) -> AuditReport:
+    def __call__(self, source: str, places: Sequence[TopicPartition]) -> AuditReport:
         self.ran.append((source, tuple(places)))
         self.changed.set()
         if self.fails:
