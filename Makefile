@@ -10,7 +10,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit simulate mutation soak lint bench lock map format clean
+.PHONY: help setup demo test test-all unit simulate mutation soak lint bench lock map metrics dashboards format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,12 +48,21 @@ lint:  ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m dashboards --check
+	$(BIN)/python scripts/metrics_reference.py --check
+	$(BIN)/python scripts/file_map.py --check
 
 bench: setup  ## Benchmarks, each with its peer in the same run
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 format:  ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+metrics:  ## Renew docs/metrics.md
+	@$(BIN)/python scripts/metrics_reference.py
+
+dashboards:  ## Write the Grafana dashboards again
+	@$(BIN)/python -m dashboards
 
 map:  ## Renew the map of the files in docs/design.md
 	@$(BIN)/python scripts/file_map.py

@@ -56,6 +56,15 @@ def _named(value: str) -> str:
 _Name = Annotated[str, AfterValidator(_named)]
 
 
+def _one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("holds characters that cannot be printed; write a name")
+    return value.strip()
+
+
+_Label = Annotated[str, AfterValidator(_one_line)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -182,6 +191,7 @@ class AuditSettings(_Section):
 class AlertingSettings(_Section):
     """How findings are reported."""
 
+    cluster: _Label = Field("", description="What the cluster is called: a label of every metric.")
     metrics_host: str = "0.0.0.0"  # noqa: S104 - an exporter is scraped from elsewhere
     metrics_port: int = Field(9464, ge=0, le=65535)
 

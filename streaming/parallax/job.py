@@ -91,7 +91,7 @@ class Job:
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
         alerting = settings.alerting
-        self._server = MetricsServer(self.state, alerting.metrics_host, alerting.metrics_port)
+        self._server = MetricsServer(self.state, alerting.metrics_host, alerting.metrics_port, cluster=alerting.cluster)
         self._say(f"metrics on port {self._server.port}; starting Spark")
         self._start_spark()
         self._start_manager(self._client)
@@ -104,9 +104,7 @@ class Job:
         from parallax.views.session import build_session
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
-        self._maintenance = Maintenance(
-            self._spark, self._settings.storage, lambda _table, _seconds: self.state.update_maintenance("success")
-        )
+        self._maintenance = Maintenance(self._spark, self._settings.storage, self.state.update_maintenance)
         self._maintenance.start()
 
     def _start_manager(self, client: ReplicaClient) -> None:

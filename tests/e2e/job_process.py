@@ -134,6 +134,13 @@ class JobProcess:
         assert self._process is not None
         return self._process
 
+    @property
+    def port(self) -> int:
+        """Where it serves its metrics."""
+        port = self._port()
+        assert port is not None
+        return port
+
     # --- what it says -----------------------------------------------------------------------------------------------
 
     def samples(self) -> list[Sample]:

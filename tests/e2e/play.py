@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from tests.e2e.job_process import JobProcess
+from tests.e2e.prometheus import INSTALLED, Prometheus
 
 _PATIENCE_S = 300.0
 
@@ -133,6 +134,7 @@ class Played:
         began: seconds since the epoch.
         gone: the five divergences, by producer; topics ``gone-<producer>-<script>``.
         well: the healthy controls, by producer; topics ``well-<producer>-<script>``.
+        prometheus: has scraped the job since it began; None where none is installed.
     """
 
     lab: Cluster
@@ -142,13 +144,25 @@ class Played:
     began: float
     gone: Mapping[ProducerKind, ScenarioResult]
     well: Mapping[ProducerKind, ScenarioResult]
+    prometheus: Prometheus | None
 
 
 @contextmanager
 def played_once(folder: Path) -> Iterator[Played]:
     """Start brokers and a job, and play everything in one outage."""
-    with Cluster() as lab, JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*") as job:
+    shown = {
+        "alerting": {"cluster": "played"},
+        "storage": {"maintenance_interval_s": 30},
+        "audit": {"interval_s": 60},
+    }
+    with (
+        Cluster() as lab,
+        JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*", **shown) as job,
+        Prometheus(folder / "prometheus") if INSTALLED else nullcontext() as prometheus,
+    ):
         job.start()
+        if prometheus is not None:
+            prometheus.scrape(job.port)
         client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
         recorder = Recorder(client)
 
@@ -166,6 +180,6 @@ def played_once(folder: Path) -> Iterator[Played]:
         results = play(lab, parts)
         gone, well = (dict(zip(kinds, some, strict=True)) for some in (results[:2], results[2:]))
         try:
-            yield Played(lab, job, client, recorder, began, gone, well)
+            yield Played(lab, job, client, recorder, began, gone, well, prometheus)
         finally:
             client.close()

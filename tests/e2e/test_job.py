@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import reduce
+from pathlib import Path
 
 import pytest
 
+from dashboards.__main__ import FOLDER
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.traffic import ProducerKind
 from tests.e2e.job_process import await_compared, await_exactly
 from tests.e2e.play import Played
+from tests.e2e.prometheus import INSTALLED, awaited
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -41,6 +45,24 @@ def test_the_healthy_control_is_compared_to_its_end_and_yields_nothing(played: P
     topics = played.well[producer].topics
     await_compared(played.job, topics)
     assert [f for f in played.job.findings() if f.topic in topics] == []
+
+
+def queries_of(path: Path) -> list[str]:
+    """The queries of a dashboard, with everything chosen."""
+    page = json.loads(path.read_text())
+    asked = [target["expr"] for panel in page["panels"] for target in panel.get("targets", ())]
+    asked += [annotation["expr"] for annotation in page["annotations"]["list"]]
+    chosen = {"$cluster": "played", "$topic": ".*", "$partition": ".*", "$__rate_interval": "30s"}
+    return [reduce(lambda text, name: text.replace(name, chosen[name]), chosen, query) for query in asked]
+
+
+if INSTALLED:
+
+    @pytest.mark.parametrize("dashboard", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+    def test_every_query_of_the_dashboards_has_data_in_a_real_prometheus(played: Played, dashboard: Path) -> None:
+        assert played.prometheus is not None
+        for query in queries_of(dashboard):
+            awaited(played.prometheus, query)
 
 
 def test_a_second_job_on_the_same_storage_is_refused_in_one_line(played: Played) -> None:

@@ -16,7 +16,7 @@ from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance
 from parallax.views.positions import recorded_positions
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, create_tables
+from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, create_tables
 
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
 
@@ -55,12 +55,14 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     run()
     assert sorted(seen) == [(1, 5), (1, 6), (1, 10), (1, 11), (1, 12), (2, 7)]
     before = recorded_positions(str(storage), IsolationLevel.READ_COMMITTED)
-    done: list[str] = []
+    done: dict[str, TableSize | None] = {}
     settings = StorageSettings(path=str(storage), retention_hours=24)
-    Maintenance(spark, settings, lambda name, _: done.append(name)).run_once()
+    Maintenance(spark, settings, done.__setitem__).run_once()
 
-    assert done == [*VIEWS, PROGRESS]
+    assert list(done) == [*VIEWS, PROGRESS]
     table = DeltaTable(path)
+    sizes = [Path(uri.removeprefix("file://")).stat().st_size for uri in table.file_uris()]
+    assert done["read_committed"] == TableSize(len(sizes), sum(sizes))
     assert {partition["recorded_on"] for partition in table.partitions()} == {today.isoformat()}
     assert len([uri for uri in table.file_uris() if "broker=1" in uri]) == 1
     assert recorded_positions(str(storage), IsolationLevel.READ_COMMITTED) == before

@@ -44,6 +44,21 @@ class ParallaxCollector(Collector):
         yield from _job(snapshot)
 
 
+class OfCluster(Collector):
+    """Gives every sample of a collector the label ``cluster``: several monitors write to one Prometheus."""
+
+    def __init__(self, inner: Collector, cluster: str) -> None:
+        self._inner = inner
+        self._cluster = cluster
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of the inner collector."""
+        for family in self._inner.collect():
+            for sample in family.samples:
+                sample.labels["cluster"] = self._cluster
+            yield family
+
+
 def _labels(replica: Replica) -> list[str]:
     return [replica[0], str(replica[1]), str(replica[2])]
 
@@ -411,6 +426,10 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], snapshot.maintained_at)],
     )
+    tables = sorted(snapshot.tables.items())
+    label = ("table",)
+    yield _gauge("table_files", "Files of the table after its last upkeep.", label, [([n], t.files) for n, t in tables])
+    yield _gauge("table_bytes", "Size of these files.", label, [([n], t.size) for n, t in tables])
     build = GaugeMetricFamily("parallax_build_info", "Versions; always 1.", labels=["version", "pyspark", "delta"])
     build.add_metric([_version("kafka-parallax"), _version("pyspark"), _version("delta-spark")], 1)
     yield build

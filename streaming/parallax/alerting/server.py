@@ -11,7 +11,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.collector import OfCluster, ParallaxCollector
+from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState, Snapshot
 
 
@@ -35,6 +36,7 @@ class MetricsServer:
 
     Args:
         state: what is served.
+        cluster: ``alerting.cluster``, a label of every metric; none where it is empty.
         host: ``alerting.metrics_host``.
         port: ``alerting.metrics_port``; 0 takes a free one.
         stale_after_s: how old the end-to-end heartbeat may be before ``/healthz`` says 503.
@@ -43,9 +45,12 @@ class MetricsServer:
         MetricsServerError: the address cannot be bound.
     """
 
-    def __init__(self, state: MonitorState, host: str, port: int, *, stale_after_s: float = 120.0) -> None:
+    def __init__(
+        self, state: MonitorState, host: str, port: int, *, cluster: str = "", stale_after_s: float = 120.0
+    ) -> None:
         registry = CollectorRegistry()
-        registry.register(ParallaxCollector(state))
+        for collector in (ParallaxCollector(state), ResourceCollector()):
+            registry.register(OfCluster(collector, cluster) if cluster else collector)
         metrics = make_wsgi_app(registry)
         self._state = state
         self._stale_after_s = stale_after_s

@@ -17,6 +17,7 @@ from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
+from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
 """Topic, partition, broker."""
@@ -100,6 +101,7 @@ class Snapshot:
     findings: FindingsStatus
     maintenance: Mapping[str, int]
     maintained_at: float | None
+    tables: Mapping[str, TableSize]
     audits: AuditState
     initially_read: Mapping[TopicPartition, bool]
     started_at: float
@@ -209,8 +211,9 @@ class MonitorState:
         self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
-        self._maintenance: dict[str, int] = {}
+        self._maintenance: Mapping[str, int] = {}
         self._maintained_at: float | None = None
+        self._tables: dict[str, TableSize] = {}
         self._audits = AuditState()
         self._initial = InitialReading()
 
@@ -283,11 +286,17 @@ class MonitorState:
         with self._lock:
             self._findings = status
 
-    def update_maintenance(self, result: str) -> None:
-        """Count a run of the tables' upkeep, by its result (``success`` or ``failure``)."""
+    def update_maintenance(self, table: str, size: TableSize | None) -> None:
+        """Count a run of a table's upkeep, by its result.
+
+        Args:
+            table: its name.
+            size: of its files afterwards; None where the upkeep failed.
+        """
         with self._lock:
-            self._maintenance[result] = self._maintenance.get(result, 0) + 1
-            if result == "success":
+            self._maintenance = _counted(self._maintenance, "failure" if size is None else "success")
+            if size is not None:
+                self._tables[table] = size
                 self._maintained_at = self._clock()
 
     def update_audit(self, report: AuditReport) -> None:
@@ -322,6 +331,7 @@ class MonitorState:
                 findings=self._findings,
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
+                tables=dict(self._tables),
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
                 started_at=self._started_at,

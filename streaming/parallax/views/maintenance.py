@@ -12,17 +12,18 @@ Nothing here conflicts with the queries that append, or breaks the one that read
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 
 from parallax.config import StorageSettings
 from parallax.model import RowKind
 from parallax.views.positions import RESETS, open_table
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, table_path
+from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, table_path
 
 log = structlog.get_logger(__name__)
 
@@ -36,11 +37,11 @@ class Maintenance:
     Args:
         spark: the job's session.
         settings: where the tables are, how often, how long rows stay.
-        on_done: called with the table and the seconds that its upkeep took.
+        on_done: called with the table, and how many files it has then and how many bytes; None where its upkeep failed.
     """
 
     def __init__(
-        self, spark: Any, settings: StorageSettings, on_done: Callable[[str, float], None] | None = None
+        self, spark: Any, settings: StorageSettings, on_done: Callable[[str, TableSize | None], None] | None = None
     ) -> None:
         self._spark = spark.newSession()
         # One task at a time, so that compaction never takes the slots that micro-batches wait for.
@@ -73,13 +74,13 @@ class Maintenance:
         storage = self._settings.path
         oldest = oldest_kept(today or datetime.now(UTC).date(), self._settings.retention_hours)
         for name in (*VIEWS, PROGRESS):
-            began = time.monotonic()
             try:
                 self._look_after(storage, name, oldest)
             except Exception as error:  # noqa: BLE001 - upkeep that fails once is tried again; the job goes on
                 log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
+                self._on_done(name, None)
             else:
-                self._on_done(name, time.monotonic() - began)
+                self._on_done(name, size_of(storage, name))
 
     def _run(self) -> None:
         while not self._stop.wait(self._settings.maintenance_interval_s):
@@ -95,6 +96,12 @@ class Maintenance:
         table.optimize().executeCompaction()
         table.vacuum(KEPT.total_seconds() / 3600)
         shorten_log(storage, name)
+
+
+def size_of(storage: str, name: str) -> TableSize:
+    """The files that a table consists of."""
+    sizes: Any = pa.table(open_table(storage, name).get_add_actions(flatten=True))["size_bytes"]
+    return TableSize(len(sizes), int(pc.sum(sizes).as_py() or 0))
 
 
 def oldest_kept(today: date, retention_hours: float) -> date:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,6 +30,14 @@ _PROPERTIES: dict[str, str | None] = {
     "delta.logRetentionDuration": "interval 2 hours",
     "delta.deletedFileRetentionDuration": "interval 2 hours",
 }
+
+
+class TableSize(NamedTuple):
+    """The files that a table consists of."""
+
+    files: int
+    size: int
+    """Bytes."""
 
 
 def table_path(storage: str, name: str) -> str:

@@ -13,13 +13,14 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from parallax.alerting.collector import ParallaxCollector
+from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
+from parallax.views.tables import TableSize
 
 NAMES = {
     "audit_last_timestamp_seconds",
@@ -42,6 +43,8 @@ NAMES = {
     "last_probe_timestamp_seconds",
     "maintenance_last_success_timestamp_seconds",
     "maintenance_runs_total",
+    "table_files",
+    "table_bytes",
     "open_findings",
     "open_findings_exposed",
     "acknowledged_findings",
@@ -73,6 +76,7 @@ NAMES = {
 }
 LABELS = {
     "status",
+    "table",
     "topic",
     "partition",
     "broker_id",
@@ -204,7 +208,8 @@ def full(state: MonitorState) -> MonitorState:
         probe_bytes={2: 4096},
     )
     state.update_findings(status)
-    state.update_maintenance("success")
+    state.update_maintenance("progress", TableSize(3, 4096))
+    state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
     return state
 
@@ -254,6 +259,18 @@ def test_what_probes_have_read_is_counted_by_broker(full: MonitorState) -> None:
     found = samples(full)
     assert found["probe_bytes_total", ("2",)] == 4096.0
     assert found["probe_bytes_total", ("3",)] == 1.0
+
+
+def test_upkeep_is_counted_by_how_it_ended_with_the_size_of_each_table(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["maintenance_runs_total", ("success",)] == found["maintenance_runs_total", ("failure",)] == 1
+    assert found["table_files", ("progress",)] == 3
+    assert found["table_bytes", ("progress",)] == 4096
+
+
+def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) -> None:
+    families = list(OfCluster(ParallaxCollector(full), "orders-eu").collect())
+    assert {sample.labels["cluster"] for family in families for sample in family.samples} == {"orders-eu"}
 
 
 def test_metrics_used_by_the_alerts_exist() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -52,6 +53,14 @@ def test_metrics_are_served(server: MetricsServer, state: MonitorState) -> None:
     assert status == 200
     assert 'parallax_query_up{query="compare"} 1.0' in body
     assert "parallax_build_info{" in body
+
+
+def test_the_memory_of_the_job_is_served_by_process(server: MetricsServer) -> None:
+    body = get(server, "/metrics")[1]
+    found = re.search(r'parallax_memory_bytes\{process="driver"\} (\S+)', body)
+    assert found is not None
+    assert 10 << 20 < float(found.group(1)) < 100 << 30
+    assert 'parallax_processes{process="driver"} 1.0' in body
 
 
 def test_another_path_is_not_found(server: MetricsServer) -> None:

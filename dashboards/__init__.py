@@ -1,0 +1,1 @@
+"""Grafana dashboards, generated: ``python -m dashboards`` writes the JSON files beside this module."""

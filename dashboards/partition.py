@@ -1,0 +1,226 @@
+"""One partition, each replica beside the others: a frozen replica, or one that is behind, is seen at a glance."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.parts import (
+    ANY_IS_BAD,
+    GREEN,
+    ORANGE,
+    RUNBOOK,
+    chosen,
+    dashboard,
+    lines,
+    number,
+    of,
+    or_none,
+    states,
+)
+
+UID = "parallax-partition"
+_BROKER = "broker {{broker_id}}"
+_BY_BROKER = "max by (broker_id)"
+
+
+def partition() -> build.Dashboard:
+    """The dashboard."""
+    page = (
+        dashboard(
+            UID,
+            "Parallax: partition",
+            "The replicas of one partition, and how far each view has read them.",
+            place=True,
+        )
+        .with_variable(
+            chosen(
+                "topic",
+                "Topic",
+                'label_values(parallax_replica_high_watermark{cluster=~"$cluster"}, topic)',
+                several=False,
+            )
+        )
+        .with_variable(
+            chosen(
+                "partition",
+                "Partition",
+                'label_values(parallax_replica_high_watermark{cluster=~"$cluster", topic=~"$topic"}, partition)',
+                several=False,
+            )
+        )
+    )
+    page = _verdict(page.with_row(build.Row("Verdict")))
+    page = _replicas(page.with_row(build.Row("Replicas")))
+    return _views(page.with_row(build.Row("Views")))
+
+
+def _here(metric: str, *matchers: str) -> str:
+    return of(metric, *matchers, place=True)
+
+
+def _verdict(page: build.Dashboard) -> build.Dashboard:
+    result = f"max by (result) ({_here('audit_result')})"
+    return (
+        page.with_panel(
+            number(
+                "Divergences",
+                "Findings about this partition that stand.",
+                or_none(f"sum({_here('open_findings')})"),
+                ANY_IS_BAD,
+                link=f"{RUNBOOK}#parallaxdivergenceconfirmed",
+            )
+        )
+        .with_panel(
+            number(
+                "Seen by consumers",
+                "Of these, those that consumers read now.",
+                or_none(f"sum({_here('open_findings_exposed')})"),
+                ANY_IS_BAD,
+                link=f"{RUNBOOK}#parallaxdivergenceexposed",
+            )
+        )
+        .with_panel(
+            number(
+                "Offsets without a verdict",
+                "Over both views.",
+                f"sum({_here('unknown_offsets')})",
+                link=f"{RUNBOOK}#parallaxcoverageunknown",
+            )
+        )
+        .with_panel(
+            number(
+                "Since it was last compared",
+                "When offsets of this partition last came out of the comparison.",
+                f"time() - max({_here('compared_timestamp_seconds')})",
+                unit="s",
+            )
+        )
+        .with_panel(
+            states(
+                "Last audit",
+                "What the last audit of the partition came to.",
+                (f"{result} == 1", "{{result}}"),
+                {"1": ("so it was", GREEN)},
+                span=8,
+            ).height(4)
+        )
+        .with_panel(
+            lines(
+                "Findings that stand",
+                "By kind; a broker that is not named: nothing proves which replica is wrong.",
+                (f"sum by (kind, broker_id) ({_here('open_findings')})", "{{kind}} {{broker_id}}"),
+                stacked=True,
+            )
+        )
+        .with_panel(
+            lines(
+                "Offsets without a verdict, by reason",
+                "The reasons are those of docs/theory.md, What is unknown.",
+                (
+                    f"sum by (isolation_level, reason) ({_here('unknown_offsets')}) > 0",
+                    "{{isolation_level}}: {{reason}}",
+                ),
+                stacked=True,
+            )
+        )
+    )
+
+
+def _replicas(page: build.Dashboard) -> build.Dashboard:
+    def behind(metric: str) -> str:
+        each = f"{_BY_BROKER} ({_here(metric)})"
+        return f"scalar(max({_here(metric)})) - {each}"
+
+    def replica(title: str, says: str, metric: str) -> None:
+        nonlocal page
+        page = page.with_panel(lines(title, says, (f"{_BY_BROKER} ({_here(metric)})", _BROKER), span=6, floor=None))
+
+    page = page.with_panel(
+        lines(
+            "Last stable offset: behind the furthest replica",
+            "Where one line rises and the others stay at 0, that replica is frozen: read_committed stands still.",
+            (behind("replica_last_stable_offset"), _BROKER),
+        )
+    ).with_panel(
+        lines(
+            "High watermark: behind the furthest replica",
+            "A replica that does not replicate falls behind in both.",
+            (behind("replica_high_watermark"), _BROKER),
+        )
+    )
+    replica("High watermark", "As each replica reports it of itself.", "replica_high_watermark")
+    replica(
+        "Last stable offset",
+        "Up to where read_committed consumers of that replica may read.",
+        "replica_last_stable_offset",
+    )
+    replica("Log start offset", "One that begins above the others may have lost its head.", "replica_log_start_offset")
+    replica("Log end offset", "As each replica reports it of itself.", "replica_log_end_offset")
+    return page.with_panel(
+        lines(
+            "Last stable offset stands still below the high watermark",
+            "A long transaction does that on all replicas alike.",
+            (f"{_BY_BROKER} ({_here('replica_last_stable_offset_stalled_seconds')})", _BROKER),
+            unit="s",
+        )
+    ).with_panel(
+        lines(
+            "Frozen, by the comparison",
+            "For how long the last stable offset has stood behind that of the others.",
+            (f"{_BY_BROKER} ({_here('replica_frozen_seconds')})", _BROKER),
+            unit="s",
+        )
+    )
+
+
+def _views(page: build.Dashboard) -> build.Dashboard:
+    position = _here("view_position")
+    return (
+        page.with_panel(
+            lines(
+                "Position of each view",
+                "The next offset that is read of each replica, in each isolation level.",
+                (f"max by (broker_id, isolation_level) ({position})", f"{_BROKER} {{{{isolation_level}}}}"),
+                floor=None,
+            )
+        )
+        .with_panel(
+            lines(
+                "Still to be read",
+                "Offsets between the position and what the replica shows to that isolation level.",
+                (
+                    f"max by (broker_id, isolation_level) ({_here('view_lag_offsets')})",
+                    f"{_BROKER} {{{{isolation_level}}}}",
+                ),
+            )
+        )
+        .with_panel(
+            lines(
+                "Compared up to",
+                "The offset below which all replicas have been read and judged.",
+                (f"max by (isolation_level) ({_here('compared_up_to_offset')})", "{{isolation_level}}"),
+                floor=None,
+            )
+        )
+        .with_panel(
+            states(
+                "Read whole since the start",
+                "Whether every replica has been read up to where it was when the job started.",
+                (f"min by (topic, partition) ({_here('initial_reading_complete')})", "{{topic}}-{{partition}}"),
+                {"0": ("not yet", ORANGE), "1": ("yes", GREEN)},
+                span=6,
+            )
+        )
+        .with_panel(
+            lines(
+                "Unmatched state",
+                "What is kept until the other replicas have shown it, too.",
+                (f"sum({_here('comparison_state_bytes')})", "state"),
+                unit="bytes",
+                span=6,
+            )
+        )
+    )
+
+
+__all__ = ["UID", "partition"]

@@ -1,0 +1,45 @@
+"""What the job costs: the memory of its processes, as the operating system counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+DRIVER, JVM, WORKER = "driver", "jvm", "python_worker"
+
+
+class ResourceCollector(Collector):
+    """Exposes the memory of this process and of all that it has started, by what they are."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Both families; a process that ends meanwhile is left out."""
+        memory = GaugeMetricFamily(
+            "parallax_memory_bytes",
+            "Memory of the job's processes; what several of them share counts once (proportional set size), where the "
+            "system tells.",
+            labels=["process"],
+        )
+        count = GaugeMetricFamily("parallax_processes", "Processes of the job that run.", labels=["process"])
+        used: dict[str, list[int]] = {}
+        this = psutil.Process()
+        for process in (this, *this.children(recursive=True)):
+            try:
+                role = DRIVER if process == this else JVM if process.name() == "java" else WORKER
+                used.setdefault(role, []).append(_memory(process))
+            except psutil.Error:
+                continue
+        for role, sizes in sorted(used.items()):
+            memory.add_metric([role], sum(sizes))
+            count.add_metric([role], len(sizes))
+        yield memory
+        yield count
+
+
+def _memory(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_full_info().pss)
+    except (AttributeError, psutil.AccessDenied):
+        return int(process.memory_info().rss)

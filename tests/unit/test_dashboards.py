@@ -1,0 +1,86 @@
+"""The dashboards, as far as they can be checked without Grafana; tests/e2e/test_job.py runs their queries."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.__main__ import FOLDER, generated
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(FOLDER.glob("*.json"))
+
+
+def panels(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (panel for panel in page["panels"] if panel["type"] != "row")
+
+
+@pytest.fixture(params=FILES, ids=[path.stem for path in FILES])
+def page(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(request.param.read_text())
+    return found
+
+
+def test_the_files_are_those_that_are_generated() -> None:
+    assert {path.name: path.read_text() for path in FILES} == generated(), "run: make dashboards"
+
+
+def test_each_has_a_stable_id_of_its_own() -> None:
+    assert [path.stem for path in FILES] == ["parallax-job", "parallax-overview", "parallax-partition"]
+    assert [json.loads(path.read_text())["uid"] for path in FILES] == [path.stem for path in FILES]
+
+
+def test_every_metric_stands_in_the_reference(page: dict[str, Any]) -> None:
+    reference = set(re.findall(r"^\| `(parallax_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    used = set(re.findall(r"\bparallax_\w+(?=\{)", json.dumps(page)))
+    assert len(used) > 10
+    assert used <= reference
+
+
+def test_every_panel_says_what_it_means_and_asks_the_chosen_source_about_the_chosen_clusters(
+    page: dict[str, Any],
+) -> None:
+    for panel in panels(page):
+        assert panel["description"], panel["title"]
+        for asked in (panel, *panel["targets"]):
+            assert asked["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            for selector in re.findall(r"\bparallax_\w+(\{[^}]*\})?", target["expr"]):
+                assert 'cluster=~"$cluster"' in selector, target["expr"]
+
+
+def test_every_number_has_its_unit(page: dict[str, Any]) -> None:
+    for panel in panels(page):
+        if panel["type"] in ("stat", "timeseries"):
+            assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+            if "time() -" in panel["targets"][0]["expr"] or "_seconds" in panel["targets"][0]["expr"]:
+                assert panel["fieldConfig"]["defaults"]["unit"] == "s", panel["title"]
+
+
+def test_no_panel_lies_over_another_or_outside_the_page(page: dict[str, Any]) -> None:
+    places = [panel["gridPos"] for panel in page["panels"]]
+    assert all(p["x"] >= 0 and p["x"] + p["w"] <= 24 for p in places)
+    for a, b in combinations(places, 2):
+        beside = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
+        above = a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
+        assert beside or above, (a, b)
+
+
+def test_every_link_into_the_runbook_leads_to_a_section(page: dict[str, Any]) -> None:
+    text = (ROOT / "docs/runbook.md").read_text()
+    sections = {heading.lower().replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    linked = re.findall(r"docs/runbook\.md#([\w-]+)", json.dumps(page))
+    assert linked
+    assert set(linked) <= sections
+
+
+def test_every_variable_that_a_query_uses_is_there(page: dict[str, Any]) -> None:
+    there = {variable["name"] for variable in page["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(?!_)([a-z]+)", " ".join(t["expr"] for p in panels(page) for t in p["targets"])))
+    assert used <= there
