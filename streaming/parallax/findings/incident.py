@@ -18,7 +18,7 @@ import numpy as np
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
-from parallax.findings.finding import Finding, evidence_of, from_milliseconds, has_spread, is_exposed
+from parallax.findings.finding import Finding, claim_of, evidence_of, from_milliseconds, has_spread, is_exposed
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import Array, Group, Members, State, count
 from parallax.findings.summary import incident, incident_over
@@ -160,6 +160,29 @@ def tally_of(event: Finding) -> Tally:
         lowest=int(said.get("lowest_offset", -1)),
         highest=int(said.get("highest_offset", -1)),
     )
+
+
+def examples(event: Finding) -> list[tuple[int, str | None]]:
+    """Some of the keys that an incident counts: their offsets, each with its key where that was read."""
+    evidence = evidence_of(event)
+    keys = {int(proof["offset"]): proof["key"] for proof in evidence.get("proofs", [])}
+    samples = [int(sample["offset"]) for sample in evidence.get("incident", {}).get("samples", [])]
+    return [(offset, keys.get(offset)) for offset in samples or keys]
+
+
+def check_evidence(event: Finding) -> None:
+    """Read whatever is ever read of an event's evidence.
+
+    Raises:
+        ValueError: it is JSON of another form than events have.
+    """
+    try:
+        if event.is_incident:
+            tally_of(event), sampled(event), examples(event)
+        else:
+            claim_of(event)
+    except (AttributeError, LookupError, TypeError, OverflowError, ValueError) as error:
+        raise ValueError("its evidence is of another form than that of an event") from error
 
 
 def sampled(event: Finding) -> list[Claim]:

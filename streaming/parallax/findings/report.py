@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from parallax.findings.finding import Finding, current, evidence_of
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import examples, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.table import read_events
 from parallax.kinds import KINDS
@@ -64,10 +64,7 @@ def _runbook(finding: Finding) -> str:
 
 def _examples(finding: Finding) -> str:
     """Some of the keys that an incident counts: by their offsets, with the key where it was read."""
-    evidence = evidence_of(finding)
-    keys = {proof["offset"]: proof["key"] for proof in evidence.get("proofs", [])}
-    samples = [sample["offset"] for sample in evidence.get("incident", {}).get("samples", [])]
-    return ", ".join(f"{o} ({keys[o]})" if keys.get(o) is not None else str(o) for o in samples or keys)
+    return ", ".join(str(offset) if key is None else f"{offset} ({key})" for offset, key in examples(finding))
 
 
 def _broker_text(finding: Finding) -> str:

@@ -27,6 +27,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
+from parallax.findings.incident import check_evidence
 
 log = structlog.get_logger(__name__)
 
@@ -210,15 +211,24 @@ _CONFIGURATION = {"delta.appendOnly": "true"}
 def _event(uri: str, row: Mapping[str, Any]) -> Finding:
     damage = _damage(row)
     if damage is not None:
-        raise FindingsTableError(
-            f"storage.path: {uri}: event {row['sequence']} is damaged ({damage}); restore an earlier version of it"
-        )
+        raise _damaged(uri, row, damage)
     try:
-        return Finding.from_row(row)
+        event = Finding.from_row(row)
     except ValueError as error:
         raise FindingsTableError(
             f"storage.path: {uri}: event {row['sequence']} is of a newer version of Parallax ({error}); use that one"
         ) from error
+    try:
+        check_evidence(event)
+    except ValueError as error:
+        raise _damaged(uri, row, error) from error
+    return event
+
+
+def _damaged(uri: str, row: Mapping[str, Any], damage: object) -> FindingsTableError:
+    return FindingsTableError(
+        f"storage.path: {uri}: event {row['sequence']} is damaged ({damage}); restore an earlier version of it"
+    )
 
 
 def _damage(row: Mapping[str, Any]) -> str | None:

@@ -21,7 +21,7 @@ from parallax.findings.table import (
     read_suspects,
     table_uri,
 )
-from parallax.model import FindingKind, FindingStatus, Rule, Severity
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 
 EVENT = Finding(
     finding_id="a",
@@ -185,6 +185,13 @@ def test_columns_of_other_types_are_one_line(tmp_path: Path) -> None:
     [
         ({"evidence": "not json"}, "its evidence is no JSON document"),
         ({"evidence": "[1]"}, "its evidence is no JSON document"),
+        ({"suspect_id": "", "evidence": '{"incident": 5}'}, "its evidence is of another form than that of an event"),
+        ({"suspect_id": "", "evidence": '{"incident": {"count": "many"}}'}, "its evidence is of another form .*"),
+        ({"suspect_id": "", "evidence": '{"incident": {"count": 1e999}}'}, "its evidence is of another form .*"),
+        ({"suspect_id": "", "evidence": '{"incident": {"samples": [{}]}}'}, "its evidence is of another form .*"),
+        ({"suspect_id": "", "evidence": '{"proofs": [7]}'}, "its evidence is of another form .*"),
+        ({"broker": NOBODY, "evidence": '{"recorded": [1]}'}, "its evidence is of another form .*"),
+        ({"evidence": '{"recorded": {"sides": {"a": [{}]}}}'}, "its evidence is of another form .*"),
         ({"first_suspected_at": None}, "no first_suspected_at"),
         ({"kind": None, "summary": None}, "no kind, summary"),
     ],

@@ -55,7 +55,21 @@ def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> No
             "count": 100_000,
             "lowest_offset": 5,
             "highest_offset": 900_000,
-            "samples": [{"offset": 5}, {"offset": 450_000}, {"offset": 900_000}],
+            "samples": [
+                {
+                    "offset": offset,
+                    "key_hash": "",
+                    "suspect_id": f"s{offset}",
+                    "kind": str(EVENT.kind),
+                    "rule": str(EVENT.rule),
+                    "broker": 2,
+                    "producer_id": -1,
+                    "marker_offset": -1,
+                    "recorded": {},
+                    "raised_at_ms": 0,
+                }
+                for offset in (5, 450_000, 900_000)
+            ],
         },
         "proofs": [{"offset": 5, "key": "customer-7"}],
     }
