@@ -539,6 +539,30 @@ SHRUNKEN = {
             "unassign 1; tick 2001; probe 100; probe 416; start 2; round 283; clean 3; clean 2"
         ),
     ),
+    "a replica that a transaction holds back does not explain what two others show of its record": (
+        900003400,
+        (
+            "write 1 2 324; sync; stop 2; end 1 1; sync; round; usurp 2; end 1; round; start 1; fetch 1 2; stop 1; "
+            "unindex 1 9; start 1; tick 2001; write -1 90 57; sync; clean 1; tick 2001; write -1 90 91; sync; "
+            "clean 1; stop 2"
+        ),
+    ),
+    "nor a value that one of two others has lost the tombstone of": (
+        831001034,
+        (
+            "write 3 0 99677; sync; stop 3; end 3 1; sync; round; usurp 3; end 3; round; start 1; write -1 0 91910; "
+            "sync; stop 1; write -1 0 -1; tick 200; write -1 90; clean 3; tick 200; write -1 90; clean 3; tick 2001; "
+            "write -1 90 61; clean 3"
+        ),
+    ),
+    "a transaction that was ended wrongly is not healed by the loss of the index": (
+        900003595,
+        (
+            "write 3 0 68001; sync; stop 1; end 3 1; write -1 0 71664; tick 200; write -1 90 91; sync; clean 2; "
+            "tick 200; write -1 90 41; sync; clean 2; tick 2001; write -1 90 28; clean 2; start 1; sync; round 664; "
+            "write 3 0 65159; end 3; sync; stop 1; unindex 1 9"
+        ),
+    ),
     "an absence beyond the last stable offsets is unknown to an audit": (
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
@@ -628,6 +652,9 @@ SEEDS = (
         830002767,
         830004368,
         824000976,
+        831001034,
+        900003400,
+        900003595,
     ),
 )
 

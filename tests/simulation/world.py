@@ -258,12 +258,14 @@ class World:
         Where its finding ended, and the values still differ, the key is reported instead. A finding about a transaction
         that begins behind the record says nothing of it: the producer's earlier ones may have been ended wrongly as
         well. Nor does one whose missed marker lies below the record: that one ended another transaction, and the marker
-        of the record's own was lost for itself.
+        of the record's own was lost for itself. Nor does one on a replica that the difference does not name: what two
+        others show has a cause of its own.
         """
         standing = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
             again = finding.claim.kind in KEY_KINDS and any(
                 f.producer_id == finding.producer_id
+                and f.broker in finding.named
                 and not self.monitor.had_ended(f, finding)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)

@@ -61,7 +61,9 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
                 continue
             if not interval["told"] & RAISED_TURNED:
                 intervals["told"][i] |= RAISED_TURNED
-                accusations.append(_turned(state, interval, own))
+                against = outcome.shown_against(state.unended, interval)[: 0 if len(own) else 1]
+                contradicted = accuse_contradicted(state, against, np.repeat(interval["end"], len(against)))
+                accusations += contradicted or [_turned(state, interval, own)]
             settling.append(int(i))
     _settle(state, intervals[settling])
     return accusations

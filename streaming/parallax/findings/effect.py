@@ -115,7 +115,12 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     return gravest
 
 
-_ORDER: Sequence[Resolution] = (Resolution.SPREAD, Resolution.HEALED, Resolution.SUPERSEDED)
+_ORDER: Sequence[Resolution] = (
+    Resolution.SPREAD,
+    Resolution.UNMARKED,
+    Resolution.HEALED,
+    Resolution.SUPERSEDED,
+)
 _TRACES = frozenset({Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED, Resolution.SUPERSEDED})
 """Ends of one record that say nothing of the others of its transaction."""
 

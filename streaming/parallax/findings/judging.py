@@ -183,16 +183,16 @@ class Judging:
 
     def _explained(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
-        cause = self._cause(claim, before) if claim.kind in KEY_KINDS else None
+        cause = self._cause(claim, decision, before) if claim.kind in KEY_KINDS else None
         if cause is None or decision.verdict is Verdict.DISMISSED:
             return decision
         reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
         return replace(decision, verdict=Verdict.DISMISSED, reason=reason, resolution=Resolution.EXPLAINED)
 
-    def _cause(self, claim: Claim, before: Sequence[Finding]) -> tuple[str, Claim] | None:
+    def _cause(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> tuple[str, Claim] | None:
         """The finding on a transaction that explains a difference of value, by its id; None where none does."""
         causes = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
-        return next(((name, cause) for name, cause in causes.items() if explains(cause, claim)), None)
+        return next(((name, cause) for name, cause in causes.items() if _is_cause(cause, claim, decision)), None)
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
@@ -216,18 +216,26 @@ class Judging:
         if decision.verdict is Verdict.DISMISSED:
             return decision, None
         place = claim.place
-        if (cause := self._cause(claim, before)) is not None:
+        if (cause := self._cause(claim, decision, before)) is not None:
             reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
             return replace(decision, verdict=Verdict.DISMISSED, reason=reason), cause[0]
         # Two suspects on outcomes of one transaction would wait for each other.
         for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
-            if explains(other.claim, claim):
+            if _is_cause(other.claim, claim, decision):
                 reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason), None
         if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.lone < _LONE_PROBES:
             task.lone += 1
             return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), None
         return decision, None
+
+
+def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
+    """Whether a claim on a transaction explains a difference of value, as that was found.
+
+    What a replica makes of a transaction explains nothing of a difference between two others.
+    """
+    return explains(transaction, claim) and decision.may_be_of(transaction.broker)
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

@@ -224,6 +224,24 @@ class TestMarkers:
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
         assert set(suspect["seen"]) == {"markers", "leader_epoch", "closed_by_marker_offset"}
 
+    def test_a_record_that_is_shown_otherwise_than_the_wrong_marker_made_it_contradicts_that_marker(
+        self, comparison: Comparison
+    ) -> None:
+        # A transaction that is open holds the readers of read_committed below the ABORT: they do not come to it.
+        row = record(2, "K", "V", pid=9, outcome=COMMITTED)
+        later = [record(29, "L", "W", pid=9, outcome=ABORTED), abort(30, 9)]
+        comparison.feed(tick(0, everywhere(25), everywhere(31)), *(shown(RU, b, [row], 20) for b in (1, 2, 3)))
+        comparison.feed(
+            *(shown(RU, b, later if b == 2 else [commit(20, 9), *later], 31) for b in (1, 2, 3)),
+            *(shown(RC, b, [row] if b == 2 else [row, commit(20, 9)], 25) for b in (1, 2, 3)),
+        )
+        (suspect,) = raised(comparison)
+        assert (suspect["kind"], suspect["broker"]) == ("outcome_contradicts_marker", 2)
+        assert [suspect[n] for n in ("offset", "transaction_start_offset", "marker_offset")] == [2, 2, 30]
+        assert suspect["seen"] == {"outcomes": {"2": "committed"}, "markers": {"2": "abort"}}
+        comparison.feed(shown(RC, 2, later, 31))
+        assert len(comparison.suspects) == 1, "it is the same when its reader comes to the marker"
+
     def test_what_no_record_shows_waits_until_the_marker_has_been_passed_as_read_committed(
         self, comparison: Comparison
     ) -> None:

@@ -548,6 +548,29 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
             life.until_asked(two_causes)
         assert {(f.kind, f.broker) for f in life.machine.standing()} == {(RESURRECTED, 3), (FROZEN, 2)}
 
+    @pytest.mark.parametrize("named", [True, False])
+    def test_without_direction_is_explained_only_by_what_a_replica_that_it_names_makes_of_the_transaction(
+        self, named: bool
+    ) -> None:
+        def answering(c: Claim) -> Answers:
+            if c.kind is FROZEN:
+                return missing(c)
+            value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
+            behind = replica(2, key=none) if named else replica(2, last_stable_offset=10)
+            return Answers({1: replica(1, key=none), 2: behind, 3: replica(3, key=value)}, leader=1)
+
+        recorded = Recorded(sides={"committed": (2, 3), "aborted": (1,)}, pivot=3)
+        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
+        differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
+        life = Life().confirmed(differs, answering=answering)
+        while not life.table:
+            life.until_asked(answering)
+        life.suspect(claim("t", FROZEN, marker_offset=-1))
+        for _ in range(6):
+            life.until_asked(answering)
+        standing = {f.kind for f in life.machine.standing()}
+        assert standing == ({FROZEN} if named else {FROZEN, FindingKind.VISIBILITY_MISMATCH})
+
 
 class TestADifferenceWithoutDirection:
     """Its suspect accused broker 1 of lacking a value; no answer says which side is right."""

@@ -278,6 +278,12 @@ def wrongly_shown(pending: Array, interval: Array) -> Array:
     return pending[own & covered(pending["offset"], pending["producer_id"], interval)]
 
 
+def shown_against(unended: Array, interval: Array) -> Array:
+    """The `UNENDED` rows of the interval's replica that it shows otherwise than the marker that ended them there."""
+    mine = (unended["slot"] == interval["slot"]) & covered(unended["offset"], unended["producer_id"], interval)
+    return unended[mine & (unended["aborted"] == (interval["end_type"] == COMMIT))]
+
+
 def explained(pending: Array, intervals: Array) -> Array:
     """Mask of the `PENDING` rows of which all that show one of the outcomes have it for a marker that they missed.
 

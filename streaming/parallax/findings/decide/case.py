@@ -27,6 +27,8 @@ class Resolution(StrEnum):
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
+    UNMARKED = "end_marker_still_missing"
+    """The accused shows the true outcome, and is not seen to have ended the transaction so."""
     AGREED = "agreed"
     """All show the same again; which side was right was never proven, so that all may be wrong."""
     DIFFERS = "differs_otherwise"
@@ -79,6 +81,11 @@ class Decision:
     def witnesses(self) -> tuple[int, ...]:
         """The brokers that show, or were recorded to show, otherwise than the accused."""
         return tuple(sorted({b for side in self.sides.values() if self.accused not in side for b in side}))
+
+    def may_be_of(self, broker: int) -> bool:
+        """Whether what a replica does can be why the others differ: it is named, or nobody is named yet."""
+        named = {self.accused, *(b for side in self.sides.values() for b in side)}
+        return broker in named or self.verdict is not Verdict.CONFIRMED
 
     @property
     def has_spread(self) -> bool:
@@ -179,6 +186,11 @@ def shown_to(answer: ReplicaAnswer, isolation: IsolationLevel) -> int:
 def has_marker(answer: ReplicaAnswer, offset: int) -> bool:
     """Whether a replica shows an end marker at the offset."""
     return any(marker.offset == offset for marker in answer.markers)
+
+
+def shows_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica shows the end marker that a claim is about."""
+    return any(m.offset == claim.marker_offset and m.producer_id == claim.producer_id for m in answer.markers)
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:

@@ -19,7 +19,7 @@ from parallax.findings.decide.case import (
     shows_deleted,
 )
 from parallax.findings.decide.repaired import repaired
-from parallax.findings.decide.spread import agreed
+from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.model import FindingKind
 
 
@@ -34,7 +34,7 @@ def ended(case: Case) -> Decision:
     truth = _outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if against and own == _by_recorded_marker(claim):
-        return case.dismissed(f"offset {claim.first_offset} is {own} on broker {accused.broker}, by its end marker")
+        return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}", own)
     if against:
         gone = (
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"

@@ -12,7 +12,7 @@ and been cleaned with it, between two looks.
 
 from __future__ import annotations
 
-from parallax.findings.decide.case import Case
+from parallax.findings.decide.case import Case, shows_its_end
 
 
 def repaired(case: Case) -> str | None:
@@ -23,7 +23,7 @@ def repaired(case: Case) -> str | None:
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:
         return None
-    if any(m.offset == claim.marker_offset and m.producer_id == claim.producer_id for m in accused.markers):
+    if shows_its_end(claim, accused):
         return f"broker {accused.broker} shows the end marker at offset {claim.marker_offset} that it lacked"
     if claim.key is None or any(a.key is None or not a.key.complete for a in (accused, *case.others)):
         return None

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, shows_its_end
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind
 
@@ -68,7 +68,18 @@ def agreed(case: Case, own: str) -> Decision:
         if case.absent:
             return case.unproven(reason)
         return Decision(Verdict.DISMISSED, wrong, reason, resolution=Resolution.SPREAD)
-    return case.dismissed(reason)
+    return rightly_shown(case, reason, own)
+
+
+def rightly_shown(case: Case, reason: str, own: str) -> Decision:
+    """Judge an accused that shows the true outcome: it has healed where it is seen to have ended the transaction so.
+
+    One that hides a record lists its transaction as aborted. To show it proves less: whoever has lost the index of
+    aborted transactions shows what it has aborted as well.
+    """
+    if own == ABORTED or shows_its_end(case.claim, case.accused):
+        return case.dismissed(reason)
+    return case.dismissed(f"{reason}; broker {case.accused.broker} does not show the end marker", Resolution.UNMARKED)
 
 
 def _was_proven(case: Case) -> bool:
@@ -95,7 +106,7 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
         if is_healed and claim.kind in KEY_KINDS and (still := _shows_otherwise(case)) is not None:
             return replace(decision, reason=f"{decision.reason}; {still}", resolution=Resolution.DIFFERS)
         return _lost_everywhere(case) if is_lost else decision
-    if is_healed and claim.kind in TRANSACTION_KINDS:
+    if claim.kind in TRANSACTION_KINDS and decision.resolution in (Resolution.HEALED, Resolution.UNMARKED):
         return decision
     return _of_one_that_had_spread(case, decision, wrong)
 

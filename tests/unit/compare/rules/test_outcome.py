@@ -285,6 +285,13 @@ class TestIntervals:
         turned = self.interval(end_type=ABORT, missed_type=COMMIT)[0]
         assert outcome.wrongly_shown(rows, turned)["offset"].tolist() == [3]
 
+    def test_shown_against_is_what_its_replica_shows_otherwise_than_the_marker_that_ended_it(self) -> None:
+        rows = table(UNENDED, 5, slot=[1, 1, 0, 1, 1], producer_id=[9, 9, 9, 8, 9], offset=[2, 4, 4, 4, 5])
+        rows["aborted"] = [False, True, True, True, True]
+        assert outcome.shown_against(rows, self.interval()[0])["offset"].tolist() == [4]
+        aborted = self.interval(end_type=ABORT, missed_type=COMMIT)[0]
+        assert outcome.shown_against(rows, aborted)["offset"].tolist() == [2]
+
 
 class TestFollowEnds:
     """Rows of (slot, offset, aborted), end markers of (slot, offset, is an abort); all of producer 9."""

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.findings.answers import (
-    Answers,
-    ReplicaAnswer,
-)
+from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
 from tests.unit.findings.decide.answered import (
     OPEN,
+    PID,
     answers,
     claim,
     holding,
@@ -66,9 +64,21 @@ class TestResolution:
         assert got.verdict is Verdict.DISMISSED
         return got.resolution
 
-    def test_replicas_that_agree_live_are_healed(self) -> None:
+    def test_replicas_that_agree_live_are_healed_where_the_accused_is_seen_to_have_ended_it_so(self) -> None:
         agree = [holding(b, "committed") for b in (1, 2, 3)]
-        assert self.resolution(self.c2a, *agree) is Resolution.HEALED
+        marker = MarkerShown(20, PID, "commit")
+        ended = replace(agree[1], markers=(marker,))
+        assert self.resolution(self.c2a, agree[0], ended, agree[2]) is Resolution.HEALED
+        recorded = replace(self.c2a, recorded=Recorded(markers={1: "commit"}))
+        assert self.resolution(recorded, holding(1, "aborted"), ended, agree[2]) is Resolution.HEALED
+        for other in (replace(marker, offset=30), replace(marker, producer_id=PID + 1)):
+            agree[1] = replace(ended, markers=(other,))
+            assert self.resolution(self.c2a, *agree) is Resolution.UNMARKED, "its index may have been lost"
+
+    def test_a_finding_that_had_spread_ends_so_as_well(self) -> None:
+        agree = [holding(b, "committed") for b in (1, 2, 3)]
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, spread=True, recorded=Recorded(markers={1: "commit"}))
+        assert self.resolution(c, *agree) is Resolution.UNMARKED
 
     def test_a_record_that_compaction_took_from_the_accused_is_not_healed(self) -> None:
         assert self.resolution(self.c2a, replica(1), replica(2), replica(3)) is Resolution.COMPACTED
