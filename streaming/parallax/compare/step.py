@@ -5,7 +5,7 @@ A pure function: no clock, no Spark, no input or output. docs/theory.md says why
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def step(
         a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
     ]
     cap.enforce(work, settings.state_cap_bytes)
-    suspects = _new_suspects(work, observations, accusations, now_ms)
+    suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
     return StepResult(work, suspects, coverage(work, observations, now_ms))
 
 
@@ -339,6 +339,17 @@ def _reconcile(state: PartitionState, observations: Observations) -> None:
                 state.intervals, slot, listed.producer_id[mine], listed.start_offset[mine], ends, stable
             )
         log_end[slot] = rows.log_end_offset[i]
+
+
+def _with_policy(state: PartitionState, accusations: list[Accusation]) -> list[Accusation]:
+    """Say of transactions that no cleaner has ever touched: who lacks a record of one has lost it, or never got it."""
+    strict_from = int(state.partition["strict_from"][0])
+    return [
+        replace(a, observations={**a.observations, "uncompacted": True})
+        if a.transaction_start_offset >= strict_from
+        else a
+        for a in accusations
+    ]
 
 
 def _new_suspects(

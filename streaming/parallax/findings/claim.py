@@ -36,6 +36,7 @@ class Recorded:
             record at its offset; -1 where it is not known.
         compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
             nothing had been deleted.
+        uncompacted: nothing was ever compacted from the transaction's first record on.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Recorded:
     pivot: int = NOBODY
     leader_epoch: int = -1
     compared_from: int = 0
+    uncompacted: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -72,6 +74,7 @@ class Recorded:
             pivot=asked_last,
             leader_epoch=epoch if isinstance(epoch, int) else -1,
             compared_from=start if isinstance(start, int) else 0,
+            uncompacted=document.get("uncompacted") is True,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -83,10 +86,12 @@ class Recorded:
             found["leader_epoch"] = self.leader_epoch
         if self.compared_from > 0:
             found["compared_from"] = self.compared_from
+        if self.uncompacted:
+            found["uncompacted"] = True
         return found
 
 
-_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from")
+_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted")
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 

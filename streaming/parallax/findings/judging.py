@@ -244,7 +244,7 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
-    moved = not claim.renamed and claim.first_offset != claim_of(known).first_offset
+    moved = claim.first_offset != claim_of(known).first_offset
     return known.is_open and (moved or exposed != known.exposed)
 
 

@@ -367,6 +367,14 @@ class TestOpenTransactions:
 
 
 class TestFrozen:
+    @pytest.mark.parametrize("is_compacted", [True, False])
+    def test_where_nothing_was_compacted_it_says_so(self, is_compacted: bool) -> None:
+        comparison = Comparison(compacted=is_compacted)
+        for at in (1000, 2000, 4000):
+            comparison.feed(tick(at, {1: 9, 2: 0, 3: 8}, everywhere(9), open={2: [(9, 0)]}))
+        (suspect,) = comparison.suspects
+        assert suspect.accusation.observations.get("uncompacted", False) is not is_compacted
+
     @pytest.mark.parametrize(("until", "frozen"), [(3999, False), (4000, True)])
     def test_after_the_grace_period_it_is_reported_with_what_holds_it(
         self, comparison: Comparison, until: int, frozen: bool

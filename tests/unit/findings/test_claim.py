@@ -56,10 +56,11 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
         "count": 3,
         "leader_epoch": 5,
     }
-    recorded_as["compared_from"] = 7
+    recorded_as |= {"compared_from": 7, "uncompacted": True}
     recorded = Recorded.parse(json.dumps(recorded_as))
     assert (recorded.leader_epoch, Recorded.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
     assert (recorded.compared_from, Recorded.parse('{"compared_from": "x"}').compared_from) == (7, 0)
+    assert (recorded.uncompacted, Recorded.parse('{"uncompacted": 1}').uncompacted) == (True, False)
     assert recorded.outcomes == {1: "aborted", 2: "committed"}
     assert recorded.markers == {}
     for rubbish in ("", "[]", "{", '{"outcomes": [1]}'):

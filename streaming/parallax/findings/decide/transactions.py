@@ -86,12 +86,13 @@ def _of_a_truncated_log(case: Case) -> Decision:
 
 
 def named(claim: Claim, answers: Answers) -> Claim:
-    """Set a claim right that names no transaction, or a frozen one that names another than the accused is held by.
+    """Set a claim right that names no transaction, or a frozen suspect that names another than the accused is held by.
 
-    The transaction meant is then the one that the accused holds open where its last stable offset stands.
+    The transaction meant is then the one that the accused holds open where its last stable offset stands. A finding is
+    about the transaction that was proven, for good: another that holds the accused back later has a suspect of its own.
     """
     accused = answers.replicas.get(claim.broker)
-    frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN
+    frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms
     unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id < 0
     if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
         return claim
@@ -150,7 +151,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     if leads and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     if not closed and not _ended_by_coordinator(case):
-        unsure = [a for a in case.others if not _knew(claim, a)]
+        unsure = [a for a in case.others if not _knew(claim, a) and not _never_got(claim, a)]
         if unsure and _ended_by_record(case, held):
             ended = sorted(claim.recorded.markers.keys() - set(is_open))
             return case.confirmed(
@@ -160,7 +161,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
             )
         if unsure:
             return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
-        return case.unproven(f"the transaction at offset {start} is open on every replica that answered")
+        return case.unproven(f"the transaction at offset {start} is open on every replica that has it")
     if closed and not _past_the_marker(claim, accused, closed):
         return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
     if claim.marker_offset < 0 and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
@@ -198,11 +199,19 @@ def _knew(claim: Claim, answer: ReplicaAnswer) -> bool:
     """Whether a replica that does not list the transaction as open must have seen it end.
 
     A replica whose log starts above it may never have known it, or has forgotten it with the records (DeleteRecords, or
-    a log that was truncated and copied again); one with another log has not known it either.
+    a log that was truncated and copied again); one with another log has not known it either, nor one that never got its
+    first record.
     """
     start = claim.transaction_start_offset
     reaches = answer.log_start_offset <= start < answer.high_watermark
-    return answer.open_transactions is not None and reaches and not is_another_log(claim, answer)
+    is_its_log = not is_another_log(claim, answer) and not _never_got(claim, answer)
+    return answer.open_transactions is not None and reaches and is_its_log
+
+
+def _never_got(claim: Claim, answer: ReplicaAnswer) -> bool:
+    """Whether a replica lacks the first record of a transaction, and no cleaner has taken it: it was lost."""
+    start = claim.transaction_start_offset
+    return claim.recorded.uncompacted and start in answer.asked_uncommitted and start not in answer.uncommitted
 
 
 def _ended_by_coordinator(case: Case) -> bool:

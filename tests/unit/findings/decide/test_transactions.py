@@ -12,7 +12,7 @@ from parallax.findings.answers import (
     OpenTransaction,
 )
 from parallax.findings.claim import Recorded
-from parallax.findings.decide import Verdict, decide, named
+from parallax.findings.decide import Resolution, Verdict, decide, named
 from parallax.model import FindingKind
 from tests.unit.findings.decide.answered import (
     OPEN,
@@ -169,6 +169,26 @@ class TestOpenTransaction:
         assert outcome_of(c, replica(1), pinned, replica(3)) is Verdict.CONFIRMED
         right = named(c, answers(replica(1), pinned))
         assert (right.transaction_start_offset, right.marker_offset) == (10, -1)
+
+    def test_a_frozen_finding_is_not_about_another_transaction_that_holds_its_replica_back_later(self) -> None:
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
+        found = replace(c, confirmed_at_ms=1)
+        pinned = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2, 3)]
+        assert named(found, answers(*pinned)) == found
+        got = decide(found, answers(*pinned), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+
+    def test_a_replica_that_lost_the_first_record_has_not_seen_the_end_where_nothing_is_compacted(self) -> None:
+        held = {"asked_uncommitted": frozenset({10}), "uncommitted": {10: record()}}
+        lost = replica(1, asked_uncommitted=frozenset({10}))
+        pinned = [replica(b, open_transactions=OPEN, last_stable_offset=10, **held) for b in (2, 3)]
+        c = replace(self.frozen, marker_offset=-1)
+        assert decide(c, answers(lost, *pinned, leader=2)).verdict is Verdict.CONFIRMED
+        uncompacted = replace(c, recorded=Recorded(uncompacted=True))
+        assert decide(uncompacted, answers(lost, *pinned, leader=2)).verdict is Verdict.DISMISSED
+        assert decide(uncompacted, answers(lost, pinned[0], silent(3), leader=2)).verdict is Verdict.PENDING
+        for other in (replica(1, **held), replica(1)):
+            assert decide(uncompacted, answers(other, *pinned, leader=2)).verdict is Verdict.CONFIRMED
 
     def test_a_pinned_last_stable_offset_is_frozen(self) -> None:
         pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)

@@ -69,6 +69,10 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
+    def test_an_aborted_record_that_a_tombstone_would_have_deleted_is_no_old_value(self) -> None:
+        aborted = replica(2, key=KeyShown(None, True, newest_offset=30))
+        assert outcome_of(self.c, shows(1, self.tombstone), aborted, shows(3, None)) is Verdict.DISMISSED
+
     def test_an_old_value_below_where_retention_has_deleted_is_not_compared(self) -> None:
         for start, verdict_ in ((30, Verdict.CONFIRMED), (31, Verdict.DISMISSED)):
             c = replace(self.c, recorded=Recorded(compared_from=start))
