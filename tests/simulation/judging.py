@@ -170,9 +170,12 @@ class Judge:
 
 
 def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place) -> bool:
-    """Whether a reader was given what decides: the end marker and a record of the transaction, or the key's record."""
+    """Whether a reader was given what decides: the end marker and a record of the transaction, or the key's record.
+
+    A transaction decides a key where it was ended wrongly for a record of that key.
+    """
     if place.key is not None:
-        spans = [s for s in wrong.spans if place.key in properties.keys_of(truth, s)]
+        spans = [s for s, turned in wrong.turned if any(truth.of_offset[o][0].key == place.key for o in turned)]
         if spans:
             return any(_end_was_shown(shown, truth, place.broker, span, wrong.hanging) for span in spans)
         decides = truth.latest.get(place.key, -1)

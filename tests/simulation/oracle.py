@@ -166,7 +166,12 @@ def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wro
         bound = stable if committed else replica.hw
         mine = _read(replica, start, bound, committed)
         if compacted:
-            _compare_keys(truth, mine, start, bound, committed, keys, unlike)
+            differing = _compare_keys(truth, mine, start, bound, committed)
+            if not committed:
+                rest = _compare_keys(truth, _without_aborted(truth, mine), start, bound, committed)
+                differing = {key: other and rest[key] for key, other in differing.items() if key in rest}
+            unlike |= differing.keys()
+            keys |= {key for key, is_other_value in differing.items() if is_other_value}
         else:
             offsets |= _lacking(truth, mine, start, bound, committed)
     hanging = _hanging(truth, replica)
@@ -217,18 +222,30 @@ def _latest(records: dict[int, Record]) -> Shown:
     return {record.key: (offset, record.value) for offset, record in records.items()}
 
 
-def _compare_keys(
-    truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool, keys: set[Key], unlike: set[Key]
-) -> None:
+def _without_aborted(truth: Truth, got: dict[int, Record]) -> dict[int, Record]:
+    """What a consumer gets but for what was aborted.
+
+    A read_uncommitted one may get that or not: a difference that is there in one of the two cases alone is none.
+    """
+
+    def is_aborted(record: Record) -> bool:
+        known = truth.of_offset.get(record.offset)
+        return known is not None and known[0] == record and truth.end_of(record.offset) is End.ABORT
+
+    return {offset: record for offset, record in got.items() if not is_aborted(record)}
+
+
+def _compare_keys(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> dict[Key, bool]:
+    """The keys whose latest records differ, each with whether the values do."""
+    differing = {}
     mine, true = _latest(got), _latest(_true_records(truth, got, start, bound, committed))
     nothing = (-1, None)
     for key in mine.keys() | true.keys():
         shown, should = mine.get(key, nothing), true.get(key, nothing)
         if shown == should or (shown[1] is None and should[1] is None) or truth.latest.get(key, -1) >= bound:
             continue
-        unlike.add(key)
-        if shown[1] != should[1]:
-            keys.add(key)
+        differing[key] = shown[1] != should[1]
+    return differing
 
 
 def _lacking(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> set[int]:

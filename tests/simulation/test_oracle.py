@@ -157,6 +157,23 @@ def test_an_aborted_record_may_be_shown_to_read_uncommitted_consumers_or_not() -
     assert judge(c, compacted=True) == {}
 
 
+def test_an_aborted_record_misleads_nobody_though_the_tombstone_behind_it_is_lost() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.write([(7, None)])
+    c.write([(7, 2)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    c.sync()
+    c.stop(3)
+    c.write([(7, None)])
+    for _ in range(4):
+        turn(c, 1_001)
+    c.start(3)
+    c.sync()
+    assert [r.value for b in c.replicas[3].batches for r in b.records if r.key == 7] == [1, None, 2]
+    assert judge(c, compacted=True) == {}
+
+
 def test_a_replica_whose_index_of_aborted_transactions_is_lost_is_wrong() -> None:
     c = cluster()
     c.write([(7, 1)], VERSION2)
