@@ -101,13 +101,19 @@ def _histories(seeds: range) -> str:
 
 
 def _unit(package: str, own: str) -> str:
-    """The unit tests of a package, those first whose name begins with ``own``: they are most likely to notice."""
-    noticed = _FirstFailure()
+    """The unit tests of a package, the module's own first, in a run apart: they notice most, and are soon collected."""
     folders = [UNIT / name for name in USERS.get(package, ("compare", "findings", "audit"))]
     files = sorted(
         (path for folder in folders for path in folder.rglob("test_*.py")),
-        key=lambda path: (path.name in SLOW or path.parts[2] != package, not path.stem.startswith(own), path),
+        key=lambda path: (path.name in SLOW or path.parts[2] != package, path),
     )
+    mine = [path for path in files if path.parts[2] == package and (path.stem.startswith(own) or path.stem in own)]
+    return (_passes(mine) if mine else "") or _passes([path for path in files if path not in mine])
+
+
+def _passes(files: list[Path]) -> str:
+    """Run files of unit tests: empty if they pass, else who noticed."""
+    noticed = _FirstFailure()
     options = ["-x", "-q", "-p", "no:randomly", "--hypothesis-seed=0", *IGNORED, *map(str, files)]
     code = pytest.main(options, plugins=[noticed])
     return noticed.name or (f"exit code {code}" if code else "")

@@ -46,6 +46,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
         return []
     intervals = state.intervals = state.intervals.copy()
     committed = replicas.positions(state, READ_COMMITTED)
+    turned = outcome.turned(intervals)
     accusations = []
     settling: list[int] = []
     for i in missed:
@@ -53,7 +54,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
         if interval["end"] == NEVER and not interval["told"] & RAISED_MISSING:
             intervals["told"][i] |= RAISED_MISSING
             accusations.append(_missing(state, interval))
-        elif outcome.turned(intervals[i : i + 1])[0]:
+        elif turned[i]:
             own = outcome.wrongly_shown(_shown_committed(state), interval)
             if len(own):
                 intervals["told"][i] |= SHOWN_WRONG
@@ -114,17 +115,19 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     do not distinguish a wrong outcome from records that were cleaned, with their marker, before they were read.
     """
     slot, ended = int(interval["slot"]), int(interval["end_type"])
-    disputed = rows[(rows["visible"] != 0) & (rows["aborted"] != 0)]
+    disputed = rows[rows["aborted" if ended == COMMIT else "visible"] != 0]
     best = disputed if len(disputed) else rows
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
         "closed_by_marker_offset": int(interval["end"]),
     }
-    offset = int(best["offset"][0]) if len(best) else int(interval["start"])
+    key = {}
+    offset = int(interval["start"])
     if len(best):
+        first = best[0]
+        offset, key = int(first["offset"]), {name: int(first[name]) for name in ("key_hash_hi", "key_hash_lo")}
         observations |= _outcomes(state, best)
-    first = best[0] if len(best) else None
     return Accusation(
         Rule.OUTCOME,
         FindingKind.ABORTED_RECORD_COMMITTED if ended == COMMIT else FindingKind.COMMITTED_RECORD_ABORTED,
@@ -133,18 +136,18 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
         producer_id=int(interval["producer_id"]),
         transaction_start_offset=int(interval["start"]),
         marker_offset=int(interval["missed"]),
-        key_hash_hi=int(first["key_hash_hi"]) if first is not None else 0,
-        key_hash_lo=int(first["key_hash_lo"]) if first is not None else 0,
         observations=observations,
+        **key,
     )
 
 
 def _outcomes(state: PartitionState, rows: Array) -> dict[str, Any]:
     """Return who showed the first of the rows how; how many rows, and some of their offsets."""
+    first = rows[0]
     return {
         "outcomes": {
-            **named(state, int(rows["visible"][0]), "committed"),
-            **named(state, int(rows["aborted"][0]), "aborted"),
+            **named(state, int(first["visible"]), "committed"),
+            **named(state, int(first["aborted"]), "aborted"),
         },
         "count": len(rows),
         "offsets": [int(o) for o in rows["offset"][:_EXAMPLES]],
@@ -173,7 +176,7 @@ def judge_disputes(state: PartitionState) -> list[Accusation]:
                 unmarked = state.partition["unmarked"][0]
                 verdicts = outcome.judge_disputes(state.pending, rows, state.markers, state.intervals, unmarked)
                 accusations += [a for verdict in verdicts for a in _accuse_disputed(state, verdict)]
-                judged = np.unique(np.concatenate([v.rows for v in verdicts])) if verdicts else rows[:0]
+                judged = {row for verdict in verdicts for row in verdict.rows.tolist()}
                 state.partition["skipped"][0, READ_COMMITTED] += len(rows) - len(judged)
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= REPORTED
@@ -210,7 +213,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
     mine = mine[np.argsort(mine["start"], kind="stable")]
     which = np.searchsorted(mine["start"], rows["offset"], side="right") - 1
     if len(mine):
-        which[mine["end"][which] <= rows["offset"]] = -1
+        which[mine["end"][which] <= rows["offset"]] = UNKNOWN
     kind = FindingKind.VISIBILITY_MISMATCH
     if verdict.proven:
         aborted = verdict.shown_aborted
@@ -218,11 +221,12 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
     accusations = []
     for group in np.unique(which):
         part = rows[which == group]
+        first = part[0]
         observations = _outcomes(state, part)
         if not verdict.proven:
-            sides = {name: brokers_of(state, int(part[name][0])) for name in ("visible", "aborted")}
+            sides = {name: brokers_of(state, int(first[name])) for name in ("visible", "aborted")}
             observations |= without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
-            if ends := _ends_shown(state, part[0]):
+            if ends := _ends_shown(state, first):
                 observations["ends"] = ends
         marker = int(verdict.markers[which == group][0])
         if marker != UNKNOWN:
@@ -232,12 +236,12 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
                 Rule.OUTCOME,
                 kind,
                 broker_of(state, slot) if verdict.proven else NOBODY,
-                offset=int(part["offset"][0]),
+                offset=int(first["offset"]),
                 producer_id=producer,
-                transaction_start_offset=int(mine["start"][group]) if group >= 0 else int(part["offset"][0]),
+                transaction_start_offset=int(mine["start"][group] if group != UNKNOWN else first["offset"]),
                 marker_offset=marker,
-                key_hash_hi=int(part["key_hash_hi"][0]),
-                key_hash_lo=int(part["key_hash_lo"][0]),
+                key_hash_hi=int(first["key_hash_hi"]),
+                key_hash_lo=int(first["key_hash_lo"]),
                 observations=observations,
             )
         )

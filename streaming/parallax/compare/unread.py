@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from operator import itemgetter
 
 import numpy as np
 
@@ -112,8 +113,8 @@ def take_in(
     if not events:
         return
     follower = _Follower(state, rows, _retention(state, progress), from_log_start=from_log_start)
-    # Of two at one time progress comes first.
-    for at, event in sorted(events, key=lambda timed: (timed[0], isinstance(timed[1], _Position))):
+    # Sorting keeps the order of those at one time: progress comes first.
+    for at, event in sorted(events, key=itemgetter(0)):
         if isinstance(event, _Tick):
             follower.tick(at, event)
         else:
@@ -189,7 +190,8 @@ class _Follower:
         """
         members = [self._said[slot] for slot in self._members]
         bounds = {READ_UNCOMMITTED: (at, high_watermark), READ_COMMITTED: (at, high_watermark)}
-        if members and all(one.reachable and one.at >= max(0, at - self._retention // _LATELY) for one in members):
+        lately = at - self._retention // _LATELY
+        if members and all(one.reachable and one.at != UNKNOWN and one.at >= lately for one in members):
             bounds[READ_COMMITTED] = min(one.at for one in members), max(one.stable for one in members)
         for view, (since, end) in bounds.items():
             clock = self._clocks[view]
@@ -210,7 +212,7 @@ class _Follower:
         if not begun[view] and shown >= 0:
             end = min(shown, self._clocks[view].in_time_from(at, self._retention))
             add(self._state, view, self._start(position), end, UnknownReason.BEFORE_FIRST_READING, at)
-            self._has_begun(position.slot, view, shown)
+            self._has_begun(position.slot, view, end)
         if not begun[READ_COMMITTED] and 0 <= stable <= position.log_start_offset:
             # Nothing is committed yet, so that there is nothing to read: it is followed from its beginning.
             self._has_begun(position.slot, READ_COMMITTED, stable)
@@ -221,31 +223,28 @@ class _Follower:
         mine = (self._rows.view == position.view) & (self._rows.broker == self._rows.broker[position.row])
         return int(self._rows.offset[mine].min())
 
-    def _has_begun(self, slot: int, view: int, shown: int) -> None:
+    def _has_begun(self, slot: int, view: int, known_from: int) -> None:
         self._begun[slot][view] = True
         clock = self._clocks[view]
         if clock.read_to == UNKNOWN:
-            clock.read_to = shown
+            clock.read_to = known_from
             clock.promote()
 
     def _pass(self, at: int, position: _Position) -> None:
-        """A reader has come further than any before: was it in time?"""
+        """Where a reader has come further than any before: was it in time?"""
         clock, offset = self._clocks[position.view], position.offset
-        if offset <= clock.read_to:
-            return
         if clock.read_to != UNKNOWN:
             late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
             add(self._state, position.view, clock.read_to, late, UnknownReason.RETENTION_GAP, at)
-        clock.read_to = offset
+        clock.read_to = max(clock.read_to, offset)
         clock.promote()
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
     """Note a range; what overlaps with one of the same reason becomes one with it."""
-    start, code = max(start, 0), UNREAD_REASONS.index(reason)
     if start >= end:
         return
-    table = state.unread
+    table, code = state.unread, UNREAD_REASONS.index(reason)
     same = (table["view"] == view) & (table["reason"] == code) & (table["start"] < end) & (start < table["end"])
     joined = table[same]
     row = (
@@ -265,9 +264,8 @@ def _bounded(table: Array) -> Array:
         mine = table[table["view"] == view]
         mine = mine[np.lexsort((mine["start"], mine["reason"]))]
         while len(mine) > MAX_RANGES:
-            same = np.flatnonzero(mine["reason"][1:] == mine["reason"][:-1])
-            first = int(same[0]) if len(same) else 0
-            mine = mine.copy()
+            # There are more rows than reasons, so that some neighbours are of one.
+            first = int(np.flatnonzero(mine["reason"][1:] == mine["reason"][:-1])[0])
             mine["end"][first] = max(mine["end"][first], mine["end"][first + 1])
             mine["since"][first] = max(mine["since"][first], mine["since"][first + 1])
             mine = np.delete(mine, first + 1)

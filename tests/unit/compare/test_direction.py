@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.compare.history import (
     RC,
     RU,
     Comparison,
+    Row,
     abort,
     both,
     commit,
@@ -122,6 +124,17 @@ class TestALostIndexOfAbortedTransactions:
         accused = [s for s in comparison.suspects if s.broker != NOBODY]
         assert {(str(s.kind), s.broker) for s in accused} == {("outcome_contradicts_marker", b) for b in lost}
         assert {(s.accusation.offset, s.accusation.marker_offset) for s in accused} == {(0, 1)}
+
+    @pytest.mark.parametrize(("outcome", "end", "text"), [(COMMITTED, abort, "abort"), (ABORTED, commit, "commit")])
+    def test_what_it_shows_is_reported_of_the_record_and_of_the_marker(
+        self, comparison: Comparison, outcome: Outcome, end: Callable[[int, int], Row], text: str
+    ) -> None:
+        rows = [record(0, "K", "V", pid=9, outcome=outcome), end(1, 9)]
+        comparison.feed(tick(0, everywhere(4)), *(shown(view, 2, rows, 4) for view in (RU, RC)))
+        (suspect,) = comparison.suspects
+        assert (str(suspect.kind), suspect.broker) == ("outcome_contradicts_marker", 2)
+        shows = {"outcomes": {"2": outcome.name.lower()}, "markers": {"2": text}}
+        assert suspect.accusation.observations == shows
 
     def test_the_difference_between_the_outcomes_is_part_of_it(self, comparison: Comparison) -> None:
         self.run(comparison, 2)

@@ -17,6 +17,7 @@ from parallax.compare.state import DISPUTE, INTERVAL, NEVER, PartitionState
 from parallax.compare.step import step
 from parallax.model import NOBODY, Outcome, UnknownReason
 from tests.unit.compare.history import (
+    BROKERS,
     RC,
     RU,
     SETTINGS,
@@ -207,7 +208,7 @@ class TestMarkers:
         return suspect
 
     def test_a_wrong_outcome_is_reported_with_the_records_that_show_it(self, comparison: Comparison) -> None:
-        rows = [record(2 + i, f"k{i}", "V", pid=9, outcome=ABORTED) for i in range(10)]
+        rows = [record(2 + i, f"k{i}", "V", pid=9, outcome=ABORTED, key_hash_lo=7 + i) for i in range(10)]
         suspect = self.turned(comparison, rows)
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, crc32(b"k0"), 7)
         assert suspect["seen"] == {
@@ -346,7 +347,7 @@ class TestDisputes:
         return [shown(RC, b, [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows], 9) for b in (1, 2, 3)]
 
     def test_a_difference_without_direction_names_a_place_and_all_outcomes(self, comparison: Comparison) -> None:
-        rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
+        rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9, key_hash_lo=8)]
         comparison.feed(tick(0, everywhere(9)), *self.unlike(rows), *(shown(RU, b, [], 9) for b in (1, 2, 3)))
         assert raised(comparison) == [
             {"rule": "I2", "kind": "visibility_mismatch", "broker": NOBODY, "offset": 3, "producer_id": 9}
@@ -362,21 +363,24 @@ class TestDisputes:
             }
         ]
 
-    def test_the_outcomes_reported_are_those_of_the_first_record(self, comparison: Comparison) -> None:
+    @pytest.mark.parametrize(("mine", "others"), [(ABORTED, COMMITTED), (COMMITTED, ABORTED)])
+    def test_the_outcomes_reported_are_those_of_the_first_record(
+        self, comparison: Comparison, mine: Outcome, others: Outcome
+    ) -> None:
         rows = [record(3, "K", "V", pid=9), record(4, "L", "W", pid=9)]
         on = {
-            b: [{**r, "outcome": ABORTED if b == 2 else COMMITTED} for r in (rows[:1] if b == 3 else rows)]
-            for b in (1, 2, 3)
+            b: [{**r, "outcome": mine if b == 2 else others} for r in (rows[:1] if b == 3 else rows)] for b in BROKERS
         }
-        comparison.feed(tick(0, everywhere(9)), *(shown(RC, b, on[b], 9) + shown(RU, b, [], 9) for b in (1, 2, 3)))
+        comparison.feed(tick(0, everywhere(9)), *(shown(RC, b, on[b], 9) + shown(RU, b, [], 9) for b in BROKERS))
         (suspect,) = raised(comparison)
         assert (suspect["kind"], suspect["broker"]) == ("visibility_mismatch", NOBODY)
+        of_2, of_others = mine.name.lower(), others.name.lower()
         assert suspect["seen"] == {
-            "outcomes": {"1": "committed", "2": "aborted", "3": "committed"},
+            "outcomes": {"1": of_others, "2": of_2, "3": of_others},
             "count": 2,
             "offsets": [3, 4],
-            "sides": {"aborted": [2], "committed": [1, 3]},
-            "pivot": 2,
+            "sides": {of_2: [2], of_others: [1, 3]},
+            "pivot": suspect["seen"]["pivot"],
         }
 
     def test_it_waits_for_the_markers_of_one_that_showed_it_and_is_away(self, comparison: Comparison) -> None:
@@ -400,6 +404,17 @@ class TestDisputes:
             *(shown(RU, b, [] if b == 2 else [abort(4, 9)], 9) for b in (1, 2, 3)),
         )
         assert comparison.kinds == [("aborted_record_committed", 2)]
+
+    def test_while_the_end_that_followed_a_missed_marker_is_unread_what_it_gave_is_part_of_it(
+        self, comparison: Comparison
+    ) -> None:
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in BROKERS))
+        comparison.feed(*(shown(RU, b, [] if b == 2 else [abort(4, 9)], 9) for b in BROKERS))
+        comparison.feed(*self.unlike([row]))
+        assert comparison.kinds == [("marker_missing", 2)]
+        comparison.feed(tick(20, everywhere(12)), *(shown(RU, b, [commit(10, 9)], 12) for b in BROKERS))
+        assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
 
     def test_what_a_wrongly_ended_transaction_explains_waits_for_nothing_more(self, comparison: Comparison) -> None:
         row = record(2, "K", "V", pid=9, outcome=ABORTED)
@@ -429,6 +444,29 @@ class TestDisputes:
         assert [
             (t["offset"], t["transaction_start_offset"], t["seen"]["offsets"], t["key_hash_hi"]) for t in found
         ] == [(2, 2, [2, 3, 4], crc32(b"k2")), (7, 7, [7], crc32(b"k7")), (10, 10, [10], crc32(b"k10"))]
+
+    def test_the_ends_reported_are_the_first_behind_the_first_record(self, comparison: Comparison) -> None:
+        rows = [record(i, f"k{i}", "V", pid=9) for i in (3, 6)]
+        on = {1: [commit(4, 8), commit(8, 8)], 2: [], 3: [abort(4, 9), abort(8, 9) | {"leader_epoch": 5}]}
+        comparison.feed(tick(0, everywhere(12)), *self.unlike(rows), *(shown(RU, b, on[b], 12) for b in on))
+        (found,) = (t for t in raised(comparison) if t["kind"] == "visibility_mismatch")
+        assert (found["seen"]["offsets"], found["seen"]["ends"]) == ([3, 6], {"3": "4:-1"})
+
+    def test_where_the_markers_alone_prove_it_the_one_that_is_lacked_is_reported_with_its_epoch(
+        self, comparison: Comparison
+    ) -> None:
+        """Nothing is known of the transaction on the accused but its records and the markers behind them."""
+        comparison.feed(tick(0, everywhere(12)), *self.unlike([record(3, "K", "V", pid=9)]))
+        state = PartitionState.from_bytes(comparison.state)
+        state.intervals = state.intervals[:0]
+        comparison.state = state.to_bytes()
+        later = commit(8, 9) | {"leader_epoch": 6}
+        on = {b: [later] if b == 2 else [abort(5, 9) | {"leader_epoch": 4}, later] for b in BROKERS}
+        comparison.feed(*(shown(RU, b, on[b], 12) for b in BROKERS))
+        (suspect,) = raised(comparison)
+        assert (suspect["kind"], suspect["broker"], suspect["marker_offset"]) == ("aborted_record_committed", 2, 5)
+        assert suspect["seen"]["leader_epoch"] == 4
+        assert suspect["seen"]["outcomes"] == {"1": "aborted", "2": "committed", "3": "aborted"}
 
     def test_a_transaction_is_reported_from_its_first_record_on_whichever_of_them_differs(
         self, comparison: Comparison

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from parallax.compare.suspect import Accusation, Suspect, suspect_id
-from parallax.model import FindingKind, Rule
+from parallax.compare.suspect import Accusation, Coverage, Suspect, UnreadRange, suspect_id
+from parallax.model import FindingKind, IsolationLevel, Rule, UnknownReason
 
 
 def accusation(kind: FindingKind, **more: Any) -> Accusation:
@@ -29,6 +29,7 @@ def accusation(kind: FindingKind, **more: Any) -> Accusation:
         (FindingKind.VISIBILITY_MISMATCH, f"key:{'f' * 16}{'0' * 14}ff:5"),
         (FindingKind.CONTENT_MISMATCH, "offset:5"),
         (FindingKind.LOG_TRUNCATED, "cut:5:-1:-1"),
+        (FindingKind.LOG_HEAD_MISSING, "head:5"),
     ],
 )
 def test_a_divergence_is_distinguished_by_its_transaction_its_key_or_its_offset(kind: FindingKind, cause: str) -> None:
@@ -43,6 +44,12 @@ def test_a_record_without_a_key_is_distinguished_by_its_offset(hi: int, lo: int,
 def test_two_cuts_of_a_log_at_one_offset_differ_by_what_was_lost() -> None:
     seen = {"epochs": {"1": 8, "2": 3}, "shown_to": {"1": 70, "2": 14}}
     assert accusation(FindingKind.LOG_TRUNCATED, observations=seen).cause == "cut:5:3:14"
+
+
+def test_what_a_rule_does_not_name_is_minus_one_and_no_key() -> None:
+    row = Suspect("t", 0, Accusation(Rule.CONTENT, FindingKind.CONTENT_MISMATCH, 2, 5), {}, 0).as_row()
+    named = ("producer_id", "transaction_start_offset", "marker_offset", "key_hash_hi", "key_hash_lo", "observations")
+    assert [row[name] for name in named] == [-1, -1, -1, 0, 0, "{}"]
 
 
 def test_an_id_is_of_topic_partition_broker_cause_and_kind_alone() -> None:
@@ -70,3 +77,32 @@ def test_a_row_has_the_id_and_what_was_seen() -> None:
     assert named == ["I3", "record_missing", "t", 7, 2, 5, 4, 1234]
     assert json.loads(row["positions"]) == {"1": {"read_committed": 9}}
     assert json.loads(row["observations"]) == {"shown_by": [1, 3]}
+
+
+class TestCoverage:
+    FIRST, GAP = UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP
+    RU, RC = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+
+    def coverage(self) -> Coverage:
+        spans = (
+            UnreadRange(self.RU, 0, 4, self.FIRST, 1),
+            UnreadRange(self.RC, 0, 3, self.FIRST, 1),
+            UnreadRange(self.RC, 10, 17, self.GAP, 2),
+        )
+        unknown = {self.FIRST: (4, 3), self.GAP: (0, 7), UnknownReason.SKIPPED: (2, 1)}
+        return Coverage("t", 0, (20, 20), unknown, (), 0, 0, (), 5, spans)
+
+    def test_a_reason_that_is_not_named_leaves_nothing_unknown(self) -> None:
+        assert self.coverage().unknown_for(UnknownReason.SKIPPED) == (2, 1)
+        assert self.coverage().unknown_for(UnknownReason.DEFERRED) == (0, 0)
+
+    def test_what_an_audit_has_ended_is_unknown_no_longer_in_its_view_and_for_its_reason(self) -> None:
+        left = self.coverage().settled(lambda span: span.view == self.RC)
+        assert left.unread == (UnreadRange(self.RU, 0, 4, self.FIRST, 1),)
+        assert left.unknown == {self.FIRST: (4, 0), self.GAP: (0, 0), UnknownReason.SKIPPED: (2, 1)}
+        left = self.coverage().settled(lambda span: span.view == self.RU)
+        assert [span.view for span in left.unread] == [self.RC, self.RC]
+        assert left.unknown == {self.FIRST: (0, 3), self.GAP: (0, 7), UnknownReason.SKIPPED: (2, 1)}
+
+    def test_where_no_audit_has_ended_nothing_changes(self) -> None:
+        assert self.coverage().settled(lambda span: False) == self.coverage()

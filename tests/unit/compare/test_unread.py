@@ -11,7 +11,7 @@ from parallax.compare import unread
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import UnreadRange
 from parallax.model import UnknownReason
-from tests.unit.compare.history import RC, RU, Comparison, Row, both, everywhere, filler, shown, tick
+from tests.unit.compare.history import BROKERS, RC, RU, Comparison, Row, both, everywhere, filler, shown, tick
 
 FIRST, GAP = UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP
 HOUR = 3_600_000
@@ -78,6 +78,23 @@ class TestGaps:
             watched.feed(progress(at, at // HOUR * 10 + 5, down=(3,)), read(at, at // HOUR * 10 + 5, (1, 2)))
         watched.feed(progress(2 * HOUR, 15), read(2 * HOUR, 15, (3,)))
         assert ranges(watched) == []
+
+    @pytest.mark.parametrize("witness", BROKERS)
+    def test_whichever_replica_was_read_in_time_shows_it_for_all(self, watched: Comparison, witness: int) -> None:
+        for at in (HOUR // 2, HOUR, 3 * HOUR // 2):
+            watched.feed(progress(at, at // HOUR * 10 + 5), read(at, at // HOUR * 10 + 5, (witness,)))
+        watched.feed(progress(2 * HOUR, 15), read(2 * HOUR, 15))
+        assert ranges(watched) == ranges(watched, RU) == []
+
+    def test_a_reading_that_does_not_say_where_the_last_stable_offset_is_takes_no_earlier_report_back(
+        self, watched: Comparison
+    ) -> None:
+        at = HOUR // 2
+        watched.feed([{**row, "last_stable_offset": 10 if row["broker"] == 3 else 0} for row in progress(at, 10)])
+        watched.feed(shown(RU, 3, [], 0, at, high_watermark=10, last_stable_offset=-1))
+        watched.feed([{**row, "last_stable_offset": 0} for row in progress(at + 9, 10) if row["broker"] == 1])
+        watched.feed(read(at + HOUR, 10))
+        assert ranges(watched) == [(0, 10, GAP)]
 
     def test_a_reader_that_is_behind_by_more_than_the_retention_shows_nothing_in_time(
         self, watched: Comparison
@@ -157,6 +174,40 @@ class TestGaps:
         written = [{**row, "reachable": row["broker"] != 3} for row in progress(2 * HOUR, 10)]
         watched.feed(written, read(2 * HOUR, 10))
         assert ranges(watched) == [(0, 10, GAP)]
+
+    @pytest.mark.parametrize(("late", "expected"), [(0, []), (1, [(0, 10, GAP)])])
+    @pytest.mark.parametrize("by_reader", [False, True])
+    def test_a_last_stable_offset_is_believed_for_a_quarter_of_the_retention(
+        self, watched: Comparison, late: int, expected: list[tuple[int, int, UnknownReason]], by_reader: bool
+    ) -> None:
+        """What lay open at the last reports of all was committed since; no cleaner has touched it by then."""
+        reported = HOUR // 2
+        last = [{**row, "last_stable_offset": 0} for row in progress(reported, 10) if row["broker"] != 1]
+        if by_reader:
+            last = [*last[:-1], *shown(RU, 3, [], 0, reported, high_watermark=10, last_stable_offset=0)]
+        watched.feed(last)
+        asked = reported + HOUR // 4 + late
+        watched.feed([{**row, "last_stable_offset": 0} for row in progress(asked, 10) if row["broker"] == 1])
+        watched.feed(read(reported + HOUR, 10))
+        assert ranges(watched) == expected
+
+    def test_where_the_last_stable_offset_of_one_is_not_known_the_high_watermark_bounds_both(
+        self, watched: Comparison
+    ) -> None:
+        at = HOUR // 2
+        unsaid = [{**row, "last_stable_offset": -1 if row["broker"] == 3 else 0} for row in progress(at, 10)]
+        watched.feed(unsaid)
+        watched.feed(read(HOUR + 1, 10))
+        assert ranges(watched) == [(0, 10, GAP)]
+
+    @pytest.mark.parametrize(("late", "end"), [(0, 10), (1, 20)])
+    def test_what_the_leader_said_counts_until_it_is_older_than_the_retention(
+        self, watched: Comparison, late: int, end: int
+    ) -> None:
+        watched.feed(progress(HOUR // 2, 10))
+        at = HOUR // 2 + HOUR + late
+        watched.feed(progress(at, 20), read(at, 20))
+        assert ranges(watched, RU) == [(0, end, GAP)]
 
     def test_of_two_retentions_the_shorter_one_counts(self, watched: Comparison) -> None:
         watched.feed(progress(2 * HOUR, 10, 24 * HOUR), read(2 * HOUR, 10))
@@ -239,6 +290,28 @@ class TestFirstReading:
         comparison.feed(progress(3 * HOUR, 9), others, read(3 * HOUR, 9, (2,)), late)
         assert ranges(comparison) == ranges(comparison, RU) == [(6, 9, FIRST)]
 
+    @pytest.mark.parametrize(("stable", "reason"), [(0, GAP), (-1, FIRST)])
+    def test_where_nothing_is_committed_yet_read_committed_is_followed_from_its_beginning(
+        self, stable: int, reason: UnknownReason
+    ) -> None:
+        """There is nothing to read, so no reading says so; unless it is not known where the last stable offset is."""
+        comparison = Comparison()
+        open_from_0 = [{**row, "last_stable_offset": 0, "leader": 3} for row in progress(0, 5)]
+        first = [shown(RU, b, [], 5, 5, high_watermark=5, last_stable_offset=stable) for b in BROKERS]
+        comparison.feed(open_from_0, *first)
+        comparison.feed(progress(2 * HOUR, 9), read(2 * HOUR + 5, 9))
+        assert ranges(comparison) == [(0, 9, reason)]
+        assert ranges(comparison, RU) == [(0, 5, FIRST), (5, 9, GAP)]
+
+    def test_a_backlog_that_was_written_in_time_and_is_read_late_is_unknown(self) -> None:
+        """That its first reading was in time says nothing of what that reading did not come to."""
+        comparison = Comparison()
+        comparison.feed(progress(0, 5))
+        first = [shown(v, b, [], 3, 5, high_watermark=9, last_stable_offset=9) for b in BROKERS for v in (RU, RC)]
+        comparison.feed(progress(HOUR // 2, 9), *first)
+        comparison.feed(progress(3 * HOUR, 9), read(3 * HOUR, 9))
+        assert ranges(comparison) == ranges(comparison, RU) == [(0, 5, FIRST), (5, 9, GAP)]
+
     def test_what_retention_has_deleted_is_not_counted(self) -> None:
         comparison = Comparison()
         comparison.feed(progress(0, 7), read(5, 7))
@@ -255,8 +328,10 @@ class TestFirstReading:
 class TestRanges:
     def test_those_that_overlap_become_one_and_neighbours_stay_apart(self) -> None:
         state = PartitionState()
-        for start, end, since in ((5, 9, 3), (0, 5, 1), (3, 7, 2)):
+        for start, end, since in ((5, 9, 3), (0, 5, 1)):
             unread.add(state, RC, start, end, GAP, since)
+        assert len(state.unread) == 2
+        unread.add(state, RC, 3, 7, GAP, 2)
         unread.add(state, RC, 9, 12, GAP, 9)
         unread.add(state, RC, 4, 4, GAP, 9)
         unread.add(state, RU, 0, 5, GAP, 9)
@@ -273,6 +348,22 @@ class TestRanges:
         sizes = np.diff([start for start, _, _ in found])
         assert sizes[0] == 10 * 20, "the oldest neighbours become one"
         assert set(sizes[1:]) == {10}
+
+    def test_those_of_unlike_reasons_never_become_one(self) -> None:
+        comparison = Comparison()
+        comparison.feed(progress(0, 7), read(5, 7))
+        for step in range(1, unread.MAX_RANGES + 1):
+            comparison.feed(progress(2 * step * HOUR, 10 * step), read(2 * step * HOUR, 10 * step))
+        found = ranges(comparison)
+        assert found[:2] == [(0, 7, FIRST), (7, 20, GAP)]
+        assert len(found) == unread.MAX_RANGES
+
+    def test_where_two_become_one_it_is_as_recent_as_the_later_of_them(self, watched: Comparison) -> None:
+        for step in range(1, unread.MAX_RANGES + 2):
+            watched.feed(progress(2 * step * HOUR, 10 * step), read(2 * step * HOUR, 10 * step))
+        assert watched.last is not None
+        first = watched.last.coverage.unread[0]
+        assert (first.start, first.end, first.since) == (0, 20, 4 * HOUR)
 
     def test_an_offset_counts_for_one_reason_only(self) -> None:
         comparison = Comparison()
