@@ -145,6 +145,15 @@ def apply(mutant: Mutant, root: Path, kernels: str) -> None:
                 setattr(holder, name, after[name])
             elif isinstance(value, FunctionType | type) and before.get(value.__name__) is value:
                 setattr(holder, name, after.get(value.__name__, value))
+            elif isinstance(value, dict):
+                _in_table(value, before, after)
+
+
+def _in_table(table: dict[Any, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Replace functions that a table of another module holds: the judge of each family of findings, for one."""
+    for key, value in list(table.items()):
+        if isinstance(value, FunctionType) and before.get(value.__name__) is value:
+            table[key] = after.get(value.__name__, value)
 
 
 def _holders(changed: ModuleType) -> Iterator[Any]:

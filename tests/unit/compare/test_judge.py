@@ -188,6 +188,27 @@ class TestMarkers:
             comparison.feed(*(shown(RU, b, [], end) for b in (1, 2, 3)))
         assert comparison.kinds == [("marker_missing", 2)]
 
+    def test_nor_is_it_reported_again_after_so_many_others_that_its_id_is_forgotten(
+        self, comparison: Comparison
+    ) -> None:
+        def forget_ids() -> None:
+            state = PartitionState.from_bytes(comparison.state)
+            state.told = state.told[:0]
+            comparison.state = state.to_bytes()
+
+        row = record(2, "K", "V", pid=9, outcome=ABORTED)
+        comparison.feed(tick(0, everywhere(2), everywhere(3)), *(shown(RU, b, [row], 3) for b in BROKERS))
+        comparison.feed(*(shown(RU, b, [abort(4, 9)], 6) for b in (1, 3)), shown(RU, 2, [], 6))
+        forget_ids()
+        comparison.feed(*(shown(RU, b, [], 7) for b in BROKERS))
+        assert comparison.kinds == [("marker_missing", 2)]
+        comparison.feed(*(shown(RU, b, [commit(8, 9)], 9) for b in BROKERS))
+        on = {b: [{**row, "outcome": COMMITTED if b == 2 else ABORTED}] for b in BROKERS}
+        for b in (2, 1, 3):
+            comparison.feed(shown(RC, b, on[b], 9))
+            forget_ids()
+        assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
+
     def turned(self, comparison: Comparison, rows: list[Row], read: tuple[int, ...] = (1, 2, 3)) -> dict[str, Any]:
         """A transaction from 2 that ABORT 20 ended, and on broker 2 COMMIT 30."""
         comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in (1, 2, 3)))

@@ -11,7 +11,7 @@ def head_missing(case: Case) -> Decision:
     That the topic is only compacted is part of the claim: the comparison has seen it for as long as the logs differed.
     """
     start = case.accused.log_start_offset
-    lower = [a for a in case.others if 0 <= a.log_start_offset < start]
+    lower = [a for a in case.others if a.log_start_offset < start]
     if start < case.claim.offset and not lower:
         return case.dismissed(f"the log of broker {case.accused.broker} begins at offset {start} again")
     if lower:

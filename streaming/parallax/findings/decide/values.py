@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
+from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import (
     Case,
@@ -256,7 +256,7 @@ def _accused_lacks(case: Case) -> Decision:
                 f"broker {accused.broker} is past it and shows none"
             )
             return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
-    if (decision := _tombstone_against_older(case)) is not None:
+    if (decision := _tombstone_against_older(case, key)) is not None:
         return decision
     if key.visible is not None and key.visible.offset > claim.offset:
         return case.dismissed(f"broker {accused.broker} has deleted the key at offset {key.visible.offset}")
@@ -266,7 +266,7 @@ def _accused_lacks(case: Case) -> Decision:
     return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
 
 
-def _tombstone_against_older(case: Case) -> Decision | None:
+def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
     """Another still shows a value older than the claim's tombstone, and the accused, asked for it last, has none.
 
     For a claim that accuses nobody: a replica that lacks the tombstone was read as far as one that replaced it could
@@ -283,7 +283,7 @@ def _tombstone_against_older(case: Case) -> Decision | None:
         and accused.log_start_offset <= a.key.live.offset < claim.offset < a.last_stable_offset
         and a.last_stable_offset >= accused.last_stable_offset
     ]
-    if not stale or accused.key is None or not accused.key.complete:
+    if not stale or not key.complete:
         return None
     reason = f"{names(stale)} still {'shows' if len(stale) == 1 else 'show'} an older value of the key"
     return replace(

@@ -92,4 +92,6 @@ def test_a_replica_that_copies_its_log_again_is_waited_for() -> None:
 
 def test_what_retention_has_deleted_is_no_longer_reported_as_truncated() -> None:
     gone = replica(2, log_start_offset=60, epoch_ends={3: 50})
-    assert outcome_of(truncated(), replica(1), gone) is Verdict.DISMISSED
+    decision = decide(truncated(), Answers({1: replica(1), 2: gone}))
+    assert decision.verdict is Verdict.DISMISSED
+    assert decision.reason == "offset 50 is below the log start of broker 2", "the last that was lost"
