@@ -56,8 +56,13 @@ class Finding:
     claim: Claim = field(repr=False)
     before: Cluster = field(repr=False)
     """The cluster as it was when the probe began."""
-    named: tuple[int, ...] = ()
-    """The brokers that it says of what they show."""
+    sides: tuple[frozenset[int], ...] = ()
+    """The brokers that it says show the same, for each of what they show."""
+
+    @property
+    def named(self) -> frozenset[int]:
+        """The brokers that it says of what they show."""
+        return frozenset().union(*self.sides)
 
 
 @dataclass
@@ -254,7 +259,7 @@ def _finding(event: findings.Finding, claim: Claim, now: int, before: Cluster) -
         now,
         claim,
         before,
-        tuple(sorted({b for side in json.loads(event.evidence)["sides"].values() for b in side})),
+        tuple(frozenset(side) for side in json.loads(event.evidence)["sides"].values()),
     )
 
 

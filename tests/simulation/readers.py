@@ -81,6 +81,11 @@ class Readers:
         follows = self._tell(reader, span)
         return self._range(reader, replica, (span.start, min(span.end, span.start + limit)), follows)
 
+    def begun(self) -> dict[tuple[int, int], int]:
+        """Where the readers stand that have ever read, by view and broker."""
+        readers = {(reader.isolation, reader.broker) for reader in self.ranges}
+        return {reader: position for reader, position in self.positions.items() if reader in readers}
+
     def _tell(self, reader: Reader, span: Range) -> int:
         """Tell of what the plan says; returns the leader epoch that the range follows on, -1 where none is known."""
         self.ranges[reader] = Range(span.start, span.start, span.topic_id, span.state)

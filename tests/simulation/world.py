@@ -113,7 +113,7 @@ class World:
                 self._count(name, a, b, c)
             found = _OPERATIONS[name](self, a, b, c)
             if name in ("read", "round"):
-                self.judge.read(self.monitor.positions)
+                self.judge.read(self.monitor.begun())
         self._see_cuts()
         if name not in _READS:
             self._see_level()
@@ -259,18 +259,21 @@ class World:
         that begins behind the record says nothing of it: the producer's earlier ones may have been ended wrongly as
         well. Nor does one whose missed marker lies below the record: that one ended another transaction, and the marker
         of the record's own was lost for itself. Nor does one on a replica that the difference does not name: what two
-        others show has a cause of its own.
+        others show has a cause of its own, and so has what is left of a difference without that replica.
         """
         standing = [f for f in self.monitor.confirmed if f.claim.kind in TRANSACTION_KINDS]
         for finding in self.monitor.confirmed:
-            again = finding.claim.kind in KEY_KINDS and any(
-                f.producer_id == finding.producer_id
+            causes = {
+                f.broker
+                for f in standing
+                if f.producer_id == finding.producer_id
                 and f.broker in finding.named
                 and not self.monitor.had_ended(f, finding)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
-                for f in standing
-            )
+            }
+            rest = [side for side in finding.sides if side - causes]
+            again = finding.claim.kind in KEY_KINDS and causes and (finding.broker in causes or len(rest) < 2)
             if again and outcome_explains(self.cluster, finding.offset):
                 text = f"{finding} is about a record whose outcome is wrong"
                 self.judge.broken.append(Broken(ONE_CAUSE, finding.kind, text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -96,7 +96,7 @@ def made(
     known: Finding | None,
     at: datetime,
     *,
-    leans_on: str | None = None,
+    leans_on: Sequence[str] = (),
 ) -> Finding:
     """Put an event together.
 
@@ -108,14 +108,14 @@ def made(
         answers: what it was judged by; they become the evidence.
         known: the finding's last event, if there is one.
         at: when it was decided.
-        leans_on: the finding because of which a suspect is dismissed.
+        leans_on: the findings because of which a suspect is dismissed.
     """
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = remembered(claim, answers).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
-    if leans_on is not None:
-        evidence["leans_on"] = leans_on
+    if leans_on:
+        evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
         text = summary(claim, decision, answers)
         evidence["pivot"] = claim.pivot
@@ -223,12 +223,13 @@ def claim_of(finding: Finding) -> Claim:
     )
 
 
-def leans_on(finding: Finding) -> str | None:
-    """The id of the finding because of which a suspect was dismissed; None where it was dismissed for its own sake."""
+def leans_on(finding: Finding) -> tuple[str, ...]:
+    """The ids of the findings because of which a suspect was dismissed; none where it was for its own sake."""
     if finding.status is not FindingStatus.DISMISSED:
-        return None
+        return ()
     found = evidence_of(finding).get("leans_on")
-    return found if isinstance(found, str) else None
+    named = found if isinstance(found, list) else [found]
+    return tuple(name for name in named if isinstance(name, str))
 
 
 def current(events: Iterable[Finding]) -> dict[str, Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -75,7 +75,7 @@ class Judging:
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=page.is_proven)
         if decision.verdict is Verdict.PENDING:
             return Outcome(State.UNDECIDED, reason=decision.reason)
-        if leans_on is not None or decision.resolution is Resolution.EXPLAINED:
+        if leans_on or decision.resolution is Resolution.EXPLAINED:
             return Outcome(State.EXPLAINED, resolution=str(Resolution.EXPLAINED))
         if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
             return Outcome(State.OVER, resolution=str(decision.resolution))
@@ -89,12 +89,12 @@ class Judging:
 
     def _verdict(
         self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
-    ) -> tuple[Claim, Decision, Answers, str | None]:
-        """Return what a probe proves, the claim and the answers that it is about, and the finding that it leans on."""
+    ) -> tuple[Claim, Decision, Answers, tuple[str, ...]]:
+        """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
         judged = whole(named(task.claim, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         decision = self._twice(task, claim, judged.decision, answers)
-        leans_on: str | None = None
+        leans_on: tuple[str, ...] = ()
         if task.finding_id is None:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
                 decision, leans_on = self._linked(task, claim, decision, before)
@@ -127,7 +127,7 @@ class Judging:
         if is_proven and known is not None and known.stands:
             if _says_more(decision, known):
                 return made(finding_id, status, claim, decision, answers, known, at)
-            leans_on = finding_id
+            leans_on = (finding_id,)
             decision = replace(
                 decision, verdict=Verdict.DISMISSED, reason=f"reported already: finding {finding_id} ({known.kind})"
             )
@@ -183,16 +183,19 @@ class Judging:
 
     def _explained(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
-        cause = self._cause(claim, decision, before) if claim.kind in KEY_KINDS else None
-        if cause is None or decision.verdict is Verdict.DISMISSED:
+        causes = self._causes(claim, decision, before) if claim.kind in KEY_KINDS else {}
+        if not causes or decision.verdict is Verdict.DISMISSED:
             return decision
-        reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
-        return replace(decision, verdict=Verdict.DISMISSED, reason=reason, resolution=Resolution.EXPLAINED)
+        return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
 
-    def _cause(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> tuple[str, Claim] | None:
-        """The finding on a transaction that explains a difference of value, by its id; None where none does."""
-        causes = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
-        return next(((name, cause) for name, cause in causes.items() if _is_cause(cause, claim, decision)), None)
+    def _causes(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Claim]:
+        """The findings on transactions that together explain a difference of value, by their ids; none where none do.
+
+        Two replicas may have lost the same end marker. What is found of the one says nothing of the other.
+        """
+        standing = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
+        causes = {name: cause for name, cause in standing.items() if _is_cause(cause, claim, decision)}
+        return causes if decision.is_explained_by({cause.broker for cause in causes.values()}) else {}
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
@@ -211,23 +214,27 @@ class Judging:
 
     def _linked(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> tuple[Decision, str | None]:
+    ) -> tuple[Decision, tuple[str, ...]]:
         """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
         if decision.verdict is Verdict.DISMISSED:
-            return decision, None
+            return decision, ()
         place = claim.place
-        if (cause := self._cause(claim, decision, before)) is not None:
-            reason = f"the same cause as finding {cause[0]} ({cause[1].kind})"
-            return replace(decision, verdict=Verdict.DISMISSED, reason=reason), cause[0]
+        if causes := self._causes(claim, decision, before):
+            return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes)), tuple(causes)
         # Two suspects on outcomes of one transaction would wait for each other.
         for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
             if _is_cause(other.claim, claim, decision):
                 reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
-                return replace(decision, verdict=Verdict.PENDING, reason=reason), None
+                return replace(decision, verdict=Verdict.PENDING, reason=reason), ()
         if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.lone < _LONE_PROBES:
             task.lone += 1
-            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), None
-        return decision, None
+            return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), ()
+        return decision, ()
+
+
+def _same_cause(causes: Mapping[str, Claim]) -> str:
+    named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
+    return f"the same cause as finding{'s' if len(causes) > 1 else ''} {named}"
 
 
 def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:

@@ -48,7 +48,7 @@ class Ledger:
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
         self._leaning: dict[str, dict[str, Claim]] = {}
-        self._leant_on: OrderedDict[str, str] = OrderedDict()
+        self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding) -> list[Claim]:
         """Take an event in; returns the claims whose dismissal leaned on it and that have to be judged again."""
@@ -122,31 +122,31 @@ class Ledger:
             self._transactions.pop(event.place, None)
 
     def _lean(self, event: Finding) -> list[Claim]:
-        """Keep a dismissal that leans on a finding; where that does not stand any more, it is void."""
-        finding_id = leans_on(event)
-        if finding_id is None:
+        """Keep a dismissal that leans on findings; where one of them does not stand any more, it is void."""
+        names = leans_on(event)
+        if not names:
             return []
-        finding = self._standing.get(finding_id)
-        if finding is None or not finding.stands:
+        findings = [self._standing.get(name) for name in names]
+        if not all(finding is not None and finding.stands for finding in findings):
             return [claim_of(event)]
-        self._leaning.setdefault(finding_id, {})[event.suspect_id] = claim_of(event)
-        self._leant_on[event.suspect_id] = finding_id
+        for name in names:
+            self._leaning.setdefault(name, {})[event.suspect_id] = claim_of(event)
+        self._leant_on[event.suspect_id] = names
         if len(self._leant_on) > LEANING:
             self._stand_alone(next(iter(self._leant_on)))
         return []
 
     def _stand_alone(self, suspect_id: str) -> None:
-        finding_id = self._leant_on.pop(suspect_id, None)
-        if finding_id is not None:
+        for finding_id in self._leant_on.pop(suspect_id, ()):
             leaning = self._leaning[finding_id]
             del leaning[suspect_id]
             if not leaning:
                 del self._leaning[finding_id]
 
     def _freed(self, finding_id: str) -> list[Claim]:
-        freed = self._leaning.pop(finding_id, {})
+        freed = dict(self._leaning.get(finding_id, {}))
         for suspect_id in freed:
-            del self._leant_on[suspect_id]
+            self._stand_alone(suspect_id)
         return [replace(claim, freed=True) for claim in freed.values()]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+
+import pytest
 
 from parallax.findings.finding import Finding
 from parallax.findings.ledger import Ledger
@@ -39,3 +42,23 @@ def test_a_transaction_of_another_partition_explains_nothing() -> None:
     ledger = Ledger()
     ledger.add(confirmed())
     assert not ledger.has_cause_of(replace(OF_TRANSACTION, partition=1))
+
+
+@pytest.mark.parametrize("names", [["one", "other"], "one"], ids=["both", "the one, as earlier versions wrote it"])
+def test_a_dismissal_is_void_once_one_of_the_findings_that_it_leans_on_has_ended(names: list[str] | str) -> None:
+    ledger, cause = Ledger(), confirmed()
+    for name in ("one", "other"):
+        ledger.add(replace(cause, finding_id=name, suspect_id=name))
+    leaning = replace(
+        cause,
+        finding_id="s",
+        suspect_id="s",
+        status=FindingStatus.DISMISSED,
+        evidence=json.dumps({"leans_on": names}),
+    )
+    assert ledger.add(leaning) == []
+    other = ledger.add(replace(cause, finding_id="other", suspect_id="other", status=FindingStatus.RESOLVED))
+    one = ledger.add(replace(cause, finding_id="one", suspect_id="one", status=FindingStatus.RESOLVED))
+    assert [[c.suspect_id for c in freed] for freed in (other, one)] == ([["s"], []] if names != "one" else [[], ["s"]])
+    assert all(c.freed for c in (*other, *one))
+    assert [c.suspect_id for c in ledger.add(leaning)] == ["s"], "they have ended already"

@@ -443,7 +443,7 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         life.suspect(value(), claim("t", COMMITTED_WRONGLY))
         life.answer(old_value)
         assert [(e.suspect_id, str(e.status)) for e in life.table] == [("t", "confirmed"), ("v", "dismissed")]
-        assert json.loads(life.last.evidence)["leans_on"] == life.table[0].finding_id
+        assert json.loads(life.last.evidence)["leans_on"] == [life.table[0].finding_id]
 
     def test_waits_for_the_verdict_on_a_suspect(self) -> None:
         life = Life()
@@ -557,7 +557,8 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
                 return missing(c)
             value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
             behind = replica(2, key=none) if named else replica(2, last_stable_offset=10)
-            return Answers({1: replica(1, key=none), 2: behind, 3: replica(3, key=value)}, leader=1)
+            first = replica(1, key=value if named else none)
+            return Answers({1: first, 2: behind, 3: replica(3, key=value)}, leader=1)
 
         recorded = Recorded(sides={"committed": (2, 3), "aborted": (1,)}, pivot=3)
         differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
@@ -570,6 +571,37 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
             life.until_asked(answering)
         standing = {f.kind for f in life.machine.standing()}
         assert standing == ({FROZEN} if named else {FROZEN, FindingKind.VISIBILITY_MISMATCH})
+
+    def test_of_two_that_lost_the_same_marker_what_is_found_of_one_explains_nothing_of_the_other(self) -> None:
+        def answering(c: Claim, *, healed: int = 0) -> Answers:
+            if c.kind is COMMITTED_WRONGLY:
+                shown = {b: "aborted" if b in (1, healed) else "committed" for b in (1, 2, 3)}
+                held = {b: {10: RecordShown(10, outcome)} for b, outcome in shown.items()}
+                each = {b: replica(b, committed=held[b], asked=frozenset({10})) for b in held}
+                return Answers(each, leader=1)
+            old, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
+            return Answers({b: replica(b, key=none if b == 1 else old) for b in (1, 2, 3)}, leader=1)
+
+        def standing() -> set[tuple[FindingKind, int]]:
+            return {(f.kind, f.broker) for f in life.machine.standing()}
+
+        recorded = Recorded(sides={"value": (2, 3), "no value": (1,)}, pivot=3)
+        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
+        differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
+        first = claim("t", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}))
+        life = Life().confirmed(first, answering=answering)
+        life.suspect(differs)
+        life.until_asked(answering)
+        for _ in range(6):
+            life.until_asked(answering)
+        assert standing() == {(COMMITTED_WRONGLY, 2), (FindingKind.VISIBILITY_MISMATCH, NOBODY)}
+        life.suspect(replace(first, suspect_id="u", broker=3))
+        for _ in range(3):
+            life.until_asked(answering)
+        assert standing() == {(COMMITTED_WRONGLY, 2), (COMMITTED_WRONGLY, 3)}
+        for _ in range(40):
+            life.until_asked(lambda c: answering(c, healed=2))
+        assert standing() == {(COMMITTED_WRONGLY, 3), (FindingKind.VISIBILITY_MISMATCH, NOBODY)}
 
 
 class TestADifferenceWithoutDirection:

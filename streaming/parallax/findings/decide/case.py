@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -86,6 +86,13 @@ class Decision:
         """Whether what a replica does can be why the others differ: it is named, or nobody is named yet."""
         named = {self.accused, *(b for side in self.sides.values() for b in side)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
+
+    def is_explained_by(self, brokers: Collection[int]) -> bool:
+        """Whether what these replicas do is why the others differ: nothing differs that they have no part in."""
+        if self.verdict is not Verdict.CONFIRMED or self.accused in brokers:
+            return True
+        rest = [side for side in self.sides.values() if set(side) - set(brokers)]
+        return len(rest) < 2
 
     @property
     def has_spread(self) -> bool:
