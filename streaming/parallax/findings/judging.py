@@ -151,9 +151,10 @@ class Judging:
             return True
         known = self._ledger.standing(claim.finding_id(self.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)
-        over_ms = known.decided_at.timestamp() * 1000 if known is not None and not known.stands else 0
-        verdict_ms = max(over_ms, handled.decided_ms if handled is not None else 0)
-        return 0 < claim.raised_at_ms <= verdict_ms
+        verdicts = [known.decided_at.timestamp() * 1000] if known is not None and not known.stands else []
+        if handled is not None:
+            verdicts.append(handled.decided_ms)
+        return any(0 < claim.raised_at_ms <= at for at in verdicts)
 
     def _rechecked(
         self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, at: datetime

@@ -74,11 +74,12 @@ class Lifecycle:
         self.cluster_id = ""
         """Part of every finding's id; to be set before the first event."""
         self._settings = settings
+        self._retry_s = settings.probe_retry_ms / 1000
         self._draw = draw
         self._tasks = Tasks()
         self._ledger = Ledger()
         self._judging = Judging(self._tasks, self._ledger)
-        self._incidents = Incidents(self._interval, settings.probe_retry_ms / 1000, draw, alone)
+        self._incidents = Incidents(self._interval, self._retry_s, draw, alone)
         self._writing: list[Task] = []
         self._appending = False
         self._probes = 0
@@ -193,11 +194,11 @@ class Lifecycle:
         """Suspects; one that has had its verdict is probed again if it was raised again since then."""
         new = {claim.suspect_id: claim for claim in claims if self.is_new(claim)}
         for claim in self._incidents.hold(list(new.values()), self._tasks.alone):
-            wait = 0.0
+            due = now.monotonic
             if (handled := self._ledger.handled(claim.suspect_id)) is not None and handled.dismissals:
-                wait = backoff(handled.dismissals, _RAISED_AGAIN_S, _RAISED_AGAIN_MAX_S, self._draw)
-                wait -= now.at.timestamp() - handled.decided_ms / 1000
-            self._tasks.put(claim, now.monotonic + max(0.0, wait))
+                due += backoff(handled.dismissals, _RAISED_AGAIN_S, _RAISED_AGAIN_MAX_S, self._draw)
+                due -= now.at.timestamp() - handled.decided_ms / 1000
+            self._tasks.put(claim, due)
 
     def _put(self, claims: Iterable[Claim], now: Moment) -> None:
         for claim in claims:
@@ -305,8 +306,7 @@ class Lifecycle:
         """Probe again later, after twice the time for each try; a finding after its interval, unless it is soon."""
         task.reason = reason
         task.attempts += 1
-        first = self._settings.probe_retry_ms / 1000
-        wait = backoff(1 if soon else task.attempts, first, _BACKOFF_MAX_S, self._draw)
+        wait = backoff(1 if soon else task.attempts, self._retry_s, _BACKOFF_MAX_S, self._draw)
         if task.finding_id is not None and not soon:
             wait = self._interval(self._ledger.standing(task.finding_id))
         task.due = now.monotonic + wait

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from parallax.findings import ledger as module
 from parallax.findings.finding import Finding
 from parallax.findings.ledger import Ledger
-from parallax.model import FindingStatus
-from tests.unit.findings.test_lifecycle import COMMITTED_WRONGLY, Life, claim, value, wrong
+from parallax.model import NOBODY, FindingStatus
+from tests.unit.findings.test_lifecycle import COMMITTED_WRONGLY, Life, agree, claim, missing, old_value, value, wrong
 
 OF_TRANSACTION = value(producer_id=7)
 
@@ -62,3 +63,80 @@ def test_a_dismissal_is_void_once_one_of_the_findings_that_it_leans_on_has_ended
     assert [[c.suspect_id for c in freed] for freed in (other, one)] == ([["s"], []] if names != "one" else [[], ["s"]])
     assert all(c.freed for c in (*other, *one))
     assert [c.suspect_id for c in ledger.add(leaning)] == ["s"], "they have ended already"
+
+
+class TestTotals:
+    def totals(self, *events: Finding) -> tuple[int, int, int, int]:
+        ledger = Ledger()
+        for event in events:
+            ledger.add(event)
+        return ledger.open, sum(ledger.confirmed.values()), ledger.dismissed, ledger.resolved
+
+    def test_a_finding_is_counted_each_time_that_it_opens(self) -> None:
+        found = confirmed()
+        resolved = replace(found, status=FindingStatus.RESOLVED)
+        assert self.totals(found) == self.totals(found, found) == (1, 1, 0, 0)
+        assert self.totals(found, resolved) == (0, 1, 0, 1)
+        assert self.totals(found, resolved, found) == (1, 2, 0, 1)
+
+    def test_an_open_one_is_counted_again_as_what_else_it_becomes(self) -> None:
+        found = confirmed()
+        nobodys = replace(found, broker=NOBODY)
+        assert self.totals(found, replace(found, kind=claim().kind)) == (1, 2, 0, 0)
+        assert self.totals(nobodys, found) == (1, 2, 0, 0)
+        assert self.totals(found, nobodys) == self.totals(nobodys, nobodys) == (1, 1, 0, 0)
+
+    def test_one_that_is_acknowledged_stands_and_is_not_open(self) -> None:
+        found = confirmed()
+        assert self.totals(found, replace(found, status=FindingStatus.ACKNOWLEDGED)) == (0, 1, 0, 0)
+
+    def test_a_dismissal_is_no_finding(self) -> None:
+        (dismissal,) = Life().confirmed(claim(), answering=agree).table
+        assert self.totals(dismissal, dismissal) == (0, 0, 2, 0)
+
+
+def test_a_verdict_is_remembered_with_its_time_and_how_often_it_was_a_dismissal() -> None:
+    (dismissal,) = Life(now=100.25).confirmed(claim(), answering=agree).table
+    ledger = Ledger()
+    for times in (1, 2):
+        ledger.add(dismissal)
+        known = ledger.handled("s")
+        assert known is not None
+        assert (known.finding_id, known.dismissals) == (dismissal.finding_id, times)
+        assert known.decided_ms == int(dismissal.decided_at.timestamp() * 1000) == 1767225700250
+    ledger.add(replace(dismissal, status=FindingStatus.CONFIRMED))
+    again = ledger.handled("s")
+    assert again is not None
+    assert again.dismissals == 2
+
+
+def test_the_latest_verdicts_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HANDLED", 2)
+    ledger, event = Ledger(), confirmed()
+    for name in ("first", "second", "first", "third"):
+        ledger.add(replace(event, suspect_id=name))
+    assert [name for name in ("first", "second", "third") if ledger.handled(name) is not None] == ["first", "third"]
+
+
+def test_as_many_dismissals_as_are_kept_are_judged_again_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEANING", 2)
+    life = Life().confirmed(
+        claim("t", COMMITTED_WRONGLY), *(value(f"v{n}", key_hash_lo=n) for n in (1, 2)), answering=old_value
+    )
+    cause, *leaning = life.table
+    ledger, ended = Ledger(), replace(cause, status=FindingStatus.RESOLVED)
+    for event in (cause, *leaning):
+        assert ledger.add(event) == []
+    freed = ledger.add(ended)
+    assert [(c.suspect_id, c.freed) for c in freed] == [("v1", True), ("v2", True)]
+    assert ledger.add(ended) == []
+    assert [c.suspect_id for c in ledger.add(leaning[0])] == ["v1"], "what it leans on has ended"
+
+
+def test_a_suspect_that_has_another_verdict_by_then_leans_on_nothing() -> None:
+    life = Life().confirmed(claim("t", COMMITTED_WRONGLY), value(), answering=old_value)
+    cause, leaning = life.table
+    ledger = Ledger()
+    for event in (cause, leaning, replace(Life().confirmed(claim(), answering=missing).last, suspect_id="v")):
+        ledger.add(event)
+    assert ledger.add(replace(cause, status=FindingStatus.RESOLVED)) == []

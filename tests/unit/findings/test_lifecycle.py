@@ -416,6 +416,28 @@ class TestAFinding:
         life.do(Answered([(stale, [agree(c) for c in stale.claims])]))
         assert life.statuses == ["confirmed", "confirmed"]
 
+    def test_and_those_to_the_claims_beside_it_count(self) -> None:
+        def each_open(c: Claim) -> Answers:
+            held = replica(2, open_transactions=(OpenTransaction(c.producer_id, 10),), last_stable_offset=10)
+            return Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
+
+        life = Life().confirmed(claim(), claim("other", producer_id=8), answering=each_open)
+        life.wait(RECHECK_S)
+        (asked,), life.probes = life.probes, []
+        life.suspect(claim("more", COMMITTED_WRONGLY))
+        life.answer(wrong)
+        before = len(life.table)
+        life.do(Answered([(asked, [agree(c) for c in asked.claims])]))
+        assert [c.producer_id for c in asked.claims] == [7, 8]
+        assert [(str(e.status), claim_of(e).producer_id) for e in life.table[before:]] == [("resolved", 8)]
+
+
+def test_where_nothing_has_happened_everything_is_zero() -> None:
+    status = Lifecycle(FindingSettings(), NoJitter()).status()
+    counts = (status.dismissed_total, status.resolved_total, status.probes_total, status.judging_errors_total)
+    assert counts == (0, 0, 0, 0)
+    assert (status.open, status.confirmed_total, status.pending, status.last_probe_at) == ((), {}, {}, None)
+
 
 class TestASecondSuspectOfOneCause:
     def test_is_dismissed_under_an_id_of_its_own(self) -> None:
@@ -729,6 +751,34 @@ class TestADismissedSuspect:
         assert life.answer(missing) == ["s"]
         assert life.statuses == ["confirmed", "resolved", "confirmed"]
         assert len({e.finding_id for e in life.table}) == 1
+
+    def test_that_is_raised_in_the_moment_of_its_verdict_is_probed_again(self) -> None:
+        life = Life()
+        life.now = 100
+        life.suspect(claim())
+        life.answer(agree)
+        life.suspect(self.raised(life))
+        assert life.until_asked(missing) == ["s"]
+        assert life.statuses == ["dismissed", "confirmed"]
+
+    @pytest.mark.parametrize(("seconds", "found"), [(-1, []), (0, []), (1, ["confirmed"])])
+    def test_what_was_recorded_before_a_finding_ended_proves_nothing_after_it(
+        self, seconds: float, found: list[str]
+    ) -> None:
+        def only_recorded(_: Claim) -> Answers:
+            """Who can be asked shows the old value, and the one that showed the tombstone is away."""
+            old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+            return Answers({1: ReplicaAnswer(1, error="away"), **{b: replica(b, key=old) for b in (2, 3)}}, leader=2)
+
+        def deleted(_: Claim) -> Answers:
+            return Answers({b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}, leader=1)
+
+        life = Life().confirmed(value(), answering=old_value)
+        life.until_asked(deleted)
+        assert life.statuses == ["confirmed", "resolved"]
+        life.suspect(value("again", raised_at_ms=self.raised(life, seconds).raised_at_ms))
+        life.answer(only_recorded)
+        assert life.statuses[2:] == found
 
     def test_is_forgotten_after_many_others_and_then_probed_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ledger, "HANDLED", 2)
