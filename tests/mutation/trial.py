@@ -28,6 +28,8 @@ CPU_SECONDS = {"compare": 90, "findings": 240}
 UNIT = Path("tests/unit")
 USERS = {"compare": ("compare", "audit"), "findings": ("findings",)}
 """By package, the folders of unit tests that hold it: audits compare as the stream does, and say what they settled."""
+HELD_BY = {"accusing": "test_judge", "case": "test_values", "coverage": "test_unread", "judging": "test_lifecycle"}
+"""By module: the tests that come first where none are named after it."""
 SLOW = (
     *("test_order.py", "test_outage.py", "test_manager.py", "test_acknowledge.py", "test_findings_table.py"),
     "test_incidents.py",
@@ -70,7 +72,7 @@ def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
         try:
             if mutant is not None:
                 apply(mutant, root, kernels)
-            own = f"test_{Path(mutant.path).stem}" if mutant else ""
+            own = _own(Path(mutant.path).stem) if mutant else ""
             unit = partial(_unit, package, own)
             for stage, run in (("simulation", _first), ("unit tests", unit), ("simulation", _rest)):
                 noticed = run()
@@ -79,6 +81,10 @@ def _in_child(mutant: Mutant | None, root: Path, kernels: str) -> str:
         except BaseException as error:  # noqa: BLE001 - whatever a mutant does is what it does
             return f"killed: {type(error).__name__}: {str(error)[:100]}"
     return "survived"
+
+
+def _own(module: str) -> str:
+    return HELD_BY.get(module, f"test_{module}")
 
 
 def _first() -> str:
