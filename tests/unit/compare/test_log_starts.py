@@ -91,8 +91,12 @@ class TestHeads:
     def test_of_a_topic_that_is_compacted_and_deletes_nobody_can_tell_a_loss_from_retention(self) -> None:
         comparison = Comparison()
         comparison.feed(progress(0, policy="compact,delete"), *(both(b, ROWS, 8) for b in (1, 2, 3)))
-        for at, policy, expected in ((1000, "compact,delete", (5, 5)), (2000, "delete", (0, 0))):
-            comparison.feed(progress(at, (0, 5, 0), policy))
+        for at, starts, policy, expected in (
+            (1000, (0, 5, 0), "compact,delete", (5, 5)),
+            (1500, (3, 5, 0), "compact,delete", (5, 5)),
+            (2000, (0, 5, 0), "delete", (0, 0)),
+        ):
+            comparison.feed(progress(at, starts, policy))
             assert comparison.last is not None
             assert comparison.last.coverage.unknown_for(UnknownReason.RETENTION_DIFFERS) == expected
 

@@ -302,6 +302,7 @@ class TestFirstReading:
         comparison.feed(progress(2 * HOUR, 9), read(2 * HOUR + 5, 9))
         assert ranges(comparison) == [(0, 9, reason)]
         assert ranges(comparison, RU) == [(0, 5, FIRST), (5, 9, GAP)]
+        assert unknown(comparison, GAP) == (4, 9 if reason is GAP else 0), "each view by its own ranges"
 
     def test_a_backlog_that_was_written_in_time_and_is_read_late_is_unknown(self) -> None:
         """That its first reading was in time says nothing of what that reading did not come to."""
