@@ -563,6 +563,43 @@ SHRUNKEN = {
             "write 3 0 65159; end 3; sync; stop 1; unindex 1 9"
         ),
     ),
+    "a later marker of the type that was lost heals no transaction that it ended as well": (
+        910001434,
+        (
+            "write 3 0 93881; sync; stop 3; end 3; tick 200; write -1 90 40; sync; clean 1; tick 2001; "
+            "write -1 90 13; clean 1; tick 2001; write -1 90 28; sync; clean 1; start 3; write 3 0 88106; sync; "
+            "stop 3; end 3 1; write -1 0 46141; tick 200; write -1 90 23; sync; clean 1; tick 2001; write -1 90 56; "
+            "clean 1; tick 2001; write -1 90 63; sync; clean 1; start 3; sync; round; audit; round; write 3 1 63423; "
+            "end 3; sync; clean 3"
+        ),
+    ),
+    "a value is not healed by a newer one that may have to be aborted": (
+        910001372,
+        (
+            "write -1 1 19814; write 3 3 47410; sync; stop 3; end 3 1; write -1 3 98244; tick 200; write -1 90 87; "
+            "sync; clean 1; tick 200; write -1 90 19; clean 1; tick 2001; write -1 90 35; sync; clean 1; stop 1; "
+            "write -1 1 -1; tick 200; write -1 90 74; clean 2; round; tick 2001; write -1 90 21; clean 2; start 1; "
+            "sync; round; tick 150; write 1 1 86099; end 1; sync; round; stop 1; unindex 1 8; start 1; sync; stop 2; "
+            "unindex 2 9"
+        ),
+    ),
+    "nor while a newer record of its key is aborted": (
+        910008051,
+        (
+            "write 3 0 95301; sync; end 3 1; stop 3; write -1 0 -1; tick 2001; write -1 90 20; sync; clean 1; "
+            "tick 2001; write -1 90 2; clean 1; start 3; sync; round; tick 150; round; write -1 0 76801; "
+            "write 3 0 -1; sync; stop 2; stop 1; end 3 1; tick 2001; write -1 90 86; clean 3; tick 2001; "
+            "write -1 90 48; clean 3; tick 200; write -1 90 42; clean 3; tick 2001; write -1 90 12; clean 3; "
+            "write 3 0 72479; end 3; start 1; sync; lead 1; unassign 3"
+        ),
+    ),
+    "unlike outcomes of which one is shown no more are no difference that stands": (
+        910013198,
+        (
+            "write 0 1 57489; end; sync; stop 2; unindex 2 7; write -1 1 27746; start 2; fetch 2 1; read 1 2 1000; "
+            "tick 200; write -1 90 1; sync; clean 2"
+        ),
+    ),
     "an absence beyond the last stable offsets is unknown to an audit": (
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
@@ -656,6 +693,10 @@ SEEDS = (
         831001034,
         900003400,
         900003595,
+        910001372,
+        910001434,
+        910008051,
+        910013198,
     ),
 )
 

@@ -72,7 +72,9 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
                 if not only_compacts(state):
                     raise_floor(state, view, int(rows.offset[i]))
         else:
-            _jump(state, view, slot, int(rows.offset[i]), of_log_start=bool(rows.event[i] == _LOG_START))
+            # Where it stood before: as an earlier row of this very batch says, or as a batch before this one did.
+            stood = rows.offset[:i][mine[:i] & (rows.kind[:i] == POSITION)].max(initial=UNKNOWN)
+            _jump(state, view, slot, int(rows.offset[i]), int(stood), of_log_start=bool(rows.event[i] == _LOG_START))
     return (rows if keep.all() else rows.take(keep)), accusations
 
 
@@ -184,9 +186,9 @@ def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
     state.markers = made[made["shown"] != 0]
 
 
-def _jump(state: PartitionState, view: int, slot: int, offset: int, *, of_log_start: bool) -> None:
+def _jump(state: PartitionState, view: int, slot: int, offset: int, stood: int, *, of_log_start: bool) -> None:
     """Move a replica over a range that it never showed; the others are still compared where two of their logs reach."""
-    before = int(state.brokers["position"][slot, view])
+    before = max(int(state.brokers["position"][slot, view]), stood)
     if offset <= before:
         return
     end = offset

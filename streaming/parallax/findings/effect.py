@@ -117,7 +117,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
 
 _ORDER: Sequence[Resolution] = (
     Resolution.SPREAD,
-    Resolution.UNMARKED,
+    Resolution.UNPROVEN,
     Resolution.HEALED,
     Resolution.SUPERSEDED,
 )

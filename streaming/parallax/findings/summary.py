@@ -122,8 +122,8 @@ def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
 
 _RESOLVED = {
     Resolution.HEALED: "Resolved: {reason}.",
-    Resolution.UNMARKED: "Resolved, not healed: {reason}. A later one may have ended the transaction there the same "
-    "way, or the index of aborted transactions may be wrong.",
+    Resolution.UNPROVEN: "Resolved, not healed: {reason}. No end marker was seen there that proves that outcome: what "
+    "is shown now may be wrong.",
     Resolution.AGREED: "Resolved, not healed: {reason}. Which side was right was never proven: what all show now may "
     "be wrong.",
     Resolution.DIFFERS: "Resolved, not healed: {reason}. The replicas differ in that key still, and what broker "

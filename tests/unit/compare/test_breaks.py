@@ -171,6 +171,12 @@ class TestBreaks:
         assert made.partition["skipped"][0].tolist() == [0, 0]
         assert made.partition["floor"][0].tolist() == [13, 0]
 
+    def test_what_was_read_of_it_in_the_same_batch_says_from_where_on_offsets_are_skipped(self) -> None:
+        made = state(1, 2)
+        rows = shown(RU, 1, [], 8), shown(RU, 1, [], 13, event=ReadEvent.LOG_START_ADVANCED), shown(RU, 1, [], 20)
+        self.apply(made, shown(RC, 1, [], 2), shown(RU, 2, [], 3), *rows)
+        assert made.partition["skipped"][0].tolist() == [5, 0]
+
     @pytest.mark.parametrize(("floor", "skipped"), [(9, 3), (11, 2), (13, 0), (15, 0)])
     def test_only_what_had_no_verdict_yet_is_skipped_by_a_jump(self, floor: int, skipped: int) -> None:
         made = self.read()

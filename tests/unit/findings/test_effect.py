@@ -62,6 +62,9 @@ def test_a_record_that_cannot_be_judged_yet_keeps_the_finding_open() -> None:
 
 def test_a_record_that_the_accused_shows_rightly_again_says_so_of_all_of_its_transaction() -> None:
     got = judged([second(b, "aborted") for b in (1, 2, 3)])
+    assert (got.decision.verdict, got.decision.resolution) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+    marker = MarkerShown(POISON.marker_offset, POISON.producer_id, "abort")
+    got = judged([replace(second(b, "aborted"), markers=(marker,)) for b in (1, 2, 3)])
     assert (got.decision.verdict, got.decision.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
 
 

@@ -265,7 +265,8 @@ def test_a_resolved_event_says_whether_the_replica_is_right_again_or_only_the_tr
     start: Start, settings: Settings
 ) -> None:
     def right(_: Claim) -> Answers:
-        shown = {b: replica(b, committed={10: RecordShown(10, "aborted")}) for b in (1, 2, 3)}
+        marker = MarkerShown(20, 7, "abort")
+        shown = {b: replica(b, committed={10: RecordShown(10, "aborted")}, markers=(marker,)) for b in (1, 2, 3)}
         return Answers(shown, leader=1)
 
     replicas = Replicas(wrong)

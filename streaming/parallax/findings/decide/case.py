@@ -27,8 +27,8 @@ class Resolution(StrEnum):
 
     HEALED = "healed"
     """The accused shows what the others show, or what it showed is superseded."""
-    UNMARKED = "end_marker_still_missing"
-    """The accused shows the true outcome, and is not seen to have ended the transaction so."""
+    UNPROVEN = "outcome_not_proven"
+    """The difference is gone by the outcome of a transaction that no end marker was seen to prove."""
     AGREED = "agreed"
     """All show the same again; which side was right was never proven, so that all may be wrong."""
     DIFFERS = "differs_otherwise"

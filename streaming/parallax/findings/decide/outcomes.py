@@ -34,7 +34,7 @@ def ended(case: Case) -> Decision:
     truth = _outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if against and own == _by_recorded_marker(claim):
-        return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}", own)
+        return rightly_shown(case, f"offset {claim.first_offset} is {own} on broker {accused.broker}")
     if against:
         gone = (
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
@@ -147,8 +147,9 @@ def unlike_outcomes(case: Case) -> Decision:
         absent = {a.broker for a in case.absent}
         truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
     against = sorted(b for b, outcome in truth.items() if outcome != own)
+    stands = len(set(_live_outcomes(case).values())) > 1
     # The record may be gone where it had the other outcome, and a value with it.
-    if (own is None or not against) and (differing := _latest_differs(case)) is not None:
+    if (own is None or not against or not stands) and (differing := _latest_differs(case)) is not None:
         return case.differs(_by_value(case), differing[0])
     if own is None:
         gone = f"broker {accused.broker} does not hold offset {claim.offset} any more"
@@ -156,15 +157,22 @@ def unlike_outcomes(case: Case) -> Decision:
     if against:
         sides = _by_outcome(truth | {accused.broker: own})
         shown = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
-        if all(claim.offset not in a.committed for a in (accused, *case.others)) and not case.absent:
-            # What each had shown need not be of the log that it has now, and nobody can read it wrongly any more.
-            return case.was_shown(
-                f"offset {claim.offset} was {shown}; no replica holds it", claim.kind, claim.offset, sides
-            )
+        if not stands:
+            return _was_unlike(case, f"offset {claim.offset} was {shown}", sides)
         return case.differs(sides, f"offset {claim.offset} is {shown}; no end marker was read that says which is right")
     if truth:
         return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
+
+
+def _was_unlike(case: Case, reason: str, sides: Mapping[str, list[int]]) -> Decision:
+    """Judge outcomes that were unlike, of which the replicas do not show two any more.
+
+    What one had shown need not be of the log that it has now, and nobody can read it wrongly there.
+    """
+    if case.absent:
+        return case.pending(f"{reason}; {names(case.absent)} may show it still")
+    return case.was_shown(f"{reason}; no two replicas show it otherwise now", case.claim.kind, case.claim.offset, sides)
 
 
 def _by_value(case: Case) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from parallax.findings.answers import ABORTED, COMMITTED, OpenTransaction, ReplicaAnswer
+from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, shows_its_end
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
@@ -21,6 +21,8 @@ _WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
 """The kinds of a record that is shown and should not be; the others are of one that is not shown and should be."""
+
+_ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 
 
 def open_everywhere(case: Case, held: OpenTransaction, open_on: Collection[int], *, has_ended: bool) -> Decision | None:
@@ -68,18 +70,17 @@ def agreed(case: Case, own: str) -> Decision:
         if case.absent:
             return case.unproven(reason)
         return Decision(Verdict.DISMISSED, wrong, reason, resolution=Resolution.SPREAD)
-    return rightly_shown(case, reason, own)
+    return rightly_shown(case, reason)
 
 
-def rightly_shown(case: Case, reason: str, own: str) -> Decision:
-    """Judge an accused that shows the true outcome: it has healed where it is seen to have ended the transaction so.
+def rightly_shown(case: Case, reason: str) -> Decision:
+    """Judge an accused that shows the true outcome: it has healed where it shows the end marker that it had lacked.
 
-    One that hides a record lists its transaction as aborted. To show it proves less: whoever has lost the index of
-    aborted transactions shows what it has aborted as well.
+    Else a later marker may have ended the transaction the same way there, and with it a later one otherwise than it
+    was. And whoever has lost the index of aborted transactions shows what it has aborted.
     """
-    if own == ABORTED or shows_its_end(case.claim, case.accused):
-        return case.dismissed(reason)
-    return case.dismissed(f"{reason}; broker {case.accused.broker} does not show the end marker", Resolution.UNMARKED)
+    is_proven = shows_its_end(case.claim, case.accused)
+    return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
 
 
 def _was_proven(case: Case) -> bool:
@@ -98,17 +99,38 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     """
     claim = replace(case.claim, kind=decision.kind)
     wrong = [_is_wrong(claim, answer) for answer in (case.accused, *case.others)]
-    is_healed = decision.resolution is Resolution.HEALED
     if not claim.spread:
-        is_lost = is_healed and claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
-        if is_healed and claim.broker == NOBODY:
-            return replace(decision, resolution=Resolution.AGREED)
-        if is_healed and claim.kind in KEY_KINDS and (still := _shows_otherwise(case)) is not None:
-            return replace(decision, reason=f"{decision.reason}; {still}", resolution=Resolution.DIFFERS)
-        return _lost_everywhere(case) if is_lost else decision
-    if claim.kind in TRANSACTION_KINDS and decision.resolution in (Resolution.HEALED, Resolution.UNMARKED):
+        is_lost = claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
+        return decision if decision.resolution is not Resolution.HEALED else _healed(case, decision, is_lost=is_lost)
+    if claim.kind in TRANSACTION_KINDS and decision.resolution in _ENDED:
         return decision
     return _of_one_that_had_spread(case, decision, wrong)
+
+
+def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
+    """Whether what is gone has healed, and of a value, whether what the key shows now is proven."""
+    claim = case.claim
+    if claim.broker == NOBODY:
+        return replace(decision, resolution=Resolution.AGREED)
+    if claim.kind not in KEY_KINDS:
+        return decision
+    if (still := _shows_otherwise(case)) is not None:
+        return replace(decision, reason=f"{decision.reason}; {still}", resolution=Resolution.DIFFERS)
+    if is_lost:
+        return _lost_everywhere(case)
+    if case.accused.key is not None and not _is_settled(claim, case.accused.key):
+        by = f"broker {case.accused.broker} shows the key by the outcome that it gives a transaction"
+        return replace(decision, reason=f"{decision.reason}; {by}", resolution=Resolution.UNPROVEN)
+    return decision
+
+
+def _is_settled(claim: Claim, key: KeyShown) -> bool:
+    """Whether the newest record of a key is what its replica shows of it, whatever the outcome of any transaction."""
+    shown = key.visible
+    if shown is None or shown.offset != key.newest_offset:
+        return shown is None and key.newest_offset < 0
+    is_claimed = shown.offset == claim.offset and claim.is_surely_committed
+    return is_claimed or shown.outcome not in (COMMITTED, ABORTED)
 
 
 def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool | None]) -> Decision:

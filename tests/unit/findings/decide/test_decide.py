@@ -64,7 +64,7 @@ class TestResolution:
         assert got.verdict is Verdict.DISMISSED
         return got.resolution
 
-    def test_replicas_that_agree_live_are_healed_where_the_accused_is_seen_to_have_ended_it_so(self) -> None:
+    def test_replicas_that_agree_live_are_healed_where_the_accused_shows_the_end_marker(self) -> None:
         agree = [holding(b, "committed") for b in (1, 2, 3)]
         marker = MarkerShown(20, PID, "commit")
         ended = replace(agree[1], markers=(marker,))
@@ -73,12 +73,12 @@ class TestResolution:
         assert self.resolution(recorded, holding(1, "aborted"), ended, agree[2]) is Resolution.HEALED
         for other in (replace(marker, offset=30), replace(marker, producer_id=PID + 1)):
             agree[1] = replace(ended, markers=(other,))
-            assert self.resolution(self.c2a, *agree) is Resolution.UNMARKED, "its index may have been lost"
+            assert self.resolution(self.c2a, *agree) is Resolution.UNPROVEN, "its index may have been lost"
 
     def test_a_finding_that_had_spread_ends_so_as_well(self) -> None:
         agree = [holding(b, "committed") for b in (1, 2, 3)]
         c = claim(FindingKind.READ_COMMITTED_FROZEN, spread=True, recorded=Recorded(markers={1: "commit"}))
-        assert self.resolution(c, *agree) is Resolution.UNMARKED
+        assert self.resolution(c, *agree) is Resolution.UNPROVEN
 
     def test_a_record_that_compaction_took_from_the_accused_is_not_healed(self) -> None:
         assert self.resolution(self.c2a, replica(1), replica(2), replica(3)) is Resolution.COMPACTED
@@ -109,7 +109,7 @@ class TestResolution:
         c = replace(self.c2a, kind=FindingKind.MARKER_MISSING)
         assert self.resolution(c, *agree) is Resolution.AGREED, "nobody was read to end it"
         c = replace(c, recorded=Recorded(markers={1: "abort"}))
-        assert self.resolution(c, *agree) is Resolution.HEALED
+        assert self.resolution(c, *agree) is Resolution.UNPROVEN, "a later transaction may be part of it there"
 
     def test_a_deleted_record_that_all_replicas_were_copied_from_is_not_healed(self) -> None:
         c = claim(FindingKind.DELETED_RECORD_RESURRECTED, rule=Rule.LATEST_VALUE, offset=50, key_hash_lo=7)

@@ -180,17 +180,18 @@ class TestUnlikeOutcomes:
             assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, NOBODY, sides)
         assert outcome_of(c, *(shows(b, None) for b in (1, 2, 3)), live_only=True) is Verdict.DISMISSED
 
-    @pytest.mark.parametrize(("start", "found"), [(10, Verdict.CONFIRMED), (11, Verdict.DISMISSED)])
-    def test_what_one_had_shown_below_where_its_log_begins_counts_no_longer(self, start: int, found: Verdict) -> None:
-        assert outcome_of(self.c, holding(1, "aborted"), replica(2, log_start_offset=start), replica(3)) is found
+    @pytest.mark.parametrize(("start", "counts"), [(10, True), (11, False)])
+    def test_what_one_had_shown_below_where_its_log_begins_counts_no_longer(self, start: int, counts: bool) -> None:
+        given = answers(holding(1, "aborted"), replica(2, log_start_offset=start), replica(3))
+        assert decide(self.c, given).was_shown is counts
 
-    @pytest.mark.parametrize(("epochs", "found"), [({4}, Verdict.CONFIRMED), (set(), Verdict.DISMISSED)])
+    @pytest.mark.parametrize(("epochs", "counts"), [({4}, True), (set(), False)])
     def test_what_one_had_shown_in_an_epoch_that_its_log_does_not_know_any_more_was_truncated(
-        self, epochs: set[int], found: Verdict
+        self, epochs: set[int], counts: bool
     ) -> None:
         c = replace(self.c, recorded=replace(self.c.recorded, ends={2: "20:4"}))
         accused = replica(2, epoch_ends={4: 30}, epochs_known=frozenset(epochs))
-        assert outcome_of(c, holding(1, "aborted"), accused, replica(3)) is found
+        assert decide(c, answers(holding(1, "aborted"), accused, replica(3))).was_shown is counts
 
     def test_an_older_value_is_a_difference_once_its_replica_has_decided_all_that_the_others_have(self) -> None:
         old = record(5)
@@ -208,7 +209,7 @@ class TestUnlikeOutcomes:
         assert outcome_of(self.c, silent(1), accused, silent(3)) is Verdict.PENDING
         undecided = [replica(b, last_stable_offset=10) for b in (1, 3)]
         assert outcome_of(self.c, undecided[0], accused, undecided[1]) is Verdict.PENDING
-        assert outcome_of(self.c, replica(1), accused, replica(3)) is Verdict.CONFIRMED
+        assert decide(self.c, answers(replica(1), accused, replica(3))).was_shown
 
     def test_live_answers_that_differ_confirm_the_difference_and_no_direction(self) -> None:
         got = decide(self.c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
@@ -221,9 +222,21 @@ class TestUnlikeOutcomes:
         assert got.was_shown
         assert got.sides == {"aborted": (1, 3), "committed": (2,)}
 
-    def test_recorded_outcomes_confirm_the_difference_while_one_holds_the_record(self) -> None:
+    def test_recorded_outcomes_are_over_too_where_all_that_hold_the_record_show_it_alike(self) -> None:
         got = decide(self.c, answers(holding(1, "aborted"), replica(2), replica(3)))
+        assert (got.verdict, got.was_shown) == (Verdict.DISMISSED, True)
+        assert got.sides == {"aborted": (1, 3), "committed": (2,)}
+
+    def test_one_that_is_away_may_show_the_record_otherwise_still(self) -> None:
+        c = replace(self.c, recorded=Recorded(outcomes={1: "aborted", 2: "committed", 3: "committed"}))
+        assert outcome_of(c, holding(1, "aborted"), replica(2), silent(3)) is Verdict.PENDING
+
+    def test_a_value_that_one_shows_by_now_and_another_does_not_is_a_difference_all_the_same(self) -> None:
+        held = {"committed": {10: record(10, "aborted")}, "asked": frozenset({10})}
+        old = record(5)
+        got = decide(self.c, answers(shows(1, old, **held), shows(2, None), shows(3, old, **held)))
         assert verdict(got) == self.UNDIRECTED
+        assert got.sides == {"a value": (1, 3), "no value": (2,)}
 
     def test_what_was_recorded_does_not_keep_it_open(self) -> None:
         got = decide(self.c, answers(replica(1), replica(2), replica(3)), live_only=True)

@@ -108,10 +108,10 @@ class TestAMarkerThatIsMissingOnAll:
         got = found(spread, *(holding(b, "committed") for b in (1, 2, 3)))
         assert (ended(got), got.kind) == (SPREAD, FindingKind.ABORTED_RECORD_COMMITTED)
 
-    def test_that_the_next_marker_ended_rightly_on_all_is_healed(self) -> None:
+    def test_that_the_next_marker_ended_rightly_on_all_is_over_and_not_healed_by_that(self) -> None:
         spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
         got = found(spread, *(holding(b, "aborted") for b in (1, 2, 3)))
-        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
 
 
 class TestAnOutcome:
@@ -125,7 +125,7 @@ class TestAnOutcome:
         frozen = claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1)
         assert ended(found(frozen, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.AGREED
         known = replace(frozen, recorded=Recorded(markers={1: "abort"}))
-        assert ended(found(known, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.HEALED
+        assert ended(found(known, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.UNPROVEN
 
     def test_waits_for_those_that_are_away(self) -> None:
         assert found(A2C, holding(1, "committed"), holding(2, "committed"), silent(3)).verdict is Verdict.PENDING

@@ -214,7 +214,29 @@ class TestResurrected:
         assert "broker 1 shows the value at offset 60" in got.reason
         behind = shows(1, newer, last_stable_offset=70)
         got = decide(self.c, answers(behind, shows(2, wrongly_deleted)), live_only=True)
-        assert got.resolution is Resolution.HEALED
+        assert got.resolution is Resolution.UNPROVEN
+
+    @pytest.mark.parametrize(
+        ("shown", "newest", "wanted"),
+        [
+            (record(60), 60, Resolution.HEALED),
+            (record(60), 70, Resolution.UNPROVEN),
+            (record(60, "committed"), 60, Resolution.UNPROVEN),
+            (record(60, value_size=-1), 60, Resolution.HEALED),
+            (record(60, "committed", value_size=-1), 60, Resolution.UNPROVEN),
+            (record(50, "committed", value_size=-1), 50, Resolution.HEALED),
+            (None, -1, Resolution.HEALED),
+            (None, 70, Resolution.UNPROVEN),
+        ],
+    )
+    def test_has_healed_where_no_outcome_of_a_transaction_decides_what_the_key_shows_now(
+        self, shown: RecordShown | None, newest: int, wanted: Resolution
+    ) -> None:
+        # The tombstone at 50 is surely committed: its COMMIT lies directly behind it. At 70 lies an aborted record.
+        c = replace(self.c, producer_id=PID, marker_offset=51)
+        alike = [replica(b, key=KeyShown(shown, True, newest)) for b in (1, 2, 3)]
+        got = decide(c, answers(*alike), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, wanted)
 
 
 class TestVisibilityMismatch:
