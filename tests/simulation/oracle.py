@@ -284,6 +284,8 @@ def _turned(truth: Truth, replica: Replica, start: int, stable: int) -> tuple[tu
     """Transactions that the replica has ended, or shows as ended, otherwise than the truth."""
     found: dict[Span, set[int]] = {}
     for ended in replica.ended:
+        if ended.marker >= replica.hw and truth.markers.get(ended.marker) != (ended.producer_id, ended.end):
+            continue  # It was never replicated: no consumer was shown it, and a new leader has it truncated.
         span = Span(ended.producer_id, ended.first, ended.marker)
         for transaction in truth.transactions:
             if transaction.producer_id == ended.producer_id and transaction.end is not ended.end:

@@ -125,6 +125,16 @@ def test_who_missed_the_marker_hangs_and_then_has_turned_the_transaction() -> No
     assert (judge(c, compacted=True)[3].keys, judge(c, compacted=True)[3].turned) == (set(), turned.turned)
 
 
+def test_an_end_marker_that_was_never_replicated_has_ended_nothing() -> None:
+    c = cluster()
+    c.write([(7, 1)], VERSION2)
+    c.sync()
+    c.end(VERSION2, End.ABORT)
+    assert c.lead(2)
+    assert [(e.marker, e.end) for e in c.replicas[1].ended] == [(1, End.ABORT)]
+    assert judge(c, compacted=True) == {}
+
+
 def test_who_shows_an_aborted_tombstone_of_a_key_that_was_deleted_before_misleads_nobody_about_the_key() -> None:
     c = cluster()
     c.write([(7, 1)])
