@@ -214,7 +214,8 @@ def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
         spans = [s for wrong in now.values() for s in wrong.spans if _is_of(s, said)]
         if place.what == "key":
             named = said.key is not None and place.key == said.key
-            return named or any(place.key in keys_of(truth, span) for span in spans)
+            turned = [o for wrong in now.values() for s, part in wrong.turned if _is_of(s, said) for o in part]
+            return named or any(truth.of_offset[offset][0].key == place.key for offset in turned)
         return any(s.first <= place.offset <= s.end for s in spans)
     if said.about == "head":
         return place.what == "key" and truth.latest.get(place.key, -1) < said.offset
