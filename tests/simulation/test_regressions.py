@@ -600,6 +600,13 @@ SHRUNKEN = {
             "tick 200; write -1 90 1; sync; clean 2"
         ),
     ),
+    "a value that the cleaner takes while it is asked for is no difference to a replica that is behind": (
+        951000365,
+        (
+            "write -1 0 78105; write 3 0 54014; sync; stop 1; end 3 1; sync; round; usurp 1; end 3; start 2; sync; "
+            "round 102"
+        ),
+    ),
     "an absence beyond the last stable offsets is unknown to an audit": (
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
@@ -697,6 +704,7 @@ SEEDS = (
         910001434,
         910008051,
         910013198,
+        951000365,
     ),
 )
 

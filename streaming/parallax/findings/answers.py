@@ -91,6 +91,7 @@ class ReplicaAnswer:
     Attributes:
         error: why it did not answer; the other fields then mean nothing.
         log_end_after: the log end offset, asked once more after the open transactions; -1 where it was not.
+        stable_after: the last stable offset, asked once more after the keys; -1 where it was not.
         committed: records at the offsets asked for, as a read_committed consumer decides them, by offset.
         asked: the offsets of which ``committed`` was asked: one that is in here and not in there is not held.
         uncommitted: the same, as a read_uncommitted consumer reads them.
@@ -113,6 +114,7 @@ class ReplicaAnswer:
     log_start_offset: int = -1
     log_end_offset: int = -1
     log_end_after: int = -1
+    stable_after: int = -1
     committed: Mapping[int, RecordShown] = field(default_factory=dict)
     asked: frozenset[int] = frozenset()
     uncommitted: Mapping[int, RecordShown] = field(default_factory=dict)
@@ -131,6 +133,11 @@ class ReplicaAnswer:
     def ended_below(self) -> int:
         """The end markers of the transactions that are not listed as open lie below this offset."""
         return max(self.log_end_after, self.log_end_offset)
+
+    @property
+    def cleaned_below(self) -> int:
+        """What its cleaner had taken when it was asked for its keys was superseded or deleted below this offset."""
+        return max(self.stable_after, self.last_stable_offset)
 
     def open_transaction(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> OpenTransaction | None:
         """The transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.

@@ -23,6 +23,9 @@ needed, for a replica goes on replicating between two requests:
   the high watermark: a replica applies a marker when it appends it.) Where no replica was read to show the marker, this
   is the place that the accused must have passed.
 
+*A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile, and takes a
+value away for the sake of a record that lies above the one and below the other. Who shows that value has to be as far.
+
 On a partition that is being written to, the accused seldom has passed a place that another reached a moment before. So
 it is asked again, a bounded number of times, until it has.
 """
@@ -290,6 +293,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         if marks.log_start_offset <= offset <= marks.log_end_offset:
             aborted[offset] = yield Aborted(offset)
     keys = (yield Keys(marks.log_start_offset, marks.last_stable_offset)) if wants.keys else KeysShown()
+    cleaned: Marks | None = (yield Ends()) if wants.keys else None
     ends: dict[int, tuple[int, int] | None] = {}
     for epoch in sorted(wants.epochs | {epoch - 1 for epoch in wants.epochs if epoch > 0}):
         end = yield EpochEnd(epoch)
@@ -302,6 +306,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         log_start_offset=marks.log_start_offset,
         log_end_offset=marks.log_end_offset,
         log_end_after=after.log_end_offset,
+        stable_after=-1 if cleaned is None else cleaned.last_stable_offset,
         committed=committed.records,
         asked=decided,
         uncommitted=uncommitted.records,

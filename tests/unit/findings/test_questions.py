@@ -290,6 +290,14 @@ def test_of_a_transaction_the_ends_of_the_log_are_asked_before_and_after_what_is
     assert (read.answer.open_transactions, read.answer.open_error) == (None, "not asked")
 
 
+def test_of_a_key_the_last_stable_offset_is_asked_once_more_when_it_was_read() -> None:
+    asked, read = requests_of(VALUE, Marks(50, 40, 0, 60), keys=True)
+    kinds = [type(a) for a in asked]
+    assert [i for i, kind in enumerate(kinds) if kind is Ends] == [0, kinds.index(Keys) + 1]
+    assert (read.answer.last_stable_offset, read.answer.stable_after) == (40, 40)
+    assert requests_of(FROZEN, Marks(50, 40, 0, 60))[1].answer.stable_after == -1
+
+
 def test_producers_that_are_not_listed_are_an_answer_with_its_reason() -> None:
     def answer(request: Any) -> Any:
         return "not authorized" if isinstance(request, Producers) else Log(0).answer(request)

@@ -288,7 +288,7 @@ def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
     A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
-    the accused may still show what it will see deleted (`_behind`).
+    another may still show what it will see deleted (`_behind`).
     """
     accused = case.accused
     if accused.key is None:
@@ -296,7 +296,7 @@ def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     own = accused.key.live
     for other in _decided(case):
         if own is not None and own.offset < other.last_stable_offset:
-            if shows_deleted(other, own.offset, accused.last_stable_offset):
+            if shows_deleted(other, own.offset, accused.last_stable_offset) and not _is_behind(accused, other):
                 return (
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
                     f"broker {other.broker} none for that key"
@@ -312,20 +312,27 @@ def _decided(case: Case) -> list[ReplicaAnswer]:
     return [a for a in case.others if a.last_stable_offset > case.claim.first_offset]
 
 
-def _is_behind(other: ReplicaAnswer, accused: ReplicaAnswer) -> bool:
-    return other.last_stable_offset < accused.last_stable_offset
+def _is_behind(showing: ReplicaAnswer, lacking: ReplicaAnswer) -> bool:
+    """Whether a replica that shows a value may not have come to what had deleted it on another."""
+    return showing.last_stable_offset < lacking.cleaned_below
 
 
 def _behind(case: Case) -> Decision | None:
-    """Wait for one that shows a value where the accused shows none, and may not have decided yet what deleted it."""
+    """Wait for one that shows a value where another shows none, and may not have decided yet what deleted it."""
     accused = case.accused
-    if accused.key is None or accused.key.live is not None:
+    if accused.key is None:
         return None
-    behind = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(accused, a)]
-    if not behind:
+    own = accused.key.live
+    if own is None:
+        showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(accused, a)], [accused]
+    else:
+        ahead = [a for a in _decided(case) if own.offset < a.last_stable_offset and _is_behind(accused, a)]
+        showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, accused.last_stable_offset)]
+    if not showing or not lacking:
         return None
     return case.pending(
-        f"{names(behind)} may not have decided yet what deleted the value that broker {accused.broker} lacks"
+        f"{names(showing)} may not have decided yet what deleted the value that {names(lacking)} "
+        f"{'lacks' if len(lacking) == 1 else 'lack'}"
     )
 
 

@@ -147,7 +147,8 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
         return case.confirmed(reason, kind, accused=stale, sides=_sides(case))
     if not lacking:
         return _undecided_key(case, f"no other replica lacks the value at offset {live.offset}")
-    passed = [a for a in lacking if accused.last_stable_offset >= a.last_stable_offset > live.offset]
+    past = [a for a in lacking if a.last_stable_offset > live.offset]
+    passed = [a for a in past if accused.last_stable_offset >= a.cleaned_below]
     if not passed:
         return case.pending(f"broker {accused.broker} has not caught up with {names(lacking)} yet")
     reason = (
@@ -281,7 +282,7 @@ def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
         if a.key is not None
         and a.key.live is not None
         and accused.log_start_offset <= a.key.live.offset < claim.offset < a.last_stable_offset
-        and a.last_stable_offset >= accused.last_stable_offset
+        and a.last_stable_offset >= accused.cleaned_below
     ]
     if not stale or not key.complete:
         return None

@@ -204,6 +204,17 @@ class TestUnlikeOutcomes:
             older = shows(1, old, last_stable_offset=stable)
             assert outcome_of(self.c, older, shows(2, None), shows(3, None), live_only=True) is found
 
+    @pytest.mark.parametrize(("stable", "after"), [(100, 101), (100, -1), (90, 100), (90, 101)])
+    def test_what_the_cleaner_took_while_it_was_asked_is_waited_for(self, stable: int, after: int) -> None:
+        found = Verdict.PENDING if after > 100 else Verdict.CONFIRMED
+        older = shows(1, record(5))
+        lacking = [shows(b, None, last_stable_offset=stable, stable_after=after) for b in (2, 3)]
+        assert outcome_of(self.c, older, *lacking, live_only=True) is found
+        asked_last = replace(self.c, broker=NOBODY, recorded=replace(self.c.recorded, pivot=1))
+        assert decide(asked_last, answers(older, *lacking), live_only=True).verdict is found
+        if found is Verdict.PENDING:
+            assert "brokers 2 and 3 lack" in decide(asked_last, answers(older, *lacking), live_only=True).reason
+
     def test_what_one_had_shown_counts_for_nothing_once_it_cannot_be_asked_or_has_not_decided_it(self) -> None:
         accused = holding(2, "committed")
         assert outcome_of(self.c, silent(1), accused, silent(3)) is Verdict.PENDING

@@ -266,6 +266,11 @@ class TestVisibilityMismatch:
     def test_an_accused_that_is_behind_those_who_lack_it_may_yet_see_it_deleted(self) -> None:
         behind = shows(2, self.value, last_stable_offset=90)
         assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
+        cleaned_meanwhile = [shows(b, None, last_stable_offset=90, stable_after=101) for b in (1, 3)]
+        accused = shows(2, self.value)
+        assert outcome_of(self.c, cleaned_meanwhile[0], accused, cleaned_meanwhile[1]) is Verdict.PENDING
+        came_meanwhile = [shows(b, None, last_stable_offset=30, stable_after=40) for b in (1, 3)]
+        assert outcome_of(self.c, came_meanwhile[0], accused, came_meanwhile[1]) is not Verdict.CONFIRMED
 
     def test_a_value_that_all_show_is_dismissed(self) -> None:
         assert outcome_of(self.c, *(shows(b, self.value) for b in (1, 2, 3))) is Verdict.DISMISSED
