@@ -11,9 +11,9 @@ _QUERY = "{{query}}"
 _RATE = "[$__rate_interval]"
 
 
-def job() -> build.Dashboard:
-    """The dashboard."""
-    page = dashboard(UID, "Parallax: job", "What the monitor does, and what it costs.")
+def job(runbook: str) -> build.Dashboard:
+    """The dashboard; its panels link to sections of the runbook."""
+    page = dashboard(UID, "Parallax: job", "What the monitor does, and what it costs.", runbook)
     page = _queries(page.with_row(build.Row("Streaming queries")))
     page = _probes(page.with_row(build.Row("Probes and audits")))
     return _cost(page.with_row(build.Row("What it costs")))

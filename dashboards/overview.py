@@ -29,9 +29,11 @@ _PARTITION = (
 )
 
 
-def overview() -> build.Dashboard:
-    """The dashboard."""
-    page = dashboard(UID, "Parallax: overview", "Is anything diverged, how much is unknown, is the monitor well?")
+def overview(runbook: str) -> build.Dashboard:
+    """The dashboard; its panels link to sections of the runbook."""
+    page = dashboard(
+        UID, "Parallax: overview", "Is anything diverged, how much is unknown, is the monitor well?", runbook
+    )
     page = _diverged(page.with_row(build.Row("Is anything diverged?")))
     page = _unknown(page.with_row(build.Row("How much is unknown, and why?")))
     return _monitor(page.with_row(build.Row("Is the monitor itself well?")))

@@ -23,13 +23,14 @@ _BROKER = "broker {{broker_id}}"
 _BY_BROKER = "max by (broker_id)"
 
 
-def partition() -> build.Dashboard:
-    """The dashboard."""
+def partition(runbook: str) -> build.Dashboard:
+    """The dashboard; its panels link to sections of the runbook."""
     page = (
         dashboard(
             UID,
             "Parallax: partition",
             "The replicas of one partition, and how far each view has read them.",
+            runbook,
             place=True,
         )
         .with_variable(

@@ -13,9 +13,9 @@ from grafana_foundation_sdk.models import common as common_model
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
-RUNBOOK = f"{PAGES}/runbook.md"
 TAG = "parallax"
+RUNBOOK = "${runbook}"
+"""A hidden variable of each dashboard: an installation may have its runbook elsewhere."""
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 GREEN, ORANGE, RED, BLUE = "green", "orange", "red", "blue"
@@ -249,13 +249,14 @@ def chosen(name: str, label: str, query: str, *, several: bool = True) -> build.
     return variable.multi(True).include_all(True).all_value(".*").current(every)
 
 
-def dashboard(uid: str, title: str, says: str, *, place: bool = False) -> build.Dashboard:
+def dashboard(uid: str, title: str, says: str, runbook: str, *, place: bool = False) -> build.Dashboard:
     """An empty dashboard with what all have: data source, cluster, links, and marks while findings stand.
 
     Args:
         uid: by which it is found, whatever it is called.
         title: what it is called.
         says: what it is for.
+        runbook: the address of the runbook.
         place: it is about the topic and the partition that are chosen.
     """
     return (
@@ -276,6 +277,7 @@ def dashboard(uid: str, title: str, says: str, *, place: bool = False) -> build.
             .keep_time(True)
         )
         .link(_link("Runbook", RUNBOOK))
+        .with_variable(build.ConstantVariable("runbook").label("Runbook").value(runbook))
         .with_variable(build.DatasourceVariable("datasource").label("Data source").type("prometheus"))
         .with_variable(chosen("cluster", "Cluster", "label_values(parallax_build_info, cluster)"))
         .annotation(

@@ -15,7 +15,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 HEAD = """# Metrics
 
 What `/metrics` serves. This page is generated (`make metrics`). Where `alerting.cluster` is set, each sample has the
-label `cluster` as well. Offsets, keys and producer ids are never labels: they are in the findings table.
+label `cluster` as well. Keys and producer ids are never labels, offsets only of `parallax_finding_info`: they
+are in the findings table.
 
 | metric | type | labels | what it says |
 |---|---|---|---|

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 END_TO_END = HERE / "e2e"
 
-PLAYED_ONCE = ("test_job", "test_findings", "test_lab_scenarios", "test_audit")
-"""Modules that look at what one play has left (fixture ``played``), on one worker; the job of the play comes first."""
+PLAYED_ONCE = ("test_job", "test_findings", "test_lab_scenarios", "test_audit", "test_alert_chain")
+"""Modules that look at what one play has left (fixture ``played``), on one worker. The job of the play comes first,
+what repairs a divergence last."""
 
 ONE_SPARK = ("test_views", "test_source", "test_compare", "test_views_upkeep")
 """Modules whose queries run in the tests' process (fixture ``spark``), on one worker, which starts one JVM."""

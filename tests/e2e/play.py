@@ -19,7 +19,7 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from tests.e2e.job_process import JobProcess
-from tests.e2e.prometheus import INSTALLED, Prometheus
+from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus, Receiver
 
 _PATIENCE_S = 300.0
 
@@ -123,6 +123,26 @@ class Recorder:
 
 
 @dataclass(frozen=True)
+class Alerting:
+    """The chain of an alert behind ``/metrics``, with the shipped rules and routes."""
+
+    prometheus: Prometheus
+    alertmanager: Alertmanager
+    receiver: Receiver
+
+
+@contextmanager
+def alerting(folder: Path) -> Iterator[Alerting]:
+    """Start Prometheus, Alertmanager and a receiver."""
+    with (
+        Receiver() as receiver,
+        Alertmanager(folder / "alertmanager", receiver.port) as alertmanager,
+        Prometheus(folder / "prometheus", alertmanager.port) as prometheus,
+    ):
+        yield Alerting(prometheus, alertmanager, receiver)
+
+
+@dataclass(frozen=True)
 class Played:
     """What one outage has left: diverging and healthy topics of both kinds of producers, and a job that saw it all.
 
@@ -134,7 +154,7 @@ class Played:
         began: seconds since the epoch.
         gone: the five divergences, by producer; topics ``gone-<producer>-<script>``.
         well: the healthy controls, by producer; topics ``well-<producer>-<script>``.
-        prometheus: has scraped the job since it began; None where none is installed.
+        alerting: has scraped the job since it began, and sent its alerts; None where it is not installed.
     """
 
     lab: Cluster
@@ -144,7 +164,7 @@ class Played:
     began: float
     gone: Mapping[ProducerKind, ScenarioResult]
     well: Mapping[ProducerKind, ScenarioResult]
-    prometheus: Prometheus | None
+    alerting: Alerting | None
 
 
 @contextmanager
@@ -158,11 +178,11 @@ def played_once(folder: Path) -> Iterator[Played]:
     with (
         Cluster() as lab,
         JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*", **shown) as job,
-        Prometheus(folder / "prometheus") if INSTALLED else nullcontext() as prometheus,
+        alerting(folder) if INSTALLED else nullcontext() as chain,
     ):
         job.start()
-        if prometheus is not None:
-            prometheus.scrape(job.port)
+        if chain is not None:
+            chain.prometheus.scrape(job.port)
         client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers}, timeout_ms=2000)
         recorder = Recorder(client)
 
@@ -180,6 +200,6 @@ def played_once(folder: Path) -> Iterator[Played]:
         results = play(lab, parts)
         gone, well = (dict(zip(kinds, some, strict=True)) for some in (results[:2], results[2:]))
         try:
-            yield Played(lab, job, client, recorder, began, gone, well, prometheus)
+            yield Played(lab, job, client, recorder, began, gone, well, chain)
         finally:
             client.close()

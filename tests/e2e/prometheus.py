@@ -1,17 +1,19 @@
-"""A real Prometheus (Debian's package) that scrapes a job, as a process of its own."""
+"""A real Prometheus and a real Alertmanager (Debian's packages), and what receives their messages."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import psutil
@@ -21,19 +23,119 @@ from parallax.lab.ports import free_ports
 from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
 
-INSTALLED = shutil.which("prometheus") is not None
-"""A machine with nothing but Python and a JDK has none; continuous integration installs it (.ci/run)."""
+ROOT = Path(__file__).parents[2]
+ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager") or ""
+INSTALLED = bool(shutil.which("prometheus") and ALERTMANAGER)
+"""A machine with nothing but Python and a JDK has none of them; continuous integration installs them (.ci/run)."""
 
 _STEP_S = 2
 
 
-class Prometheus:
-    """Scrapes every two seconds whatever ports it is told of; forgets everything in the end."""
+@dataclass(frozen=True)
+class Message:
+    """What Alertmanager posted.
 
-    def __init__(self, folder: Path) -> None:
+    Attributes:
+        path: where to: the receiver.
+        at: when it came, seconds since the epoch.
+        body: https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
+    """
+
+    path: str
+    at: float
+    body: dict[str, Any]
+
+
+class Receiver:
+    """Takes in whatever is posted to it."""
+
+    def __init__(self) -> None:
+        messages: list[Message] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                messages.append(Message(self.path, time.time(), body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
+                pass
+
+        self.messages = messages
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Service:
+    """A program that answers at ``/-/ready`` once it is ready."""
+
+    def __init__(self, name: str, folder: Path, port: int, command: list[str]) -> None:
+        self.port = port
+        self.log = folder / f"{name}.log"
+        self._name = name
+        self._command = command
+        self._watchdog = Watchdog()
+
+    def __enter__(self) -> Self:
+        with self.log.open("ab") as log:
+            self._process = psutil.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+        self._watchdog.guard([self._process.pid])
+        until(self._is_ready, f"{self._name} to be ready ({self.log})", timeout=60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+        self._watchdog.guard(())
+        self._watchdog.close()
+
+    def _is_ready(self) -> bool:
+        assert self._process.poll() is None, self.log.read_text()[-2000:]
+        try:
+            return bool(self.get("/-/ready"))
+        except OSError:
+            return False
+
+    def get(self, path: str) -> str:
+        """What it answers."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+            return str(answer.read().decode())
+
+
+class Alertmanager(_Service):
+    """Routes as the shipped configuration says, to a receiver of the tests."""
+
+    def __init__(self, folder: Path, receiver: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (self.port,) = free_ports(1)
-        self.log = folder / "prometheus.log"
+        (port,) = free_ports(1)
+        config = folder / "alertmanager.yaml"
+        shipped = (ROOT / "deploy/alertmanager/alertmanager.yaml").read_text()
+        config.write_text(shipped.replace("http://127.0.0.1:9465/", f"http://127.0.0.1:{receiver}/"))
+        options = [f"--config.file={config}", f"--storage.path={folder}", f"--web.listen-address=127.0.0.1:{port}"]
+        super().__init__("alertmanager", folder, port, [ALERTMANAGER, *options, "--cluster.listen-address="])
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """The alerts that it knows to be active."""
+        found: list[dict[str, Any]] = json.loads(self.get("/api/v2/alerts?active=true"))
+        return found
+
+
+class Prometheus(_Service):
+    """Scrapes every two seconds whatever port it is told of, with the shipped rules; forgets everything in the end."""
+
+    def __init__(self, folder: Path, alertmanager: int | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (port,) = free_ports(1)
         self._targets = folder / "targets.json"
         self._targets.write_text("[]")
         self.began = time.time()
@@ -41,31 +143,19 @@ class Prometheus:
             "job_name": "parallax",
             "file_sd_configs": [{"files": [str(self._targets)], "refresh_interval": "1s"}],
         }
-        document = {"global": {"scrape_interval": f"{_STEP_S}s"}, "scrape_configs": [scrape]}
+        document: dict[str, Any] = {
+            "global": {"scrape_interval": f"{_STEP_S}s", "evaluation_interval": f"{_STEP_S}s"},
+            "rule_files": [str(ROOT / "deploy/prometheus/parallax-rules.yaml")],
+            "scrape_configs": [scrape],
+        }
+        if alertmanager is not None:
+            targets = [{"targets": [f"127.0.0.1:{alertmanager}"]}]
+            document["alerting"] = {"alertmanagers": [{"static_configs": targets}]}
         config = folder / "prometheus.yaml"
         config.write_text(yaml.safe_dump(document))
-        self._command = [
-            "prometheus",
-            f"--config.file={config}",
-            f"--storage.tsdb.path={folder / 'tsdb'}",
-            f"--web.listen-address=127.0.0.1:{self.port}",
-        ]
-        self._watchdog = Watchdog()
-
-    def __enter__(self) -> Self:
-        with self.log.open("ab") as log:
-            self._process = psutil.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
-        self._watchdog.guard([self._process.pid])
-        until(self._is_ready, f"Prometheus to be ready ({self.log})", timeout=60)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._process.terminate()
-        self._process.wait(30)
-        self._watchdog.guard(())
-        self._watchdog.close()
+        options = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+        listens = f"--web.listen-address=127.0.0.1:{port}"
+        super().__init__("prometheus", folder, port, ["prometheus", *options, listens])
 
     def scrape(self, port: int) -> None:
         """Scrape a port of this machine from now on, and nothing else."""
@@ -81,22 +171,18 @@ class Prometheus:
         step = max(_STEP_S, (now - self.began) / 10_000)
         asked = urllib.parse.urlencode({"query": query, "start": self.began, "end": now, "step": step})
         try:
-            answer = self._get(f"/api/v1/query_range?{asked}")
+            answer = self.get(f"/api/v1/query_range?{asked}")
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{query}: {error.read().decode()}") from error
         found: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return found
 
-    def _is_ready(self) -> bool:
-        assert self._process.poll() is None, self.log.read_text()[-2000:]
-        try:
-            return bool(self._get("/-/ready"))
-        except OSError:
-            return False
-
-    def _get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
-            return str(answer.read().decode())
+    def now(self, query: str) -> list[dict[str, Any]]:
+        """The series that a query has now."""
+        found: list[dict[str, Any]] = json.loads(self.get(f"/api/v1/query?{urllib.parse.urlencode({'query': query})}"))[
+            "data"
+        ]["result"]
+        return found
 
 
 def awaited(prometheus: Prometheus, query: str, which: Callable[[list[dict[str, Any]]], bool] = bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.__main__ import FOLDER
+from dashboards.__main__ import ROOT
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.traffic import ProducerKind
 from tests.e2e.job_process import await_compared, await_exactly
@@ -58,11 +58,11 @@ def queries_of(path: Path) -> list[str]:
 
 if INSTALLED:
 
-    @pytest.mark.parametrize("dashboard", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+    @pytest.mark.parametrize("dashboard", sorted((ROOT / "dashboards").glob("*.json")), ids=lambda path: path.stem)
     def test_every_query_of_the_dashboards_has_data_in_a_real_prometheus(played: Played, dashboard: Path) -> None:
-        assert played.prometheus is not None
+        assert played.alerting is not None
         for query in queries_of(dashboard):
-            awaited(played.prometheus, query)
+            awaited(played.alerting.prometheus, query)
 
 
 def test_a_second_job_on_the_same_storage_is_refused_in_one_line(played: Played) -> None:

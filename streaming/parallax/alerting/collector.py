@@ -1,7 +1,7 @@
 """The one Prometheus collector: a snapshot of the job's state, written as metrics at each scrape.
 
-Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No offset, key or producer id is
-ever a label: those live in the findings table.
+Names follow Prometheus' conventions (https://prometheus.io/docs/practices/naming/). No key or producer id is ever a
+label, and no offset but in the one metric that says what alerts tell of a finding: those live in the findings table.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from parallax.alerting.listing import MOST, FindingState
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.finding import Finding
 from parallax.findings.incident import tally_of
+from parallax.kinds import KINDS
 from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
 
 _PARTITION = ("topic", "partition")
@@ -38,6 +40,7 @@ class ParallaxCollector(Collector):
         yield from _views(snapshot)
         yield from _comparison(snapshot)
         yield from _findings(snapshot)
+        yield from _each_finding(snapshot)
         yield from _audits(snapshot)
         yield from _brokers(snapshot)
         yield from _queries(snapshot)
@@ -305,6 +308,44 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], status.skipped)],
     )
+
+
+def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
+    labels = (*_PARTITION, "finding_id")
+    named = [([one.finding.topic, str(one.finding.partition), one.finding.finding_id], one) for one in snapshot.listed]
+    yield _gauge(
+        "finding_state",
+        "1 for the state of an open finding, 0 for the others: spread to all replicas, else exposed to consumers, else "
+        "confirmed or (a kind that pages nobody) warning. All are 0 for an hour once it is over or acknowledged.",
+        (*labels, "state"),
+        [([*names, str(state)], float(one.state is state)) for names, one in named for state in FindingState],
+    )
+    yield _gauge(
+        "finding_info",
+        "What alerts say of an open finding; always 1. The label runbook is a section of docs/runbook.md.",
+        (*labels, "kind", "severity", "broker_id", "offset", "runbook", "summary"),
+        [([*names, *_said(one.finding)], 1.0) for names, one in named if one.state is not None],
+    )
+    yield _gauge(
+        "findings_unlisted",
+        f"Open findings beyond the first {MOST}, which alone are listed one by one.",
+        (),
+        [([], snapshot.left_out)],
+    )
+    yield _gauge(
+        "findings_loaded",
+        "1 once the findings have been read from their table since the job started; not there before.",
+        (),
+        [([], 1.0)] if snapshot.findings_loaded else [],
+    )
+
+
+def _said(finding: Finding) -> list[str]:
+    kind = KINDS[finding.kind]
+    # The count of an incident moves with its keys: as a label it would make a new series each time.
+    summary = f"Many keys of {finding.topic}-{finding.partition}." if finding.is_incident else finding.summary
+    offset = "" if finding.is_incident else str(finding.offset)
+    return [str(finding.kind), str(finding.severity), broker_label(finding.broker), offset, kind.runbook, summary]
 
 
 def _keys(findings: Iterable[Finding]) -> list[tuple[list[str], float | None]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from parallax.alerting.listing import Listed, Listing
 from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
@@ -99,6 +100,9 @@ class Snapshot:
     unauthorized: Mapping[tuple[str, MissingRight], int]
     queries: Mapping[str, QueryState]
     findings: FindingsStatus
+    listed: tuple[Listed, ...]
+    left_out: int
+    findings_loaded: bool
     maintenance: Mapping[str, int]
     maintained_at: float | None
     tables: Mapping[str, TableSize]
@@ -211,6 +215,8 @@ class MonitorState:
         self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
         self._findings = FindingsStatus()
+        self._listing = Listing()
+        self._findings_loaded = False
         self._maintenance: Mapping[str, int] = {}
         self._maintained_at: float | None = None
         self._tables: dict[str, TableSize] = {}
@@ -285,6 +291,10 @@ class MonitorState:
         """Take in what the findings manager has committed; fits its ``on_change``."""
         with self._lock:
             self._findings = status
+            if status.error is None:
+                self._findings_loaded = True
+            if self._findings_loaded:
+                self._listing.observe(status.open, self._clock())
 
     def update_maintenance(self, table: str, size: TableSize | None) -> None:
         """Count a run of a table's upkeep, by its result.
@@ -329,6 +339,9 @@ class MonitorState:
                 unauthorized=self._refusals.counts,
                 queries=dict(self._queries),
                 findings=self._findings,
+                listed=self._listing.listed(),
+                left_out=self._listing.left_out,
+                findings_loaded=self._findings_loaded,
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
                 tables=dict(self._tables),

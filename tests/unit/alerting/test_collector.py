@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
+from parallax.alerting.listing import MOST, OVER_FOR_S, FindingState
 from parallax.alerting.state import MonitorState
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
@@ -44,6 +45,10 @@ NAMES = {
     "maintenance_last_success_timestamp_seconds",
     "maintenance_runs_total",
     "table_files",
+    "finding_state",
+    "finding_info",
+    "findings_loaded",
+    "findings_unlisted",
     "table_bytes",
     "open_findings",
     "open_findings_exposed",
@@ -77,6 +82,8 @@ NAMES = {
 LABELS = {
     "status",
     "table",
+    "finding_id",
+    "state",
     "topic",
     "partition",
     "broker_id",
@@ -285,6 +292,10 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
     text = generate_latest(registry).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
+            if sample.name == "parallax_finding_info":
+                assert set(sample.labels) <= LABELS | {"offset", "runbook", "summary"}
+                assert not {"990011", "secret-key"} & set(sample.labels.values())
+                continue
             assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
             assert not {"4711", "4720", "990011", "secret-key"} & set(sample.labels.values())
 
@@ -296,6 +307,67 @@ def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:
     assert found["open_findings_exposed", (*labels, "confirmed")] == 1
     assert found["findings_confirmed_total", labels] == 3
     assert found["suspects_pending", ("orders", "0")] == 1
+
+
+class TestEachFinding:
+    """One by one, as the alerts know them."""
+
+    def states(self, state: MonitorState, finding_id: str = "a") -> dict[str, float]:
+        found = samples(state)
+        keys = {name: ("finding_state", frozenset(("orders", "0", finding_id, name))) for name in FindingState}
+        return {name: found[key] for name, key in keys.items() if key in found}
+
+    @pytest.mark.parametrize(
+        ("finding", "expected"),
+        [
+            (FINDING, FindingState.EXPOSED),
+            (replace(FINDING, exposed=False), FindingState.CONFIRMED),
+            (replace(FINDING, exposed=False, severity=Severity.WARNING), FindingState.WARNING),
+            (replace(FINDING, severity=Severity.WARNING), FindingState.EXPOSED),
+            (replace(FINDING, status=FindingStatus.SPREAD), FindingState.SPREAD),
+        ],
+    )
+    def test_it_has_one_state(self, state: MonitorState, finding: Finding, expected: FindingState) -> None:
+        state.update_findings(FindingsStatus(open=(finding,)))
+        assert self.states(state) == {name: float(name is expected) for name in FindingState}
+
+    def test_it_ends_before_it_is_left_out(self, state: MonitorState, clock: Clock) -> None:
+        state.update_findings(FindingsStatus(open=(FINDING,)))
+        state.update_findings(FindingsStatus())
+        assert set(self.states(state).values()) == {0.0}
+        assert "finding_info" not in {name for name, _ in samples(state)}
+        clock.now += OVER_FOR_S
+        state.update_findings(FindingsStatus())
+        assert self.states(state) == {}
+
+    def test_one_that_opens_again_is_open(self, state: MonitorState) -> None:
+        for findings in ((FINDING,), (), (FINDING,)):
+            state.update_findings(FindingsStatus(open=findings))
+        assert self.states(state)[FindingState.EXPOSED] == 1
+
+    def test_none_is_over_because_the_findings_are_not_read_yet(self, state: MonitorState) -> None:
+        state.update_findings(FindingsStatus(error="the table cannot be read"))
+        assert "findings_loaded" not in {name for name, _ in samples(state)}
+        state.update_findings(FindingsStatus(open=(FINDING,)))
+        state.update_findings(FindingsStatus(open=(FINDING,), error="the table cannot be written"))
+        assert samples(state)["findings_loaded", ()] == 1
+        assert self.states(state)[FindingState.EXPOSED] == 1
+
+    def test_what_alerts_say_of_it_stands_in_one_place(self, state: MonitorState) -> None:
+        state.update_findings(FindingsStatus(open=(replace(FINDING, summary="Broker 2 is frozen."),)))
+        said = ("read_committed_frozen", "critical", "2", "4711", "a-missed-end-marker", "Broker 2 is frozen.")
+        assert samples(state)["finding_info", ("orders", "0", "a", *said)] == 1
+
+    def test_an_incident_is_said_without_its_count_which_moves(self, state: MonitorState) -> None:
+        state.update_findings(FindingsStatus(open=(replace(INCIDENT, summary="100000 in all"),)))
+        said = (str(INCIDENT.kind), "critical", "2", "", "a-missed-tombstone", "Many keys of orders-0.")
+        assert samples(state)["finding_info", ("orders", "0", "c", *said)] == 1
+
+    def test_of_very_many_the_gravest_are_listed_and_the_others_counted(self, state: MonitorState) -> None:
+        many = [replace(FINDING, finding_id=f"f{i}", exposed=False) for i in range(MOST)]
+        state.update_findings(FindingsStatus(open=(*many, FINDING)))
+        assert samples(state)["findings_unlisted", ()] == 1
+        assert self.states(state)[FindingState.EXPOSED] == 1
 
 
 def test_a_loss_that_all_replicas_share_is_counted_under_its_status(state: MonitorState) -> None:

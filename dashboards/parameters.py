@@ -1,0 +1,43 @@
+"""What an installation may want otherwise: where things are, which series are meant, when an alert fires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Of the dashboards and the alert rules; durations as Prometheus writes them.
+
+    Attributes:
+        pages: where the documents are; runbook links begin there.
+        grafana: where Grafana is; empty: alerts link to no dashboard.
+        selector: label matchers that each series of the alert rules must meet, e.g. ``namespace="kafka"``.
+        gap: how old the last sample may be: failed scrapes neither hide an alert about the job nor make it flap.
+        remembered: for how long a finding is remembered while the job is away.
+        absent_for: how long the job may be away.
+        stalled_s: seconds without a comparison, or without progress of a query.
+        unreachable_for: how long a broker may be away.
+        unread_for: how long the first reading may take.
+        undecided: how long what has no verdict may be so.
+        lag: offsets that a view may be behind.
+        restarts: of a query in 15 minutes.
+    """
+
+    pages: str = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
+    grafana: str = ""
+    selector: str = ""
+    gap: str = "2m"
+    remembered: str = "1d"
+    absent_for: str = "5m"
+    stalled_s: int = 300
+    unreachable_for: str = "5m"
+    unread_for: str = "30m"
+    undecided: str = "15m"
+    lag: int = 100_000
+    restarts: int = 3
+
+    @property
+    def runbook(self) -> str:
+        """The address of the runbook."""
+        return f"{self.pages}/runbook.md"

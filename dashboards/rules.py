@@ -1,0 +1,319 @@
+"""The alert rules for Prometheus, and the routing for Alertmanager that goes with them.
+
+A finding is one alert, by cluster, topic, partition and its id. What is said of it comes from ``parallax_finding_info``
+when the message is written, so a finding that is refined stays the same alert. Its state is one of four, so that no two
+alerts are about the same thing. While the job is away, or has not loaded its findings yet, the last state counts: a job
+that is down resolves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from dashboards.parameters import Parameters
+from dashboards.partition import UID as PARTITION
+
+_FINDING = "cluster, topic, partition, finding_id"
+_WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
+_FOR = "{{ with $labels.cluster }} of cluster {{ . }}{{ end }}"
+
+
+class Rules:
+    """Makes the rules for some parameters."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._p = parameters
+
+    def document(self) -> dict[str, Any]:
+        """The file of rules, as Prometheus loads it."""
+        groups = {
+            "parallax-findings": self._findings(),
+            "parallax-coverage": self._coverage(),
+            "parallax-health": self._health(),
+        }
+        return {"groups": [{"name": name, "rules": rules} for name, rules in groups.items()]}
+
+    # What the rules are made of.
+
+    def _of(self, metric: str, *matchers: str) -> str:
+        chosen = ", ".join(filter(None, (self._p.selector, *matchers)))
+        return f"parallax_{metric}{{{chosen}}}" if chosen else f"parallax_{metric}"
+
+    def _last(self, metric: str, *matchers: str) -> str:
+        """The last sample, through failed scrapes."""
+        return f"last_over_time({self._of(metric, *matchers)}[{self._p.gap}])"
+
+    def _alert(
+        self,
+        name: str,
+        expr: str,
+        severity: str,
+        summary: str,
+        description: str,
+        *,
+        wait: str | None = None,
+        **more: str,
+    ) -> dict[str, Any]:
+        annotations = {"summary": summary, "description": description}
+        annotations |= {"runbook_url": f"{self._p.runbook}#{name.lower()}"} | more
+        rule: dict[str, Any] = {"alert": name, "expr": expr, "labels": {"severity": severity}}
+        return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
+
+    def _finding(self, name: str, state: str, severity: str, summary: str) -> dict[str, Any]:
+        series = self._of("finding_state", f'state="{state}"')
+        loaded = self._of("findings_loaded")
+        now = f"max by ({_FINDING}) ({series}) > 0"
+        before = f"max by ({_FINDING}) (last_over_time({series}[{self._p.remembered}])) > 0"
+        # A finding that was refined has several; the newest is meant.
+        each = f'timestamp(parallax_finding_info{{finding_id="%s"}})[{self._p.remembered}:1m]'
+        info = f"topk(1, max_over_time({each}))"
+        said = f"{{{{ with printf `{info}` $labels.finding_id | query }}}}{{{{ with . | first }}}}"
+        end = "{{ end }}{{ end }}"
+        more = {
+            "kind": f'{said}{{{{ label "kind" . }}}}{end}',
+            "broker_id": f'{said}{{{{ label "broker_id" . }}}}{end}',
+            "offset": f'{said}{{{{ label "offset" . }}}}{end}',
+            "kind_runbook_url": f'{said}{self._p.runbook}#{{{{ label "runbook" . }}}}{end}',
+            "command": "parallax findings",
+        }
+        if self._p.grafana:
+            place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
+            more["dashboard_url"] = f"{self._p.grafana}/d/{PARTITION}?{place}"
+        return self._alert(
+            name,
+            f"({now}) or ({before} unless on (cluster) {loaded})",
+            severity,
+            summary,
+            f'{said}{{{{ label "summary" . }}}}{end}',
+            **more,
+        )
+
+    # The rules.
+
+    def _findings(self) -> list[dict[str, Any]]:
+        undecided = self._of("suspects_pending")
+        return [
+            self._finding(
+                "ParallaxLossComplete",
+                "spread",
+                "critical",
+                f"Every replica of {_WHERE}{_FOR} is wrong, and nothing is left to compare with",
+            ),
+            self._finding(
+                "ParallaxDivergenceExposed", "exposed", "critical", f"Consumers of {_WHERE}{_FOR} read diverged data"
+            ),
+            self._finding(
+                "ParallaxDivergenceConfirmed", "confirmed", "critical", f"The replicas of {_WHERE}{_FOR} differ"
+            ),
+            self._finding(
+                "ParallaxMarkerMissing",
+                "warning",
+                "warning",
+                f"The replicas of {_WHERE}{_FOR} differ in a transaction's end marker",
+            ),
+            self._alert(
+                "ParallaxFindingsUnlisted",
+                f"max by (cluster) ({self._last('findings_unlisted')}) > 0",
+                "critical",
+                f"More findings are open{_FOR} than alerts name one by one",
+                "{{ $value }} more findings are open than are listed. `parallax findings` shows all of them.",
+            ),
+            self._alert(
+                "ParallaxSuspectsUndecided",
+                f"min by (cluster, topic, partition) (min_over_time({undecided}[{self._p.undecided}])) > 0",
+                "warning",
+                f"Suspects in {_WHERE}{_FOR} cannot be decided",
+                f"{{{{ $value }}}} suspect(s) have waited for a verdict for {self._p.undecided}: a replica that is "
+                "needed does not answer, or its log is still being scanned.",
+            ),
+        ]
+
+    def _coverage(self) -> list[dict[str, Any]]:
+        p = self._p
+        view = "cluster, topic, partition, isolation_level"
+        unknown = self._of("unknown_offsets", 'reason!~"before_first_reading|log_start_differs"')
+        starts = self._of("unknown_offsets", 'reason="log_start_differs"')
+        lost = f"min by ({view}) (min_over_time({starts}[{p.undecided}]))"
+        a_day_ago = f"max by ({view}) (max_over_time({starts}[1h] offset 1d))"
+        lag = self._of("view_lag_offsets")
+        return [
+            # What a replica held before it was first read waits for an audit, which the job runs by itself. While one
+            # of the set was never read there is no such audit, and ParallaxInitialReadingIncomplete.
+            self._alert(
+                "ParallaxCoverageUnknown",
+                f"min by ({view}, reason) (min_over_time({unknown}[{p.undecided}])) > 0",
+                "warning",
+                f"Parts of {_WHERE}{_FOR} are not compared",
+                "At least {{ $value }} offsets ({{ $labels.isolation_level }}) have had no verdict for "
+                f"{p.undecided}, for the reason {{{{ $labels.reason }}}}.",
+            ),
+            self._alert(
+                "ParallaxInitialReadingIncomplete",
+                f"max by (cluster, topic, partition) ({self._last('initial_reading_complete')}) == 0",
+                "warning",
+                f"A replica of {_WHERE}{_FOR} has not been read yet",
+                f"For {p.unread_for}, not every replica of {_WHERE} has been read up to where it was when the job "
+                "started. While one has never been read, the whole partition has no verdict.",
+                wait=p.unread_for,
+            ),
+            # What no replica holds any more no reading brings back: the alert ends a day after the last loss.
+            self._alert(
+                "ParallaxLogStartDiffers",
+                f"{lost} > ({a_day_ago} or 0 * {lost})",
+                "warning",
+                f"Logs of {_WHERE}{_FOR} have lost their beginning",
+                "{{ $value }} offsets ({{ $labels.isolation_level }}) are gone from the beginning of a log, or of all, "
+                "although no cleanup policy is known to delete records. What they held is unknown.",
+            ),
+            self._alert(
+                "ParallaxBrokerUnreachable",
+                f"max by (cluster, broker_id) ({self._last('broker_reachable')}) == 0",
+                "warning",
+                f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{_FOR}",
+                f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}; its replicas are not "
+                "compared.",
+                wait=p.unreachable_for,
+            ),
+            # What Parallax may not read nobody watches, as if it did not run.
+            self._alert(
+                "ParallaxUnauthorized",
+                f"max by (cluster, topic, reason) ({self._last('unauthorized_replicas')}) > 0",
+                "critical",
+                f"Parallax is not authorized to read {{{{ $labels.topic }}}}{_FOR}",
+                "{{ $value }} replica(s) of {{ $labels.topic }} cannot be read; missing is {{ $labels.reason }}. "
+                "What they hold is unknown until it is granted again.",
+            ),
+            self._alert(
+                "ParallaxViewLagging",
+                f"min by (cluster, topic, partition, broker_id, isolation_level) (min_over_time({lag}[{p.undecided}]))"
+                f" > {p.lag}",
+                "warning",
+                f"Reading {_WHERE}{_FOR} from broker {{{{ $labels.broker_id }}}} falls behind",
+                "The {{ $labels.isolation_level }} view has been at least {{ $value }} offsets behind the replica for "
+                f"{p.undecided}; what compaction removes meanwhile is never seen.",
+            ),
+        ]
+
+    def _health(self) -> list[dict[str, Any]]:
+        p = self._p
+        job = "cluster, job, instance"
+        heartbeat = f"max by ({job}) ({self._last('heartbeat_timestamp_seconds')})"
+        start = f"max by ({job}) ({self._last('start_time_seconds')})"
+        progress = f"max by ({job}, query) ({self._last('query_last_progress_timestamp_seconds')})"
+        restarts = self._of("query_restarts_total")
+        return [
+            self._alert(
+                "ParallaxWatchdog",
+                "vector(1)",
+                "none",
+                "Alerting works from Prometheus to the receiver",
+                "Always fires. Route it to a receiver that raises an alarm when it stops.",
+            ),
+            self._alert(
+                "ParallaxAbsent",
+                f"absent({self._of('build_info')})",
+                "critical",
+                "Parallax is not being scraped",
+                f"No Parallax target has answered for {p.absent_for}; nobody watches the replicas. Alerts about "
+                "findings stay as they were.",
+                wait=p.absent_for,
+            ),
+            # A job that never compared anything has no heartbeat: its start stands in.
+            self._alert(
+                "ParallaxStalled",
+                f"time() - ({heartbeat} or {start}) > {p.stalled_s}",
+                "critical",
+                f"Parallax runs but compares nothing{_FOR}",
+                "Nothing has come out of the comparison on {{ $labels.instance }} for {{ $value | humanizeDuration }}.",
+            ),
+            self._alert(
+                "ParallaxQueryStalled",
+                f"time() - {progress} > {p.stalled_s}",
+                "critical",
+                f"Query {{{{ $labels.query }}}} makes no progress{_FOR}",
+                "The streaming query {{ $labels.query }} has made none for {{ $value | humanizeDuration }}.",
+            ),
+            self._alert(
+                "ParallaxQueryRestarting",
+                f"sum by ({job}, query) (increase({restarts}[15m])) > {p.restarts}",
+                "warning",
+                f"Query {{{{ $labels.query }}}} keeps being restarted{_FOR}",
+                "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",
+            ),
+            self._alert(
+                "ParallaxFindingsNotWritable",
+                f"max by ({job}) ({self._last('findings_writable')}) == 0",
+                "critical",
+                f"Parallax cannot keep its findings{_FOR}",
+                f"The findings table has not been readable or writable for {p.absent_for}; suspects stay pending.",
+                wait=p.absent_for,
+            ),
+            # What a newer version wrote counts in no other alert.
+            self._alert(
+                "ParallaxFindingsSkipped",
+                f"max by ({job}) ({self._last('findings_skipped_rows')}) > 0",
+                "warning",
+                f"Parallax leaves out findings that a newer version wrote{_FOR}",
+                "{{ $value }} row(s) of the tables findings and suspects hold a kind, rule or status that the running "
+                "version does not know. They raise no alert.",
+            ),
+        ]
+
+
+_RULES_HEAD = """# Alert rules for Parallax, generated: `python -m dashboards`; --help names its options.
+# severity: critical pages, warning opens a ticket.
+"""
+_ROUTES_HEAD = """# Routing for Alertmanager, generated: `python -m dashboards`. Put in your own receivers.
+# One message for all that is wrong with a partition; what a job that is away cannot know pages nobody.
+"""
+
+
+def rules(parameters: Parameters) -> str:
+    """The text of the file of rules."""
+    return _RULES_HEAD + _yaml(Rules(parameters).document())
+
+
+def routes() -> str:
+    """The text of the configuration of Alertmanager."""
+    place = ["cluster", "topic", "partition"]
+    watchdog = {"receiver": "dead-man", "matchers": ["alertname = ParallaxWatchdog"], "repeat_interval": "1m"}
+    tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
+    health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
+    return _ROUTES_HEAD + _yaml(
+        {
+            "route": {
+                "receiver": "page",
+                "group_by": place,
+                "group_wait": "10s",
+                "group_interval": "30s",
+                "repeat_interval": "4h",
+                "routes": [watchdog, tickets],
+            },
+            "inhibit_rules": [
+                {
+                    "source_matchers": ["alertname = ParallaxAbsent"],
+                    "target_matchers": [health],
+                    "equal": ["cluster"],
+                },
+                {
+                    "source_matchers": ["alertname = ParallaxStalled"],
+                    "target_matchers": ["alertname = ParallaxQueryStalled"],
+                    "equal": ["cluster", "job", "instance"],
+                },
+            ],
+            "receivers": [
+                {"name": "page", "webhook_configs": [{"url": "http://127.0.0.1:9465/page"}]},
+                {"name": "ticket", "webhook_configs": [{"url": "http://127.0.0.1:9465/ticket"}]},
+                {
+                    "name": "dead-man",
+                    "webhook_configs": [{"url": "http://127.0.0.1:9465/dead-man", "send_resolved": False}],
+                },
+            ],
+        }
+    )
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)

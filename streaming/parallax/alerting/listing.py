@@ -1,0 +1,72 @@
+"""The open findings one by one, as alerts know them: each has one state, and and ends before it is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from parallax.findings.finding import Finding
+from parallax.model import FindingStatus, Severity
+
+MOST = 500
+"""Findings that are listed; of more, the first by state are, and the others are counted."""
+OVER_FOR_S = 3600.0
+"""For how long a finding that is over is listed in no state, so that each scrape that comes late sees it end."""
+
+
+class FindingState(StrEnum):
+    """What an alert makes of an open finding; it has exactly one. The first that applies counts."""
+
+    SPREAD = "spread"
+    """All replicas share it."""
+    EXPOSED = "exposed"
+    """Consumers see it."""
+    CONFIRMED = "confirmed"
+    WARNING = "warning"
+    """Confirmed, and of a kind that pages nobody."""
+
+
+class Listed(NamedTuple):
+    """A finding and its state; None where it is over."""
+
+    finding: Finding
+    state: FindingState | None
+
+
+def state_of(finding: Finding) -> FindingState:
+    """The state of an open finding."""
+    if finding.status is FindingStatus.SPREAD:
+        return FindingState.SPREAD
+    if finding.exposed:
+        return FindingState.EXPOSED
+    return FindingState.WARNING if finding.severity is Severity.WARNING else FindingState.CONFIRMED
+
+
+class Listing:
+    """Remembers for a while which findings were listed and are over."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Finding] = {}
+        self._over: dict[str, tuple[Finding, float]] = {}
+        self.left_out = 0
+        """Open findings that are not listed."""
+
+    def observe(self, open_findings: Sequence[Finding], now: float) -> None:
+        """Take in all findings that are open at a moment (seconds)."""
+        order = list(FindingState)
+        first = sorted(open_findings, key=lambda f: (order.index(state_of(f)), f.decided_at, f.finding_id))[:MOST]
+        self.left_out = len(open_findings) - len(first)
+        listed = {finding.finding_id: finding for finding in first}
+        self._over |= {name: (finding, now) for name, finding in self._open.items() if name not in listed}
+        self._over = {
+            name: (finding, since)
+            for name, (finding, since) in self._over.items()
+            if name not in listed and now - since < OVER_FOR_S
+        }
+        self._open = listed
+
+    def listed(self) -> tuple[Listed, ...]:
+        """The findings that are open, then those that are over."""
+        over: Iterable[Finding] = (finding for finding, _ in self._over.values())
+        return (*(Listed(f, state_of(f)) for f in self._open.values()), *(Listed(f, None) for f in over))

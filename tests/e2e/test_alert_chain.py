@@ -1,0 +1,122 @@
+"""From a divergence on real brokers to the person on call: job, Prometheus, Alertmanager, receiver; and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from parallax.findings.finding import Finding
+from parallax.lab.traffic import PlainProducer, ProducerKind
+from parallax.lab.waiting import until
+from tests.e2e.play import Alerting, Played
+from tests.e2e.prometheus import INSTALLED, Message
+
+pytestmark = pytest.mark.timeout(900)
+
+PRODUCERS: tuple[ProducerKind, ...] = ("legacy", "java")
+
+
+def chain_of(played: Played) -> Alerting:
+    assert played.alerting is not None
+    return played.alerting
+
+
+def standing(played: Played) -> list[Finding]:
+    return [finding for finding in played.job.findings() if finding.is_open and finding.topic.startswith("gone-")]
+
+
+def about(message: Message, finding_id: str) -> list[dict[str, Any]]:
+    return [alert for alert in message.body["alerts"] if alert["labels"].get("finding_id") == finding_id]
+
+
+def sent(chain: Alerting, path: str, finding_id: str, status: str) -> list[Message]:
+    """The messages in which an alert about a finding has a status."""
+    return [
+        message
+        for message in chain.receiver.messages
+        if message.path == path and any(alert["status"] == status for alert in about(message, finding_id))
+    ]
+
+
+def resolved(chain: Alerting) -> list[str]:
+    return [f.body["groupKey"] for f in chain.receiver.messages if f.path == "/page" and f.body["status"] == "resolved"]
+
+
+if INSTALLED:
+
+    def test_each_finding_pages_once_and_the_page_says_what_was_found(played: Played) -> None:
+        chain = chain_of(played)
+        findings = standing(played)
+        assert len(findings) == 10
+        for finding in findings:
+            until(lambda f=finding: sent(chain, "/page", f.finding_id, "firing"), f"{finding.topic} to page")
+        pages = Counter(m.body["groupLabels"]["topic"] for m in chain.receiver.messages if m.path == "/page")
+        assert pages == dict.fromkeys([finding.topic for finding in findings], 1)
+        for finding in findings:
+            (message,) = sent(chain, "/page", finding.finding_id, "firing")
+            (alert,) = about(message, finding.finding_id)
+            assert alert["labels"] == {
+                "alertname": "ParallaxDivergenceConfirmed",
+                "severity": "critical",
+                "cluster": "played",
+                "topic": finding.topic,
+                "partition": str(finding.partition),
+                "finding_id": finding.finding_id,
+            }
+            said = alert["annotations"]
+            assert said["description"] == finding.summary
+            assert (said["kind"], said["broker_id"], said["offset"]) == (finding.kind, "2", str(finding.offset))
+            fired = datetime.fromisoformat(alert["startsAt"]).timestamp()
+            confirmed = finding.decided_at.timestamp()
+            hops = (
+                f"{finding.kind}: confirmed to firing {fired - confirmed:.1f} s, to page {message.at - confirmed:.1f} s"
+            )
+            print(hops)
+            assert message.at - confirmed < 120, hops
+
+    def test_a_job_that_is_stopped_killed_and_started_again_resolves_nothing(played: Played) -> None:
+        chain = chain_of(played)
+        ids = {finding.finding_id for finding in standing(played)}
+        started: list[int] = []
+        if played.job.process.poll() is None:
+            played.job.stop()
+        for _ in range(2):  # stopped in good order, then killed
+            until(lambda: not chain.prometheus.now("up == 1"), "the job to be away")
+            assert not chain.prometheus.now("parallax_finding_state")
+            until(lambda: ids == active(chain), "the alerts to stand while the job is away")
+            played.job.start()
+            chain.prometheus.scrape(played.job.port)
+            started.append(played.job.port)
+            loaded = f'parallax_findings_loaded{{instance="127.0.0.1:{played.job.port}"}}'
+            until(
+                lambda query=loaded: chain.prometheus.now(f"count_over_time({query}[1m]) > 5"), "findings to be loaded"
+            )
+            assert active(chain) == ids
+            played.job.kill()
+        assert resolved(chain) == []
+
+    def test_a_repair_is_reported_within_a_minute(played: Played) -> None:
+        chain = chain_of(played)
+        played.job.start()
+        chain.prometheus.scrape(played.job.port)
+        until(lambda: chain.prometheus.now("parallax_findings_loaded"), "findings to be loaded", timeout=60)
+        (wrong,) = [f for f in played.gone["java"].expected if f.kind == "deleted_record_resurrected"]
+        (finding,) = [f for f in standing(played) if f.topic == wrong.topic]
+        PlainProducer(played.lab.bootstrap_servers).send(wrong.topic, wrong.key, "written again")
+        state = f'max(parallax_finding_state{{finding_id="{finding.finding_id}"}})'
+        until(lambda: chain.prometheus.now(f"{state} == 0"), "the finding to be over", timeout=180)
+        (first,) = chain.prometheus.ever(f"{state} == 0")
+        over = float(first["values"][0][0])
+        until(lambda: sent(chain, "/page", finding.finding_id, "resolved"), "the resolved message", timeout=90)
+        took = sent(chain, "/page", finding.finding_id, "resolved")[0].at - over
+        print(f"from the metric to the resolved message: {took:.1f} s")
+        assert took < 60
+        assert len(resolved(chain)) == 1
+
+
+def active(chain: Alerting) -> set[str]:
+    """The findings that Alertmanager knows alerts about."""
+    return {name for alert in chain.alertmanager.alerts() if (name := alert["labels"].get("finding_id"))}
