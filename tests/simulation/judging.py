@@ -145,6 +145,10 @@ class Judge:
             elif watched and self.profile.cap is None and not self._may_be_deleted(truth, place):
                 self.broken.append(Broken(properties.NEEDLESS, place.what, text))
 
+    def once(self, standing: Sequence[Said]) -> None:
+        """No cause is reported twice: judge what stands after all of it was looked at again."""
+        self.broken += properties.repeated(standing, self.now())
+
     def _may_be_deleted_everywhere(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether every log begins above a key's record where the policy deletes: that is what retention does.
 

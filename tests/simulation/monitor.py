@@ -11,7 +11,7 @@ import copy
 import json
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -189,6 +189,13 @@ class Monitor(Readers):
             while self.todo:
                 self._carry_out(self.todo.popleft(), between)
         return self.confirmed[confirmed:]
+
+    def offer(self, claims: Iterable[Claim]) -> list[Finding]:
+        """Take in what an audit suspects, as the job's own audits hand it over; returns what was confirmed now."""
+        new = list(claims)
+        self.raised |= {claim.suspect_id: claim for claim in new}
+        self.todo += self._handle(Suspected(new))
+        return self.probe()
 
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))

@@ -9,7 +9,7 @@ covers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.simulation.cluster import Cluster
@@ -275,3 +275,16 @@ def _tells_outcome(replica: Replica, truth: Truth, offset: int) -> bool:
     marked = any(b.marker is not None and b.base == transaction.marker for b in replica.batches)
     listed = replica.is_aborted(transaction.producer_id, offset)
     return marked or (listed if transaction.end is End.ABORT else not listed and _holds(replica, offset))
+
+
+def repeated(standing: Sequence[Said], now: Moment) -> list[Broken]:
+    """What is said without direction of a key, though each replica that is wrong about it is accused already."""
+    found = []
+    for said in standing:
+        if said.accused is not None or said.about != "key":
+            continue
+        wrong = {broker for broker, one in now.items() if said.key in one.unlike}
+        accused = {other.accused for other in standing if other.about == "key" and other.key == said.key}
+        if wrong and wrong <= accused:
+            found.append(Broken(ONE_CAUSE, said.kind, f"{said}; accused already: {sorted(wrong)}"))
+    return found

@@ -199,6 +199,7 @@ class World:
         self.judge.end(findings, events.unknown(self.monitor), self.monitor.shown)
         self._audit()
         self._check_one_cause()
+        self.judge.once(events.at_the_end(self.monitor).standing)
         self._check_properties()
 
     def _audit(self) -> None:
@@ -222,7 +223,15 @@ class World:
             consistent = not found and not events.unknown(audit).offsets and audit.coverage.compared_up_to >= ends
             standing = [events.said(event) for event in audit.events if event.stands]
             self.judge.audit(standing, "consistent" if consistent else "diverged")
+            if not self.profile.late:
+                self._hand_over(audit)
             self.done[f"did audits that said {'consistent' if consistent else 'otherwise'}"] += 1
+
+    def _hand_over(self, audit: Monitor) -> None:
+        """Have the job look into what its audit suspects."""
+        self.judge.suspect(list(audit.raised))
+        for finding in self.monitor.offer(audit.raised.values()):
+            self._check(finding)
 
     def _is_held_back(self, claim: Claim) -> bool:
         """Whether the accused is frozen, and a finding says so, before what would decide the claim.

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
@@ -262,6 +262,32 @@ def explains(transaction: Claim, claim: Claim) -> bool:
     of_producer = same_producer and start <= claim.offset and (end >= 0 or same_replica)
     of_key = same_replica and transaction.key is not None and transaction.key == claim.key
     return (of_producer or of_key) and (end < 0 or claim.offset < end)
+
+
+class AboutKey(Protocol):
+    """A claim or a finding, as far as it is about a key."""
+
+    @property
+    def kind(self) -> FindingKind:
+        """What it says."""
+
+    @property
+    def broker(self) -> int:
+        """Of whom."""
+
+    @property
+    def key_hash_hi(self) -> int:
+        """The first half of the key's hash."""
+
+    @property
+    def key_hash_lo(self) -> int:
+        """The second half."""
+
+
+def accuses_about(claim: AboutKey, key: tuple[int, int] | None) -> bool:
+    """Whether it says of a replica that it shows a wrong value of a key."""
+    mine = claim.key_hash_hi, claim.key_hash_lo
+    return key is not None and claim.kind in KEY_KINDS and claim.broker != NOBODY and mine == key
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, explains
+from parallax.findings.claim import Claim, accuses_about, explains
 from parallax.findings.decide import Decision, Resolution, Verdict, named
 from parallax.findings.effect import whole
 from parallax.findings.finding import Finding, claim_of, has_proven_direction, has_spread, is_exposed, made
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
+from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, refines
-from parallax.model import NOBODY, FindingStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
@@ -49,19 +51,28 @@ class Unchanged:
     finding: Finding | None
 
 
+class Cause(NamedTuple):
+    """What a finding that explains others says, and of whom."""
+
+    broker: int
+    kind: FindingKind
+
+
 class Judging:
     """Judges answers by what is known of other suspects and findings.
 
     Args:
         tasks: the claims that are probed one by one.
         ledger: what the events of the table add up to.
+        incidents: the findings that are about many keys.
     """
 
-    def __init__(self, tasks: Tasks, ledger: Ledger) -> None:
+    def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents) -> None:
         self.cluster_id = ""
         """Part of every finding's id."""
         self._tasks = tasks
         self._ledger = ledger
+        self._incidents = incidents
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
         """Return what a probe makes of one member of a page."""
@@ -99,7 +110,7 @@ class Judging:
             if claim.kind in KEY_KINDS or decision.kind in KEY_KINDS:
                 decision, leans_on = self._linked(task, claim, decision, before)
         elif decision.verdict is not Verdict.PENDING:
-            decision = self._explained(claim, decision, before)
+            decision = self._explained(task, claim, decision, before)
         return claim, decision, answers, leans_on
 
     def event(
@@ -182,21 +193,47 @@ class Judging:
             decision = replace(decision, kind=known.kind if refines(known.kind, decision.kind) else decision.kind)
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
-    def _explained(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
+    def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
-        causes = self._causes(claim, decision, before) if claim.kind in KEY_KINDS else {}
+        causes = self._causes(task, claim, decision, before) if claim.kind in KEY_KINDS else {}
         if not causes or decision.verdict is Verdict.DISMISSED:
             return decision
         return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
 
-    def _causes(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Claim]:
-        """The findings on transactions that together explain a difference of value, by their ids; none where none do.
+    def _causes(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
+        """The findings that together explain a difference of value, by their ids; none where none do.
 
-        Two replicas may have lost the same end marker. What is found of the one says nothing of the other.
+        They are about transactions; where the difference accuses nobody, about its key as well. Two replicas may have
+        lost the same end marker, or tombstone. What is found of the one says nothing of the other.
         """
         standing = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
-        causes = {name: cause for name, cause in standing.items() if _is_cause(cause, claim, decision)}
-        return causes if decision.is_explained_by({cause.broker for cause in causes.values()}) else {}
+        causes = {name: Cause(c.broker, c.kind) for name, c in standing.items() if _is_cause(c, claim, decision)}
+        brokers = {cause.broker for cause in causes.values()}
+        if about := self._accused_about(task, claim, decision, before):
+            causes |= about
+            # What a frozen replica shows of a key stands still.
+            frozen = {c.broker for c in standing.values() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
+            brokers |= {cause.broker for cause in about.values()} | frozen
+        return causes if causes and decision.is_explained_by(brokers) else {}
+
+    def _accused_about(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> dict[str, Cause]:
+        """The findings that accuse replicas about the key of a difference that accuses nobody, by their ids."""
+        if claim.key is None or decision.accused != NOBODY or decision.verdict is not Verdict.CONFIRMED:
+            return {}
+        if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE:
+            return {}
+        known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
+        known |= {e.finding_id: e for e in before if e.place == claim.place and accuses_about(e, claim.key)}
+        found = {name: Cause(f.broker, f.kind) for name, f in known.items() if _accuses_by_proof(f)}
+        found |= {
+            name: Cause(broker, kind)
+            for broker, (name, kind) in self._incidents.wrong_about(claim.place, claim.key).items()
+        }
+        return {
+            name: cause for name, cause in found.items() if name != task.finding_id and decision.may_be_of(cause.broker)
+        }
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
@@ -220,11 +257,12 @@ class Judging:
         if decision.verdict is Verdict.DISMISSED:
             return decision, ()
         place = claim.place
-        if causes := self._causes(claim, decision, before):
+        if causes := self._causes(task, claim, decision, before):
             return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes)), tuple(causes)
-        # Two suspects on outcomes of one transaction would wait for each other.
+        # Two suspects on outcomes of one transaction, or two that accuse, would wait for each other.
         for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
-            if _is_cause(other.claim, claim, decision):
+            says_more = claim.broker == decision.accused == NOBODY and accuses_about(other.claim, claim.key)
+            if says_more or _is_cause(other.claim, claim, decision):
                 reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason), ()
         if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.lone < _LONE_PROBES:
@@ -233,7 +271,7 @@ class Judging:
         return decision, ()
 
 
-def _same_cause(causes: Mapping[str, Claim]) -> str:
+def _same_cause(causes: Mapping[str, Cause]) -> str:
     named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
     return f"the same cause as finding{'s' if len(causes) > 1 else ''} {named}"
 
@@ -244,6 +282,10 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
     What a replica makes of a transaction explains nothing of a difference between two others.
     """
     return explains(transaction, claim) and decision.may_be_of(transaction.broker)
+
+
+def _accuses_by_proof(finding: Finding) -> bool:
+    return finding.stands and not has_spread(finding) and has_proven_direction(finding)
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

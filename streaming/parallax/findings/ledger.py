@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, leans_on
 from parallax.findings.incident import is_part_of_incident
-from parallax.kinds import TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingStatus, TopicPartition
 
 HANDLED = 100_000
@@ -17,6 +17,8 @@ HANDLED = 100_000
 LEANING = 10_000
 """Dismissed suspects that are judged again once the finding that they lean on ends; with more, the oldest are not."""
 
+Key = tuple[int, int]
+"""The two halves of a key's hash."""
 Label = tuple[str, str, str, int, int]
 """Kind, severity, topic, partition, broker."""
 
@@ -47,6 +49,7 @@ class Ledger:
         self._standing: dict[str, Finding] = {}
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
+        self._keys: dict[tuple[TopicPartition, Key], dict[str, Finding]] = {}
         self._leaning: dict[str, dict[str, Claim]] = {}
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
@@ -55,7 +58,7 @@ class Ledger:
         if event.is_incident:
             self._count(event)
             self._standing[event.finding_id] = event
-            return []
+            return [] if event.stands else self._freed(event.finding_id)
         dismissed = event.status is FindingStatus.DISMISSED
         before = self._handled.pop(event.suspect_id, None)
         times = before.dismissals if before is not None else 0
@@ -70,6 +73,7 @@ class Ledger:
         self._count(event)
         self._standing[event.finding_id] = event
         self._note_transaction(event)
+        self._note_key(event)
         return [] if event.stands else self._freed(event.finding_id)
 
     def standing(self, finding_id: str) -> Finding | None:
@@ -89,8 +93,14 @@ class Ledger:
         there = self._transactions.get(place, {})
         return {name: claim for name, claim in there.items() if self._standing[name].stands}
 
+    def about_key(self, place: TopicPartition, key: Key) -> list[Finding]:
+        """The findings that accuse a replica about a key's value, and that are still looked at."""
+        return list(self._keys.get((place, key), {}).values())
+
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""
+        if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
+            return True
         return any(explains(cause, claim) for cause in self._transactions.get(claim.place, {}).values())
 
     def forget(self, finding_id: str) -> None:
@@ -98,6 +108,7 @@ class Ledger:
         finding = self._standing.pop(finding_id, None)
         if finding is not None:
             self._forget_transaction(finding)
+            self._forget_key(finding)
 
     def _count(self, event: Finding) -> None:
         known = self._standing.get(event.finding_id)
@@ -120,6 +131,19 @@ class Ledger:
         there.pop(event.finding_id, None)
         if not there:
             self._transactions.pop(event.place, None)
+
+    def _note_key(self, event: Finding) -> None:
+        self._forget_key(event)
+        if event.kind in KEY_KINDS and event.broker != NOBODY:
+            key = event.key_hash_hi, event.key_hash_lo
+            self._keys.setdefault((event.place, key), {})[event.finding_id] = event
+
+    def _forget_key(self, event: Finding) -> None:
+        where = event.place, (event.key_hash_hi, event.key_hash_lo)
+        there = self._keys.get(where, {})
+        there.pop(event.finding_id, None)
+        if not there:
+            self._keys.pop(where, None)
 
     def _lean(self, event: Finding) -> list[Claim]:
         """Keep a dismissal that leans on findings; where one of them does not stand any more, it is void."""

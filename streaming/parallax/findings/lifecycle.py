@@ -44,7 +44,7 @@ from parallax.findings.ledger import Ledger
 from parallax.findings.members import State
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import FindingStatus, TopicPartition
+from parallax.model import NOBODY, FindingStatus, TopicPartition
 
 _GROUP = 256
 """Claims of one replica of one partition that are probed together at most."""
@@ -78,8 +78,8 @@ class Lifecycle:
         self._draw = draw
         self._tasks = Tasks()
         self._ledger = Ledger()
-        self._judging = Judging(self._tasks, self._ledger)
         self._incidents = Incidents(self._interval, self._retry_s, draw, alone)
+        self._judging = Judging(self._tasks, self._ledger, self._incidents)
         self._writing: list[Task] = []
         self._appending = False
         self._probes = 0
@@ -215,7 +215,7 @@ class Lifecycle:
         return pages
 
     def _back(self, answered: Answered, now: Moment) -> list[tuple[Task, Answers]]:
-        """The answers with their tasks, those on transactions first: they may explain others."""
+        """The answers with their tasks, those first that may explain others."""
         results: list[tuple[Task, Answers]] = []
         for probe, answers in answered.results:
             self._probes += 1
@@ -230,7 +230,7 @@ class Lifecycle:
                 else:
                     self._note_unlisted(task.claim, answers[i])
                     results.append((task, answers[i]))
-        return sorted(results, key=lambda result: result[0].claim.kind not in TRANSACTION_KINDS)
+        return sorted(results, key=lambda result: _rank(result[0].claim))
 
     def _note_unlisted(self, claim: Claim, answers: Answers) -> None:
         """Count what the coordinators may have left out because Parallax may not describe it."""
@@ -243,7 +243,7 @@ class Lifecycle:
             self._tasks.drop(event.suspect_id)
             freed = self._ledger.add(event)
             self._incidents.add(event, now.monotonic)
-            if event.kind in TRANSACTION_KINDS and not event.stands:
+            if not event.stands and (event.kind in TRANSACTION_KINDS or event.is_incident):
                 self._incidents.free(event.place)
             standing = self._ledger.standing(event.finding_id)
             if standing is not None:
@@ -358,3 +358,10 @@ class Lifecycle:
         """Count a claim whose judging raised; returns the reason why it waits."""
         self._judging_errors += 1
         return f"it could not be judged: {type(error).__name__}: {error}"
+
+
+def _rank(claim: Claim) -> int:
+    """In which order claims are judged: a transaction explains keys, a replica that is wrong about a key the rest."""
+    if claim.kind in TRANSACTION_KINDS:
+        return 0
+    return 1 if claim.broker != NOBODY else 2

@@ -100,6 +100,8 @@ class Members:
         self._rows: Array = np.empty(0, MEMBER)
         self._recorded: Any = pa.array([], pa.string())
         self._order: Array | None = None
+        self._by_key: Array | None = None
+        self._keys: Array = self._rows["key_hash_hi"]
         self._sorted: Array = self._rows["suspect"]
         self._fresh: dict[str, tuple[Claim, State, int]] = {}
 
@@ -145,7 +147,7 @@ class Members:
             self._put(self.rows[stays], [self._recorded.filter(pa.array(stays))])
 
     def _put(self, rows: Array, recorded: Sequence[Any]) -> None:
-        self._rows, self._recorded, self._order = rows, pa.concat_arrays(recorded), None
+        self._rows, self._recorded, self._order, self._by_key = rows, pa.concat_arrays(recorded), None, None
 
     def locate(self, suspects: Array) -> Array:
         """The indices of suspect ids (``S32``); -1 for what is not in here."""
@@ -170,6 +172,16 @@ class Members:
     def are(self, *states: State) -> Array:
         """Mask of the rows in one of these states."""
         return np.isin(self.rows["state"], np.array(states, np.uint8))
+
+    def is_wrong(self, key: tuple[int, int]) -> bool:
+        """Whether a row about a key is proven, and not shared by all replicas."""
+        rows = self.rows
+        if self._by_key is None:
+            self._by_key = np.argsort(rows["key_hash_hi"], kind="stable")
+            self._keys = rows["key_hash_hi"][self._by_key]
+        first, end = np.searchsorted(self._keys, key[0]), np.searchsorted(self._keys, key[0], side="right")
+        at = self._by_key[first:end]
+        return bool(((rows["key_hash_lo"][at] == key[1]) & (rows["state"][at] == State.WRONG)).any())
 
     def claim(self, at: int) -> Claim:
         """The claim of a row, as it was taken in."""

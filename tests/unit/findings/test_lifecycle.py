@@ -15,7 +15,7 @@ from parallax.config import FindingSettings
 from parallax.findings import effect, ledger
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.finding import Finding, claim_of, current
+from parallax.findings.finding import Finding, claim_of, current, leans_on, was_explained
 from parallax.findings.happenings import (
     Answered,
     Append,
@@ -684,6 +684,66 @@ class TestADifferenceWithoutDirection:
         life.do(News([replace(life.last, sequence=3, exposed=not life.last.exposed)]))
         by_broker = {label[-1]: n for label, n in life.machine.status().confirmed_total.items()}
         assert by_broker == {NOBODY: 1, 1: 1}
+
+
+class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
+    """As an audit suspects it, which knows no history: the value at 3 is alive on broker 2, gone from the others."""
+
+    DIFFERS = Claim("d", Rule.LATEST_VALUE, FindingKind.VISIBILITY_MISMATCH, "t", 0, NOBODY, offset=3, key_hash_lo=5)
+
+    @staticmethod
+    def shown(third: int | None = None, second: int | None = 3) -> Answering:
+        def key(offset: int | None) -> KeyShown:
+            record = None if offset is None else RecordShown(offset, "none", value_size=5)
+            return KeyShown(record, True, -1 if offset is None else offset)
+
+        keys = {1: key(None), 2: key(second), 3: key(third)}
+        return lambda _: Answers({b: replica(b, key=k) for b, k in keys.items()}, leader=1)
+
+    @property
+    def suspected(self) -> Claim:
+        recorded = Recorded(sides={"no value": (1, 3), "value at offset 3": (2,)}, pivot=2)
+        return replace(self.DIFFERS, recorded=recorded)
+
+    def test_is_no_second_finding(self) -> None:
+        life = Life().confirmed(value(), answering=self.shown())
+        life.suspect(self.suspected)
+        life.answer(self.shown())
+        assert [(e.kind, e.status) for e in life.table] == [
+            (RESURRECTED, "confirmed"),
+            (FindingKind.VISIBILITY_MISMATCH, "dismissed"),
+        ]
+        assert leans_on(life.last) == (life.table[0].finding_id,)
+
+    def test_is_one_where_those_that_are_not_accused_differ_as_well(self) -> None:
+        life = Life().confirmed(value(), answering=self.shown(third=30))
+        life.suspect(self.suspected)
+        life.answer(self.shown(third=30))
+        assert [f.kind for f in life.machine.standing()] == [RESURRECTED, FindingKind.VISIBILITY_MISMATCH]
+
+    def test_that_was_reported_first_ends_when_a_replica_is_accused(self) -> None:
+        life = Life().confirmed(self.suspected, answering=self.shown())
+        life.suspect(value())
+        life.answer(self.shown())
+        life.until_asked(self.shown())
+        assert [f.kind for f in life.machine.standing()] == [RESURRECTED]
+        assert was_explained(life.last)
+
+    def test_waits_for_a_suspect_that_accuses(self) -> None:
+        life = Life()
+        life.suspect(value())
+        life.probes.clear()
+        life.suspect(self.suspected)
+        life.answer(self.shown())
+        assert life.waits("d") == "waits for the verdict on deleted_record_resurrected at offset 10"
+
+    def test_is_judged_again_when_the_accusation_ends(self) -> None:
+        life = Life().confirmed(value(), answering=self.shown())
+        life.suspect(self.suspected)
+        life.answer(self.shown())
+        for _ in range(2):  # broker 2 is repaired, and broker 3 shows another value
+            life.until_asked(self.shown(second=None, third=7))
+        assert [f.kind for f in life.machine.standing()] == [FindingKind.VISIBILITY_MISMATCH]
 
 
 class TestALoneWitness:
