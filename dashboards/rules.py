@@ -76,7 +76,7 @@ class Rules:
             "broker_id": f'{said}{{{{ label "broker_id" . }}}}{end}',
             "offset": f'{said}{{{{ label "offset" . }}}}{end}',
             "kind_runbook_url": f'{said}{self._p.runbook}#{{{{ label "runbook" . }}}}{end}',
-            "command": "parallax findings",
+            "command": "parallax findings explain {{ $labels.finding_id }}",
         }
         if self._p.grafana:
             place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -18,6 +19,7 @@ import typer
 
 from parallax.errors import one_line
 from parallax.jars import DEFAULT_KAFKA_VERSION
+from parallax.model import FindingKind, FindingStatus
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
@@ -100,12 +102,21 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.config import ConfigError
     from parallax.errors import SetupError
     from parallax.findings.acknowledge import AcknowledgeError
+    from parallax.findings.naming import FindingNotNamedError
     from parallax.findings.table import FindingsTableError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
     from parallax.replica.errors import ReplicaError
 
-    ours = (AcknowledgeError, ConfigError, FindingsTableError, JobError, LabError, MetricsServerError)
+    ours = (
+        AcknowledgeError,
+        ConfigError,
+        FindingsTableError,
+        JobError,
+        LabError,
+        MetricsServerError,
+        FindingNotNamedError,
+    )
     return (*ours, ReplicaError, SetupError)
 
 
@@ -164,27 +175,96 @@ def _storage(config: Path | None, data: str | None) -> str:
     return data
 
 
+FindingsFormat = Annotated[Format, typer.Option("--format", help="text or json.")]
+FindingId = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")]
+
+
 @findings_app.callback()
 @one_line_errors
 def findings(
     context: typer.Context,
     config: JobConfig = None,
     data: JobData = None,
-    output: Annotated[Format, typer.Option("--format", help="text or json.")] = Format.text,
+    output: FindingsFormat = Format.text,
     everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
 ) -> None:
-    """List what the findings table holds, or acknowledge a finding."""
-    from parallax.findings.report import print_findings
+    """List what the findings table holds, show or explain a finding, or acknowledge it."""
+    from parallax.findings.report import Wanted, print_findings
 
     if context.invoked_subcommand is None:
-        print_findings(_storage(config, data), output.value, everything=everything)
+        print_findings(_storage(config, data), output.value, Wanted(everything=everything))
+
+
+def _storage_of(context: typer.Context, config: Path | None, data: str | None) -> str:
+    """The storage that a command under ``findings`` means: its options may stand before its name."""
+    before = context.parent.params if context.parent is not None else {}
+    return _storage(config or before.get("config"), before.get("data") if data is None else data)
+
+
+@findings_app.command("list")
+@one_line_errors
+def list_findings(
+    context: typer.Context,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: FindingsFormat = Format.text,
+    everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
+    topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.")] = None,
+    kind: Annotated[list[FindingKind] | None, typer.Option(help="Of this kind; may be repeated.")] = None,
+    status: Annotated[list[FindingStatus] | None, typer.Option(help="Of this status; may be repeated.")] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Suspected then (UTC) or later."),
+    ] = None,
+) -> None:
+    """List the findings that stand, or those that are asked for."""
+    from parallax.findings.report import Wanted, print_findings
+
+    wanted = Wanted(
+        everything=everything,
+        topics=tuple(topic or ()),
+        kinds=tuple(kind or ()),
+        statuses=tuple(status or ()),
+        since=None if since is None else since.replace(tzinfo=UTC),
+    )
+    print_findings(_storage_of(context, config, data), output.value, wanted)
+
+
+@findings_app.command()
+@one_line_errors
+def show(
+    context: typer.Context,
+    finding: FindingId,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: FindingsFormat = Format.text,
+) -> None:
+    """Show all events of a finding, and what each broker answered last, side by side."""
+    from parallax.findings.report import print_finding
+
+    print_finding(_storage_of(context, config, data), finding, output.value)
+
+
+@findings_app.command()
+@one_line_errors
+def explain(
+    context: typer.Context,
+    finding: FindingId,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: FindingsFormat = Format.text,
+) -> None:
+    """Explain a finding in plain words: what consumers see, who is right, what to run."""
+    from parallax.findings.report import print_explanation
+
+    print_explanation(_storage_of(context, config, data), finding, output.value)
 
 
 @findings_app.command()
 @one_line_errors
 def acknowledge(
     context: typer.Context,
-    finding: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")],
+    finding: FindingId,
     reason: Annotated[str, typer.Option(help="Why no more alarm is wanted; it is recorded.")],
     config: JobConfig = None,
     data: JobData = None,
@@ -192,9 +272,7 @@ def acknowledge(
     """Record that a finding is known: its alert ends, and it comes back only if it becomes worse."""
     from parallax.findings.acknowledge import acknowledge as record
 
-    before = context.parent.params if context.parent is not None else {}
-    given = before.get("data") if data is None else data
-    done = record(_storage(config or before.get("config"), given), finding, reason)
+    done = record(_storage_of(context, config, data), finding, reason)
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
 
 

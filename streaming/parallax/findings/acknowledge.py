@@ -10,17 +10,15 @@ import getpass
 import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
 from parallax.model import FindingStatus
 
-_SHORTEST_PREFIX = 4
-_NAMED = 5
-"""How many findings a message about an ambiguous id names."""
 _ATTEMPTS = 100
 _PAUSE_S = 0.05
 _REASON_CHARACTERS = 500
@@ -46,7 +44,8 @@ def acknowledge(
         The event as it was appended.
 
     Raises:
-        AcknowledgeError: no reason, an unknown or ambiguous id, a finding that is resolved or acknowledged already.
+        AcknowledgeError: no reason, or a finding that is resolved or acknowledged already.
+        FindingNotNamedError: an unknown or ambiguous id.
         FindingsTableError: there is no findings table at that path, it cannot be read or written, or it holds an event
             of a newer version.
     """
@@ -82,27 +81,12 @@ def acknowledged(finding: Finding, reason: str, by: str, at: datetime) -> Findin
 
 def _found(standing: Mapping[str, Finding], wanted: str) -> Finding:
     """The finding that an id or the beginning of one names, if it can be acknowledged."""
-    prefix = wanted.strip().lower()
-    matching = [f for i, f in standing.items() if i.startswith(prefix) and f.status is not FindingStatus.DISMISSED]
-    matching = [f for f in matching if f.finding_id == prefix] or matching
-    if not matching or len(prefix) < min(_SHORTEST_PREFIX, *(len(f.finding_id) for f in matching)):
-        raise AcknowledgeError(
-            f"{wanted!r} is the id of no finding; give at least its first {_SHORTEST_PREFIX} characters, as "
-            "`parallax findings` shows them"
-        )
-    if len(matching) > 1:
-        raise AcknowledgeError(f"{wanted!r} is the beginning of several ids: {_listed(matching)}; give more of it")
-    (finding,) = matching
+    finding = named(standing, wanted)
     if finding.status is FindingStatus.RESOLVED:
         raise AcknowledgeError(f"finding {finding.finding_id} is resolved already: {finding.summary}")
     if finding.status is FindingStatus.ACKNOWLEDGED:
         raise AcknowledgeError(f"finding {finding.finding_id} is acknowledged already: {finding.summary}")
     return finding
-
-
-def _listed(findings: Sequence[Finding]) -> str:
-    named = [f"{f.finding_id} ({f.kind} in {f.topic}-{f.partition})" for f in findings[:_NAMED]]
-    return ", ".join(named) + (" and more" if len(findings) > _NAMED else "")
 
 
 def _user() -> str:

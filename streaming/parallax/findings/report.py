@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -14,25 +14,60 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from parallax.findings.explain import Explanation, explain
 from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import examples, tally_of
 from parallax.findings.internal_keys import key_as_text
+from parallax.findings.naming import named
 from parallax.findings.table import read_events
 from parallax.kinds import KINDS
-from parallax.model import NOBODY, Severity
+from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 
 _COLUMNS = ("", "id", "kind", "partition", "broker", "offset", "key", "since")
 _ID_CHARACTERS = 8
 """Characters of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
 
 
-def listed(storage: str, *, everything: bool = False) -> list[Finding]:
-    """The findings that stand, acknowledged ones last; with ``everything``, resolved ones and dismissed suspects too.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which findings are asked for; what is empty leaves nothing out.
+
+    Attributes:
+        everything: resolved findings and dismissed suspects too.
+        topics: names.
+        kinds: of findings.
+        statuses: given, they decide instead of ``everything``.
+        since: suspected then or later.
+    """
+
+    everything: bool = False
+    topics: tuple[str, ...] = ()
+    kinds: tuple[FindingKind, ...] = ()
+    statuses: tuple[FindingStatus, ...] = ()
+    since: datetime | None = None
+
+    def holds(self, finding: Finding) -> bool:
+        """Whether a finding is one of them."""
+        stands = finding.status in self.statuses if self.statuses else self.everything or finding.stands
+        return (
+            stands
+            and (not self.topics or finding.topic in self.topics)
+            and (not self.kinds or finding.kind in self.kinds)
+            and (self.since is None or finding.first_suspected_at >= self.since)
+        )
+
+
+ALL_OPEN = Wanted()
+"""The findings that stand."""
+
+
+def listed(storage: str, wanted: Wanted = ALL_OPEN) -> list[Finding]:
+    """The findings that are asked for, open ones first.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
     """
-    found = [f for f in current(read_events(storage)).values() if everything or f.stands]
+    found = [f for f in current(read_events(storage)).values() if wanted.holds(f)]
     return sorted(found, key=lambda f: not f.is_open)
 
 
@@ -94,26 +129,26 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     return table
 
 
-def print_findings(storage: str, output: str = "text", *, everything: bool = False, to: TextIO | None = None) -> None:
+def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN, *, to: TextIO | None = None) -> None:
     """Print the findings of a job's storage path.
 
     Args:
         storage: ``storage.path`` of the job.
         output: ``text`` (a table) or ``json`` (a list of documents with their evidence).
-        everything: resolved findings and dismissed suspects too.
+        wanted: which ones.
         to: standard output by default.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
     """
     stream = to or sys.stdout
-    findings = listed(storage, everything=everything)
+    findings = listed(storage, wanted)
     if output == "json":
         json.dump([as_document(f) for f in findings], stream, indent=2)
         stream.write("\n")
         return
     if not findings:
-        stream.write("No findings.\n" if everything else "No open findings.\n")
+        stream.write("No open findings.\n" if wanted == ALL_OPEN else "No such findings.\n")
         return
     console = Console(file=stream)
     console.print(findings_table(findings))
@@ -124,3 +159,126 @@ def print_findings(storage: str, output: str = "text", *, everything: bool = Fal
         if finding.stands:
             said = f"{said} What to do: {_runbook(finding)}"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_explanation(storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None) -> None:
+    """Print a finding in plain words (`parallax.findings.explain`).
+
+    Args:
+        storage: ``storage.path`` of the job.
+        wanted: the finding's id, or the beginning of it.
+        output: ``text`` or ``json``.
+        to: standard output by default.
+
+    Raises:
+        FindingsTableError: there is no findings table at that path, or it cannot be read.
+        FindingNotNamedError: an unknown or ambiguous id.
+    """
+    stream = to or sys.stdout
+    finding = named(current(read_events(storage)), wanted)
+    explained = explain(finding)
+    if output == "json":
+        json.dump({"finding_id": finding.finding_id, **asdict(explained)}, stream, indent=2)
+        stream.write("\n")
+        return
+    console = Console(file=stream, highlight=False)
+    for heading, text in _sections(explained):
+        console.print(Text(heading, style="bold"))
+        console.print(Text(text), soft_wrap=heading.startswith("Assignment"))
+        console.print()
+
+
+def _sections(explained: Explanation) -> list[tuple[str, str]]:
+    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(explained.steps, 1))
+    sections = [
+        ("What happened", explained.happened),
+        ("What consumers see now", explained.now),
+        ("After an election", explained.after),
+        ("Who is right", explained.right),
+        ("What to do", steps),
+        ("Assignment without the replica", explained.away or ""),
+        ("Assignment with it again", explained.back or ""),
+        ("More", explained.runbook),
+    ]
+    return [(heading, text) for heading, text in sections if text]
+
+
+def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None) -> None:
+    """Print all events of a finding, and what each broker answered last, side by side.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        wanted: the finding's id, or the beginning of it.
+        output: ``text`` or ``json``.
+        to: standard output by default.
+
+    Raises:
+        FindingsTableError: there is no findings table at that path, or it cannot be read.
+        FindingNotNamedError: an unknown or ambiguous id.
+    """
+    stream = to or sys.stdout
+    events = read_events(storage)
+    finding = named(current(events), wanted)
+    mine = [event for event in events if event.finding_id == finding.finding_id]
+    if output == "json":
+        json.dump([as_document(event) for event in mine], stream, indent=2)
+        stream.write("\n")
+        return
+    console = Console(file=stream, highlight=False)
+    console.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))
+    for event in mine:
+        console.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status}: {event.summary}"))
+    console.print()
+    console.print(answers_table(evidence_of(finding)))
+
+
+def answers_table(evidence: Mapping[str, Any]) -> Table:
+    """What each broker answered, one column for each; rows that no broker has anything for are left out."""
+    replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for broker in replicas:
+        leads = " (leader)" if broker == str(evidence.get("leader")) else ""
+        table.add_column(f"broker {broker}{leads}", overflow="fold")
+    for heading, cell in _ANSWERED.items():
+        cells = [str(cell(answer)) for answer in replicas.values()]
+        if any(cells):
+            table.add_row(heading, *cells)
+    return table
+
+
+def _record(key: Mapping[str, Any] | None) -> str:
+    if key is None:
+        return ""
+    visible = key.get("visible")
+    if visible is None:
+        return "none" if key.get("complete") else "not known"
+    return f"{visible['offset']}{' (tombstone)' if visible['value_size'] < 0 else ''}"
+
+
+def _offsets(records: Sequence[Mapping[str, Any]] | None) -> str:
+    return ", ".join(str(record["offset"]) for record in records or ())
+
+
+def _markers(markers: Sequence[Mapping[str, Any]] | None) -> str:
+    return ", ".join(f"{marker['type'].upper()} {marker['offset']}" for marker in markers or ())
+
+
+def _open(answer: Mapping[str, Any]) -> str:
+    listed = answer.get("open_transactions")
+    if listed is None:
+        return str(answer.get("open_error") or "")
+    return ", ".join(f"{one['producer_id']} from {one['start_offset']}" for one in listed) or "none"
+
+
+_ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "answer": lambda a: a.get("error", "answered"),
+    "high watermark": lambda a: a.get("high_watermark", ""),
+    "last stable offset": lambda a: a.get("last_stable_offset", ""),
+    "log start offset": lambda a: a.get("log_start_offset", ""),
+    "log end offset": lambda a: a.get("log_end_offset", ""),
+    "visible of the key": lambda a: _record(a.get("key")),
+    "records asked for": lambda a: _offsets(a.get("committed")),
+    "end markers": lambda a: _markers(a.get("markers")),
+    "open transactions": _open,
+}

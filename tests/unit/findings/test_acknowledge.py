@@ -16,6 +16,7 @@ from test_findings_table import EVENT
 
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
 from parallax.findings.finding import Finding, current
+from parallax.findings.naming import FindingNotNamedError
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_events
 from parallax.model import FindingStatus
 
@@ -76,7 +77,7 @@ def test_the_beginning_of_an_id_is_enough_where_no_other_begins_so(storage: str)
     [("cccc", "the id of no finding"), ("bbb", "at least its first 4"), ("aaaa", "several ids"), ("", "no finding")],
 )
 def test_an_id_that_names_no_single_finding_is_refused(storage: str, wanted: str, says: str) -> None:
-    with pytest.raises(AcknowledgeError, match=says) as error:
+    with pytest.raises(FindingNotNamedError, match=says) as error:
         acknowledge(storage, wanted, "known")
     assert "\n" not in str(error.value)
     assert len(read_events(storage)) == 3
@@ -89,7 +90,7 @@ def test_what_does_not_stand_or_is_acknowledged_is_refused(storage: str) -> None
     table.append([replace(ONE, status=FindingStatus.RESOLVED), dismissed])
     with pytest.raises(AcknowledgeError, match="is resolved already"):
         acknowledge(storage, ONE.finding_id, "known")
-    with pytest.raises(AcknowledgeError, match="the id of no finding"):
+    with pytest.raises(FindingNotNamedError, match="the id of no finding"):
         acknowledge(storage, dismissed.finding_id, "known")
     acknowledge(storage, TWO.finding_id, "known")
     with pytest.raises(AcknowledgeError, match="is acknowledged already"):

@@ -5,14 +5,16 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from test_findings_table import EVENT
 
-from parallax.findings.report import as_document, print_findings
+from parallax.findings.naming import FindingNotNamedError
+from parallax.findings.report import Wanted, as_document, listed, print_explanation, print_finding, print_findings
 from parallax.findings.table import FindingsTable
-from parallax.model import FindingStatus
+from parallax.model import FindingKind, FindingStatus
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def storage(tmp_path: Path) -> str:
 
 def printed(storage: str, output: str, *, everything: bool = False) -> str:
     stream = io.StringIO()
-    print_findings(storage, output, everything=everything, to=stream)
+    print_findings(storage, output, Wanted(everything=everything), to=stream)
     return stream.getvalue()
 
 
@@ -96,3 +98,77 @@ def test_a_key_that_is_no_text_is_shown_in_hexadecimal() -> None:
 def test_the_report_starts_neither_spark_nor_the_decoder() -> None:
     code = "import sys, parallax.findings.report; print([m for m in ('pyspark', 'numba') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+class TestWhatIsAskedFor:
+    @pytest.fixture
+    def many(self, tmp_path: Path) -> str:
+        frozen = replace(
+            EVENT,
+            finding_id="c" * 32,
+            kind=FindingKind.READ_COMMITTED_FROZEN,
+            topic="payments",
+            first_suspected_at=EVENT.first_suspected_at + timedelta(days=1),
+        )
+        resolved = replace(EVENT, finding_id="d" * 32, topic="ledger", status=FindingStatus.RESOLVED)
+        FindingsTable(str(tmp_path)).append([EVENT, frozen, resolved])
+        return str(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("wanted", "topics"),
+        [
+            (Wanted(), ["orders", "payments"]),
+            (Wanted(topics=("payments",)), ["payments"]),
+            (Wanted(kinds=(FindingKind.CONTENT_MISMATCH,)), ["orders"]),
+            (Wanted(statuses=(FindingStatus.RESOLVED,)), ["ledger"]),
+            (Wanted(since=EVENT.first_suspected_at + timedelta(seconds=1)), ["payments"]),
+            (Wanted(topics=("ledger",)), []),
+            (Wanted(topics=("ledger",), everything=True), ["ledger"]),
+        ],
+    )
+    def test_is_listed_and_nothing_else(self, many: str, wanted: Wanted, topics: list[str]) -> None:
+        assert [finding.topic for finding in listed(many, wanted)] == topics
+
+    def test_all_events_of_one_are_shown_with_what_each_broker_answered(self, tmp_path: Path) -> None:
+        evidence = {
+            "leader": 1,
+            "replicas": {
+                "1": {
+                    "high_watermark": 9,
+                    "key": {"visible": None, "complete": True},
+                    "markers": [{"offset": 7, "type": "abort"}],
+                    "open_transactions": [],
+                },
+                "2": {"high_watermark": 8, "key": {"visible": {"offset": 3, "value_size": 5}, "complete": True}},
+                "3": {"error": "broker 3 is away"},
+            },
+        }
+        first = replace(EVENT, finding_id="e" * 32, summary="It was seen.")
+        again = replace(first, summary="It was seen again.", evidence=json.dumps(evidence))
+        FindingsTable(str(tmp_path)).append([first, again])
+        stream = io.StringIO()
+        print_finding(str(tmp_path), "eeee", to=stream)
+        text = stream.getvalue()
+        assert text.index("It was seen.") < text.index("It was seen again.") < text.index("broker 1 (leader)")
+        lines = {line.split("  ")[0].strip(): line.split() for line in text.splitlines()}
+        assert lines["high watermark"][-2:] == ["9", "8"]
+        assert "none" in lines["visible of the key"]
+        assert lines["end markers"][-2:] == ["ABORT", "7"]
+        assert "away" in text
+        stream = io.StringIO()
+        print_finding(str(tmp_path), "eeee", "json", to=stream)
+        assert [event["summary"] for event in json.loads(stream.getvalue())] == ["It was seen.", "It was seen again."]
+
+    def test_an_explanation_is_text_or_a_document(self, many: str) -> None:
+        texts = []
+        for output in ("text", "json"):
+            stream = io.StringIO()
+            print_explanation(many, "cccc", output, to=stream)
+            texts.append(stream.getvalue())
+        assert "What consumers see now" in texts[0]
+        assert json.loads(texts[1])["finding_id"] == "c" * 32
+
+    def test_an_id_that_names_nothing_is_refused(self, many: str) -> None:
+        for command in (print_finding, print_explanation):
+            with pytest.raises(FindingNotNamedError, match="the id of no finding"):
+                command(many, "ffff")
