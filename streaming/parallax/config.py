@@ -35,6 +35,9 @@ _OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UD
 """What Kubernetes sets in every container beside a service whose name begins with ``parallax``."""
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
+SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password")
+"""Kafka's options whose values are shown nowhere, and taken as they are written."""
+
 MAX_BYTES = 1 << 50
 """Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
 _MAX_MS = (1 << 31) - 1
@@ -242,7 +245,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, env_prefix=_PREFIX, env_nested_delimiter="__")
 
-    kafka: dict[str, str]
+    # Holds passwords, so it is left out where settings are printed.
+    kafka: dict[str, str] = Field(repr=False)
     topics: TopicSettings
     storage: StorageSettings
     read: ReadSettings = Field(default_factory=ReadSettings)
@@ -260,7 +264,16 @@ class Settings(BaseSettings):
             raise ValueError("must be a mapping of Kafka's options")
         if not value.get("bootstrap.servers"):
             raise ValueError("bootstrap.servers is missing; write host:port[,host:port]")
+        for name in SECRETS:
+            if not isinstance(value.get(name, ""), str):
+                raise ValueError(f"{name} is not text; write it in quotes, so that it is taken as it is")
         return {str(k): _option_text(v) for k, v in value.items()}
+
+    @model_validator(mode="after")
+    def _can_keep_a_hash_key(self) -> Self:
+        if "://" in self.storage.path and self.read.hash_key is None:
+            raise ValueError("read.hash_key must be set where storage.path is a URI; write 32 hexadecimal digits")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -282,6 +295,16 @@ def _option_text(value: Any) -> str:
     return str(value)
 
 
+def _place(error: Exception) -> str:
+    """Where a text is no YAML, and why, without a word of what stands there: it may be a password."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return "a value that cannot be read, or nested too deeply"
+    mark = error.problem_mark or error.context_mark
+    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    reason = re.sub(r"(['\"]).*\1", "...", error.problem or error.context or "cannot be read", flags=re.DOTALL)
+    return one_line(f"{where}{reason}")
+
+
 def load(path: str | Path) -> Settings:
     """Read and validate a settings file.
 
@@ -298,7 +321,7 @@ def load(path: str | Path) -> Settings:
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a ValueError: a date that is none
-        raise ConfigError(f"{path}: not YAML ({one_line(error)}); correct it") from error
+        raise ConfigError(f"{path}: not YAML ({_place(error)}); correct it") from None
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: must hold a mapping of sections (kafka, topics, storage, ...)")
     return validate(document, where=str(path))

@@ -29,6 +29,7 @@ from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
 from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.sink import PositionSeen
+from parallax.views.tables import hash_key
 
 if TYPE_CHECKING:
     from parallax.audit.ledger import Ledger
@@ -87,6 +88,7 @@ class Job:
     def _start(self) -> None:
         settings = self._settings
         self._lock_file = lock_storage(settings.storage.path)
+        hash_key(settings.storage.path, settings.read.hash_key)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
@@ -108,8 +110,6 @@ class Job:
         self._maintenance.start()
 
     def _start_manager(self, client: ReplicaClient) -> None:
-        from parallax.views.tables import hash_key
-
         key = bytes.fromhex(hash_key(self._settings.storage.path, self._settings.read.hash_key))
         self._manager = FindingsManager(
             self._settings, client, ContentHasher(key), on_change=self.state.update_findings
@@ -119,7 +119,6 @@ class Job:
     def _start_audits(self, client: ReplicaClient) -> None:
         from parallax.audit.ledger import Ledger
         from parallax.audit.schedule import AuditSchedule, job_audits
-        from parallax.views.tables import hash_key
 
         settings, manager = self._settings, self._manager
         if manager is None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -194,3 +195,55 @@ def test_an_empty_storage_path_on_the_command_line_is_named() -> None:
 
 def test_an_error_line_does_not_steer_the_terminal() -> None:
     assert one_line("\x1b[1;31mwrong\x1b[0m:\n a\x07b\tc") == "wrong: ab c"
+
+
+def test_a_remote_storage_needs_its_hash_key_in_the_settings() -> None:
+    document = {**MINIMAL, "storage": {"path": "s3://bucket/parallax"}}
+    with pytest.raises(ConfigError, match=r"read\.hash_key must be set where storage\.path is a URI"):
+        validate(document)
+    assert validate({**document, "read": {"hash_key": "ab" * 16}}).read.hash_key == "ab" * 16
+
+
+class TestSecrets:
+    """No value of a secret option is ever shown, and each is taken as it is written."""
+
+    DOCUMENT: ClassVar[dict[str, Any]] = {
+        "kafka": {"bootstrap.servers": "b:9092", "sasl.password": "hunter2"},
+        "topics": {"include": ["a"]},
+        "storage": {"path": "/data"},
+    }
+
+    def test_settings_that_are_printed_hold_none(self) -> None:
+        settings = validate(self.DOCUMENT)
+        assert settings.kafka["sasl.password"] == "hunter2"
+        assert "hunter2" not in f"{settings!r} {settings}"
+
+    @pytest.mark.parametrize("value", [12345, 0o123456, 1.5, True, None, ["hunter2"]])
+    def test_one_that_is_not_text_is_refused(self, value: Any) -> None:
+        # YAML takes 0123456 for a number, and an octal one.
+        document = {**self.DOCUMENT, "kafka": {"bootstrap.servers": "b:9092", "sasl.password": value}}
+        with pytest.raises(ConfigError, match=r"sasl\.password is not text; write it in quotes") as error:
+            validate(document)
+        assert str(value) not in str(error.value).replace("not text", "")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '"hunter2\n  y: [',
+            "*hunter2",
+            "&hunter2 *x",
+            "{hunter2: [",
+            "@hunter2",
+            "!hunter2 x",
+            "%hunter2",
+            "\t- hunter2",
+        ],
+    )
+    def test_a_file_that_is_no_yaml_is_refused_without_a_word_of_it(self, tmp_path: Path, text: str) -> None:
+        path = tmp_path / "parallax.yaml"
+        path.write_text(f"kafka:\n  bootstrap.servers: b:9092\n  sasl.password: {text}\n")
+        with pytest.raises(ConfigError, match=r"not YAML \(line \d+, column \d+: .+\); correct it$") as error:
+            load(path)
+        assert "hunter2" not in str(error.value)
+        assert "\n" not in str(error.value)
+        assert error.value.__cause__ is None

@@ -197,7 +197,10 @@ class Connection:
         name = sasl["mechanism"]
         answer = self._call(SaslHandshakeRequest(mechanism=name), versions.SASL_HANDSHAKE, deadline)
         if answer.error_code:
-            raise Unauthorized(f"sasl.mechanism: the broker accepts {', '.join(answer.mechanisms)}, not {name}")
+            accepted = ", ".join(answer.mechanisms)
+            if not accepted:
+                raise Unauthorized(f"security.protocol: the broker accepts no SASL at this port, and {name} was set")
+            raise Unauthorized(f"sasl.mechanism: the broker accepts {accepted}, not {name}")
         mechanism = get_sasl_mechanism(name)(host=self.address[0], **sasl)
         while not mechanism.is_done():
             token = SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes())

@@ -161,8 +161,7 @@ def _load_certificates(context: ssl.SSLContext, given: Mapping[str, str]) -> Non
         option = "ssl.certificate.location"
         certificate = _file(given, option)
         if certificate:
-            key = _file(given, "ssl.key.location")
-            context.load_cert_chain(certificate, key, given.get("ssl.key.password"))
+            _load_key(context, certificate, given)
         option = "ssl.crl.location"
         crl = _file(given, option)
         if crl:
@@ -170,6 +169,25 @@ def _load_certificates(context: ssl.SSLContext, given: Mapping[str, str]) -> Non
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     except ssl.SSLError as error:
         raise _bad(option, f"{given[option]} cannot be used as PEM ({error.reason or error})") from error
+
+
+def _load_key(context: ssl.SSLContext, certificate: str, given: Mapping[str, str]) -> None:
+    """Load a certificate and its key.
+
+    OpenSSL would ask for a password that is missing on the terminal.
+    """
+    key = _file(given, "ssl.key.location") or certificate
+    password = given.get("ssl.key.password")
+
+    def unknown() -> str:
+        raise _bad("ssl.key.password", f"missing; the key in {key} is encrypted")
+
+    try:
+        context.load_cert_chain(certificate, key, unknown if password is None else password)
+    except ssl.SSLError as error:
+        if password is not None and "ENCRYPTED" in Path(key).read_text(encoding="ascii", errors="replace"):
+            raise _bad("ssl.key.password", f"does not open the key in {key}; correct it") from error
+        raise
 
 
 def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, str]:

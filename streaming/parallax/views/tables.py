@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from parallax.config import ConfigError
 from parallax.model import IsolationLevel
 from parallax.source import schema
 from parallax.source.schema import VIEW
@@ -98,12 +99,10 @@ def hash_key(storage: str, given: str | None) -> str:
         32 hexadecimal digits.
 
     Raises:
-        ValueError: the file does not hold a key.
+        ConfigError: the file does not hold a key, or cannot be read.
     """
     if given is not None:
         return given
-    if "://" in storage:
-        raise ValueError("read.hash_key must be set where storage.path is a URI; 32 hexadecimal digits")
     path = Path(storage) / "hash_key"
     try:
         return _checked(path)
@@ -119,7 +118,13 @@ def hash_key(storage: str, given: str | None) -> str:
 
 
 def _checked(path: Path) -> str:
-    text = path.read_text(encoding="ascii").strip()
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except PermissionError as error:
+        raise ConfigError(
+            f"storage.path: {path} cannot be read ({error.strerror}); it holds the key of all hashes"
+        ) from error
     if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
-        raise ValueError(f"{path}: must hold 32 hexadecimal digits; restore it, or delete it with all tables")
+        problem = f"{path} must hold 32 hexadecimal digits, the key of all hashes"
+        raise ConfigError(f"storage.path: {problem}; restore it, or delete it with all tables")
     return text

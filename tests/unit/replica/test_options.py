@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,28 @@ def test_a_file_that_is_missing_or_no_pem_is_named(tmp_path: Path) -> None:
         parse({**ssl_only, "ssl.cafile": str(junk)})
     with pytest.raises(BadOption, match=r"^ssl\.truststore\.type: only PEM"):
         parse({**ssl_only, "ssl.truststore.type": "JKS"})
+
+
+class TestAKeyThatIsEncrypted:
+    """OpenSSL would ask for its password on the terminal."""
+
+    @pytest.fixture
+    def given(self, tmp_path: Path) -> dict[str, str]:
+        key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+        new = ["req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=x", "-passout", "pass:right"]
+        files = ["-keyout", str(key), "-out", str(certificate)]
+        subprocess.run(["openssl", *new, *files], check=True, capture_output=True)
+        names = {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)}
+        return {**SERVERS, "security.protocol": "SSL", **names}
+
+    def test_opens_with_its_password(self, given: dict[str, str]) -> None:
+        assert parse({**given, "ssl.key.password": "right"}).tls is not None
+
+    def test_without_its_password_is_named_and_nobody_is_asked(self, given: dict[str, str]) -> None:
+        with pytest.raises(BadOption, match=r"^ssl\.key\.password: missing; the key in .*key\.pem is encrypted$"):
+            parse(given)
+
+    def test_a_wrong_password_is_named_and_not_shown(self, given: dict[str, str]) -> None:
+        with pytest.raises(BadOption, match=r"^ssl\.key\.password: does not open the key in .*key\.pem") as error:
+            parse({**given, "ssl.key.password": "hunter2"})
+        assert "hunter2" not in str(error.value)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from parallax.config import ConfigError
 from parallax.source import schema
 from parallax.views.maintenance import oldest_kept
 from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, hash_key, table_path
@@ -45,14 +46,10 @@ def test_a_hash_key_that_is_set_goes_first(tmp_path: Path) -> None:
 
 
 def test_a_damaged_hash_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
-    (tmp_path / "hash_key").write_text("", encoding="ascii")
-    with pytest.raises(ValueError, match="must hold 32 hexadecimal digits"):
-        hash_key(str(tmp_path), None)
-
-
-def test_a_remote_storage_needs_its_key_in_the_settings() -> None:
-    with pytest.raises(ValueError, match=r"read\.hash_key must be set"):
-        hash_key("s3://bucket/parallax", None)
+    for junk in (b"", b"\xff\xfe\x00", b"ab" * 15):
+        (tmp_path / "hash_key").write_bytes(junk)
+        with pytest.raises(ConfigError, match=r"^storage\.path: .*hash_key must hold 32 hexadecimal digits"):
+            hash_key(str(tmp_path), None)
 
 
 @pytest.mark.parametrize(
