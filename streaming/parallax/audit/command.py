@@ -190,7 +190,7 @@ def _audit(
 
     try:
         key = hash_key(settings.storage.path, settings.read.hash_key)
-    except (ValueError, OSError) as error:
+    except OSError as error:
         raise ConfigError(f"storage.path: {error}") from error
     confirm = stack.enter_context(standalone(settings, client, key))
     shown.stage("starting Spark")
