@@ -195,7 +195,7 @@ class AlertingSettings(_Section):
     """How findings are reported."""
 
     cluster: _Label = Field("", description="What the cluster is called: a label of every metric.")
-    metrics_host: str = "0.0.0.0"  # noqa: S104 - an exporter is scraped from elsewhere
+    metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(9464, ge=0, le=65535)
 
 

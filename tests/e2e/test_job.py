@@ -8,6 +8,7 @@ import sys
 from functools import reduce
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dashboards.__main__ import ROOT
@@ -63,6 +64,18 @@ if INSTALLED:
         assert played.alerting is not None
         for query in queries_of(dashboard):
             awaited(played.alerting.prometheus, query)
+
+
+def test_nothing_of_it_listens_to_the_network(played: Played) -> None:
+    processes = [played.job.process, *played.job.process.children(recursive=True)]
+    listening = {
+        connection.laddr
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert (("127.0.0.1", played.job.port)) in listening
+    assert {address.ip for address in listening} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 def test_a_second_job_on_the_same_storage_is_refused_in_one_line(played: Played) -> None:

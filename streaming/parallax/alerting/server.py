@@ -1,4 +1,8 @@
-"""Serves ``/metrics`` for Prometheus and ``/healthz`` for whatever keeps the process alive."""
+"""Serves ``/metrics`` for Prometheus, and ``/livez`` and ``/readyz`` for whatever keeps the process alive.
+
+Live is the process; ready is that offsets come out of the comparison. A probe that restarts what is merely not ready
+would keep it from ever getting there. A broker that is down makes neither false.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ class MetricsServer:
         cluster: ``alerting.cluster``, a label of every metric; none where it is empty.
         host: ``alerting.metrics_host``.
         port: ``alerting.metrics_port``; 0 takes a free one.
-        stale_after_s: how old the end-to-end heartbeat may be before ``/healthz`` says 503.
+        stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
 
     Raises:
         MetricsServerError: the address cannot be bound.
@@ -57,12 +61,14 @@ class MetricsServer:
 
         def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             path = environ.get("PATH_INFO", "/")
-            if path == "/healthz":
+            if path in ("/readyz", "/healthz"):
                 return self._health(start_response)
+            if path == "/livez":
+                return _answer(start_response, [])
             if path in ("/", "/metrics"):
                 return metrics(environ, start_response)
             start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-            return [b"not found; try /metrics or /healthz\n"]
+            return [b"not found; try /metrics, /livez or /readyz\n"]
 
         try:
             self._server = make_server(host, port, app, _Server, handler_class=_QuietHandler)
@@ -86,11 +92,14 @@ class MetricsServer:
         self._thread.join(5.0)
 
     def _health(self, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        problems = health(self._state.snapshot(), self._stale_after_s)
-        body = json.dumps({"status": "unhealthy" if problems else "ok", "problems": problems}).encode()
-        status = "503 Service Unavailable" if problems else "200 OK"
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-        return [body]
+        return _answer(start_response, health(self._state.snapshot(), self._stale_after_s))
+
+
+def _answer(start_response: Callable[..., Any], problems: list[str]) -> Iterable[bytes]:
+    body = json.dumps({"status": "unhealthy" if problems else "ok", "problems": problems}).encode()
+    status = "503 Service Unavailable" if problems else "200 OK"
+    start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    return [body]
 
 
 def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:

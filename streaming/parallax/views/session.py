@@ -68,6 +68,14 @@ _LOCAL_CONF: Mapping[str, str] = {
 }
 
 
+def _network(master: str) -> dict[str, str]:
+    """Nobody else on the network may reach a driver that needs nobody; on a cluster, who connects has the secret."""
+    if master.startswith("local"):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    # These hand the secret out by themselves; elsewhere spark.authenticate.secret has to be set with it.
+    return {"spark.authenticate": "true"} if master.startswith(("yarn", "k8s")) else {}
+
+
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
@@ -94,6 +102,7 @@ def build_session(
     chosen = {
         **_CONF,
         **({} if "://" in storage else _LOCAL_CONF),
+        **_network(settings.master),
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraClassPath": delta_classpath(),
         "spark.driver.extraJavaOptions": _java_options(settings, jdk),

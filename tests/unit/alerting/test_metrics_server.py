@@ -43,7 +43,7 @@ def get(server: MetricsServer, path: str) -> tuple[int, str]:
 
 
 def problems(server: MetricsServer) -> tuple[int, list[Any]]:
-    status, body = get(server, "/healthz")
+    status, body = get(server, "/readyz")
     return status, json.loads(body)["problems"]
 
 
@@ -73,6 +73,12 @@ def test_health_follows_end_to_end_progress(server: MetricsServer, state: Monito
     assert problems(server) == (200, [])
     clock.now += 61
     assert problems(server) == (503, ["nothing has been compared for 61 s"])
+
+
+def test_a_job_that_does_not_compare_yet_is_live_all_the_same(server: MetricsServer) -> None:
+    assert get(server, "/livez")[0] == 200
+    assert get(server, "/readyz") == get(server, "/healthz")
+    assert get(server, "/readyz")[0] == 503
 
 
 def test_health_names_a_query_that_is_down_and_findings_that_cannot_be_kept(
