@@ -66,9 +66,10 @@ class Rules:
         loaded = self._of("findings_loaded")
         now = f"max by ({_FINDING}) ({series}) > 0"
         before = f"max by ({_FINDING}) (last_over_time({series}[{self._p.remembered}])) > 0"
-        # A finding that was refined has several; the newest is meant.
-        each = f'timestamp(parallax_finding_info{{finding_id="%s"}})[{self._p.remembered}:1m]'
-        info = f"topk(1, max_over_time({each}))"
+        # While the job is away, the newest of those that there were: a finding that was refined has several.
+        now_said = 'parallax_finding_info{finding_id="%[1]s"}'
+        each = f"timestamp({now_said})[{self._p.remembered}:15s]"
+        info = f"{now_said} or (topk(1, max_over_time({each})) unless on (finding_id) {now_said})"
         said = f"{{{{ with printf `{info}` $labels.finding_id | query }}}}{{{{ with . | first }}}}"
         end = "{{ end }}{{ end }}"
         more = {
