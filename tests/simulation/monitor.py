@@ -243,6 +243,13 @@ class Monitor(Readers):
         ended = first.claim.suspect_id, FindingStatus.RESOLVED
         return ended in known and known.index(ended) < known.index((later.claim.suspect_id, FindingStatus.CONFIRMED))
 
+    def gave_way(self, first: Finding, later: Finding) -> bool:
+        """Whether a finding was reported before another one, and has ended since that was."""
+        known = [(event.suspect_id, event.status) for event in self.events]
+        said, ended = ((first.claim.suspect_id, s) for s in (FindingStatus.CONFIRMED, FindingStatus.RESOLVED))
+        other = later.claim.suspect_id, FindingStatus.CONFIRMED
+        return ended in known and known.index(said) < known.index(other) < len(known) - known[::-1].index(ended)
+
     def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
         names = list(self.positions)

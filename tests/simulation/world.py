@@ -264,7 +264,8 @@ class World:
     def _check_one_cause(self) -> None:
         """What a wrong outcome explains is not reported a second time as a difference of a key.
 
-        Where its finding ended, and the values still differ, the key is reported instead. A finding about a transaction
+        Where its finding ended, and the values still differ, the key is reported instead; where the key was reported
+        first, it has to give way. A finding about a transaction
         that begins behind the record says nothing of it: the producer's earlier ones may have been ended wrongly as
         well. Nor does one whose missed marker lies below the record: that one ended another transaction, and the marker
         of the record's own was lost for itself. Nor does one on a replica that the difference does not name: what two
@@ -278,6 +279,7 @@ class World:
                 if f.producer_id == finding.producer_id
                 and f.broker in finding.named
                 and not self.monitor.had_ended(f, finding)
+                and not self.monitor.gave_way(finding, f)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
             }
