@@ -1,14 +1,16 @@
-"""The command line: ``parallax run | audit | demo | findings | lab | fetch-jars``.
+"""The command line: ``parallax run | check | audit | demo | findings | lab | fetch-jars``.
 
 Exit codes: 0 done (``demo``: exactly the expected findings; ``audit``: consistent), 1 not as expected (``audit``:
-diverged), 2 wrong usage or environment, 3 unknown (``audit``).
+diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknown (``audit``, ``check``).
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version as installed_version
@@ -306,6 +308,27 @@ def audit(
         file=output,
     )
     raise typer.Exit(run_audit(load(config), flags))
+
+
+@app.command()
+@one_line_errors
+def check(
+    config: Annotated[Path, typer.Option("-c", "--config", help="The settings file; see conf/parallax.yaml.")],
+    output: Annotated[Format, typer.Option("--format", help="text or json.")] = Format.text,
+) -> None:
+    """Look at settings, machine, brokers, rights and topics; exit 0 fine, 1 something is wrong, 3 not to be known."""
+    from parallax.check import check as look
+    from parallax.check import exit_code
+    from parallax.config import load
+
+    lines = []
+    for line in look(load(config)):
+        lines.append(line)
+        if output is Format.text:
+            typer.echo(f"{line.result:8}{line.about}: {line.text}")
+    if output is Format.json:
+        typer.echo(json.dumps([asdict(line) for line in lines], indent=2))
+    raise typer.Exit(exit_code(lines))
 
 
 @app.command("fetch-jars")

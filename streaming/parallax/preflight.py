@@ -6,7 +6,7 @@ Only what cannot mend itself is an error: a broker that is down now may come bac
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from parallax.config import Settings
 from parallax.model import TopicPartition
@@ -27,10 +27,10 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     topics = client.metadata()
     if settings.topics.include:
         topics |= client.metadata(settings.topics.include)
-    watched = _watched(topics, settings)
+    chosen = watched(topics, settings)
     _check_brokers(client, topics, settings)
-    refused = {topic.name: topic.error for topic in watched if isinstance(topic.error, Unauthorized)}
-    for broker, partitions in _by_broker(watched, settings).items():
+    refused = {topic.name: topic.error for topic in chosen if isinstance(topic.error, Unauthorized)}
+    for broker, partitions in by_broker(chosen, settings).items():
         one_each = list({place.topic: place for place in partitions}.values())
         try:
             answers = client.watermarks(broker, one_each)
@@ -43,18 +43,24 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
                 raise answer
             if isinstance(answer, Unauthorized):
                 refused.setdefault(topic, answer)
-    if refused and len(refused) == len(watched):
+    if refused and len(refused) == len(chosen):
         raise next(iter(refused.values()))
     return refused
 
 
-def _watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
+def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[TopicMetadata]:
+    """The topics that the settings watch. A pattern leaves Kafka's own topics out; named, they are watched.
+
+    Raises:
+        UnknownTopic: a topic that is named is not there.
+    """
     wanted = settings.topics
     for name in wanted.include:
         if name not in topics or isinstance(topics[name].error, UnknownTopic):
             raise UnknownTopic(f"topics.include: topic {name!r} is not on the cluster; correct its name")
     pattern = re.compile(wanted.pattern) if wanted.pattern is not None else None
-    return [t for name, t in topics.items() if name in wanted.include or (pattern and pattern.fullmatch(name))]
+    matching = {n for n in topics if pattern and not n.startswith("__") and pattern.fullmatch(n)}
+    return [topic for name, topic in topics.items() if name in wanted.include or name in matching]
 
 
 def _check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], settings: Settings) -> None:
@@ -66,7 +72,8 @@ def _check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], s
             raise NotHosted(f"topics.brokers: there is no broker {broker} on the cluster; its brokers are {ids}")
 
 
-def _by_broker(topics: list[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
+def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:
+    """The partitions of topics that each broker hosts, as far as ``topics.brokers`` names it."""
     found: dict[int, list[TopicPartition]] = {}
     for topic in topics:
         for index, partition in topic.partitions.items():
@@ -76,4 +83,4 @@ def _by_broker(topics: list[TopicMetadata], settings: Settings) -> dict[int, lis
     return found
 
 
-__all__ = ["check_cluster"]
+__all__ = ["by_broker", "check_cluster", "watched"]

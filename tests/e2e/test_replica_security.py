@@ -307,3 +307,41 @@ def test_a_command_that_may_read_nothing_says_so_in_one_line(
     assert ended.exit_code == exit_code
     (line,) = ended.stderr.strip().splitlines()
     assert "not authorized: READ on the topic is needed" in line
+
+
+def test_the_check_names_each_right_that_is_missing_until_none_is(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    secured.cluster.create_topic(topic)
+    producer = LegacyTransactionalProducer(secured.cluster.bootstrap_servers, topic)
+    producer.begin()
+    producer.send(topic, "key", "value")
+    config = tmp_path / "parallax.yaml"
+    document: dict[str, Any] = {
+        "kafka": secured.sasl,
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "alerting": {"metrics_port": 0},
+    }
+    config.write_text(json.dumps(document))
+
+    def said(result: str) -> str:
+        done = CliRunner().invoke(app, ["check", "-c", str(config), "--format", "json"])
+        lines = json.loads(done.stdout)
+        assert done.exit_code == (1 if any(line["result"] == "wrong" for line in lines) else 0), lines
+        return " ".join(line["text"] for line in lines if line["result"] == result)
+
+    steps = (
+        ("DESCRIBE", acl(AclOperation.DESCRIBE, topic)),
+        ("READ", acl(AclOperation.READ, topic)),
+        ("DESCRIBE_CONFIGS", acl(AclOperation.DESCRIBE_CONFIGS, topic)),
+        ("DESCRIBE on their transactional ids", acl(AclOperation.DESCRIBE, topic, ResourceType.TRANSACTIONAL_ID)),
+    )
+    try:
+        for name, binding in steps:
+            until(lambda name=name: name in said("wrong"), f"{name} to be named", timeout=20)
+            grant(admin, binding)
+        until(lambda: not said("wrong"), "nothing to be wrong", timeout=20)
+        assert PASSWORD not in said("ok")
+    finally:
+        producer.commit()

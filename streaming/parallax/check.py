@@ -1,0 +1,221 @@
+"""What ``parallax check`` looks at before a job runs, and says of each: fine, wrong, or not to be known now.
+
+It reads and changes nothing. What is wrong here would be refused by the job, or leave something unread; what is merely
+worth knowing is a note.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from parallax.config import Settings
+from parallax.errors import SetupError, one_line
+from parallax.java import find_java
+from parallax.model import TopicPartition
+from parallax.preflight import by_broker, watched
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError, Unauthorized
+from parallax.replica.types import ProducerState
+
+_CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
+_SAMPLED = 20
+"""Partitions of a topic that are asked for their producers, to see whether their transactions may be described."""
+
+
+class Result(StrEnum):
+    """What a line says."""
+
+    FINE = "ok"
+    NOTE = "note"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was looked at.
+
+    Attributes:
+        about: what, e.g. ``broker 1`` or ``topic orders``.
+        text: one sentence; of what is wrong it says what to do.
+    """
+
+    about: str
+    result: Result
+    text: str
+
+
+def exit_code(lines: Sequence[Line]) -> int:
+    """0 where nothing is wrong, 1 where something is, 3 where something could not be looked at."""
+    found = {line.result for line in lines}
+    if Result.WRONG in found:
+        return 1
+    return 3 if Result.UNKNOWN in found else 0
+
+
+def check(settings: Settings) -> Iterator[Line]:
+    """Look at everything, a line at a time."""
+    yield _jdk()
+    yield _storage(settings.storage.path)
+    yield _port(settings)
+    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+        try:
+            known = client.metadata()
+            if settings.topics.include:
+                known |= client.metadata(settings.topics.include)
+        except ReplicaError as error:
+            yield Line("cluster", Result.WRONG, one_line(error))
+            return
+        yield Line("cluster", Result.FINE, f"its id is {client.cluster_id}, and it shows {len(known)} topics.")
+        yield from _cluster(client, settings, known)
+
+
+def _jdk() -> Line:
+    try:
+        java = find_java()
+    except SetupError as error:
+        return Line("JDK", Result.WRONG, one_line(error))
+    return Line("JDK", Result.FINE, f"{java.path} is Java {java.release}.")
+
+
+def _storage(path: str) -> Line:
+    if "://" in path:
+        return Line("storage", Result.UNKNOWN, f"{path} is not looked at; the job tries it at its start.")
+    folder = next(parent for parent in (Path(path), *Path(path).absolute().parents) if parent.exists())
+    try:
+        probe = folder / f".parallax-check-{time.time_ns()}"
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        problem = f"{folder} cannot be written ({error.strerror}); give storage.path a folder that can be."
+        return Line("storage", Result.WRONG, problem)
+    return Line("storage", Result.FINE, f"{path} can be written.")
+
+
+def _port(settings: Settings) -> Line:
+    host, port = settings.alerting.metrics_host, settings.alerting.metrics_port
+    try:
+        with socket.create_server((host, port)):
+            return Line("metrics", Result.FINE, f"{host}:{port} is free.")
+    except OSError as error:
+        problem = f"{host}:{port} cannot be listened on ({error.strerror}): the job runs, or choose another port."
+        return Line("metrics", Result.NOTE, problem)
+
+
+def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
+    try:
+        topics = watched(known, settings)
+    except ReplicaError as error:
+        yield Line("topics", Result.WRONG, one_line(error))
+        return
+    if not topics:
+        problem = f"no topic that may be seen matches {settings.topics.pattern!r}; correct it, or grant DESCRIBE."
+        yield Line("topics", Result.WRONG, f"topics.pattern: {problem}")
+        return
+    refused: dict[str, Unauthorized] = {t.name: t.error for t in topics if isinstance(t.error, Unauthorized)}
+    silent: set[int] = set()
+    for broker, places in sorted(by_broker(topics, settings).items()):
+        line, answers = _broker(client, broker, places)
+        yield line
+        if line.result is not Result.FINE:
+            silent.add(broker)
+        for place, answer in answers.items():
+            if isinstance(answer, Unauthorized):
+                refused.setdefault(place.topic, answer)
+    yield from _topics(client, topics, refused, silent)
+
+
+def _broker(
+    client: ReplicaClient, broker: int, places: Sequence[TopicPartition]
+) -> tuple[Line, Mapping[TopicPartition, object]]:
+    one_each = list({place.topic: place for place in places}.values())
+    began = time.monotonic()
+    try:
+        answers = client.watermarks(broker, one_each)
+    except Unauthorized as error:
+        return Line(f"broker {broker}", Result.WRONG, one_line(error)), {}
+    except ReplicaError as error:
+        return Line(f"broker {broker}", Result.UNKNOWN, f"{one_line(error)}: what its replicas hold is unknown."), {}
+    host, port = client.brokers().get(broker, ("?", 0))
+    took = (time.monotonic() - began) * 1000
+    text = f"{host}:{port} answered in {took:.0f} ms; {len(places)} of its replicas are watched."
+    return Line(f"broker {broker}", Result.FINE, text), answers
+
+
+def _topics(
+    client: ReplicaClient, topics: Sequence[TopicMetadata], refused: Mapping[str, Unauthorized], silent: set[int]
+) -> Iterator[Line]:
+    try:
+        configs = client.topic_configs([t.name for t in topics if t.name not in refused], _CONFIGS)
+    except ReplicaError as error:
+        configs = {topic.name: error for topic in topics}
+    for topic in sorted(topics, key=lambda t: t.name):
+        about = f"topic {topic.name}"
+        if (missing := refused.get(topic.name)) is not None:
+            yield Line(about, Result.WRONG, f"{one_line(missing)}; grant it, or nobody watches this topic.")
+            continue
+        given = configs.get(topic.name)
+        if not isinstance(given, dict):
+            right = "its settings cannot be read" if given is None else one_line(given)
+            yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
+        else:
+            yield Line(about, *_exposure(topic, given))
+        yield from _transactions(client, topic, silent)
+
+
+def _exposure(topic: TopicMetadata, given: Mapping[str, str]) -> tuple[Result, str]:
+    replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
+    count = f"{len(topic.partitions)} partitions"
+    if given.get("remote.storage.enable") == "true":
+        return Result.NOTE, f"{count}: what is in tiered storage is one copy for all replicas, so it stays unknown."
+    if replicas < 2:
+        return Result.NOTE, f"{count}, one replica each: there is nothing to compare."
+    policy = given.get("cleanup.policy", "delete")
+    if "compact" not in policy:
+        return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
+    hours = int(given.get("delete.retention.ms", "86400000")) / 3_600_000
+    return Result.FINE, (
+        f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
+        f"delete.retention.ms ({hours:g} h) may miss tombstones and end markers for good."
+    )
+
+
+def _transactions(client: ReplicaClient, topic: TopicMetadata, silent: set[int]) -> Iterator[Line]:
+    """Whether the transactions that are open may be described: a coordinator leaves out what may not, in silence."""
+    asked: dict[int, list[TopicPartition]] = {}
+    for number, partition in list(topic.partitions.items())[:_SAMPLED]:
+        if partition.leader >= 0 and partition.leader not in silent:
+            asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
+    open_ids: set[int] = set()
+    for broker, places in asked.items():
+        try:
+            answers = client.describe_producers(broker, places)
+        except ReplicaError:
+            continue  # said of the broker
+        open_ids |= {state.producer_id for states in answers.values() for state in _open(states)}
+    if not open_ids:
+        return
+    about = f"topic {topic.name}"
+    try:
+        listings = client.list_transactions(sorted(open_ids))
+    except ReplicaError as error:
+        yield Line(about, Result.UNKNOWN, f"its open transactions could not be listed ({one_line(error)}).")
+        return
+    hidden = open_ids - {one.producer_id for one in listings.transactions}
+    if hidden and not listings.unanswered:
+        yield Line(
+            about,
+            Result.WRONG,
+            f"{len(hidden)} open transactions are listed by no coordinator; grant DESCRIBE on their transactional ids.",
+        )
+
+
+def _open(states: object) -> list[ProducerState]:
+    found = states if isinstance(states, list) else []
+    return [state for state in found if state.current_transaction_start_offset >= 0]

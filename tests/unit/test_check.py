@@ -1,0 +1,163 @@
+"""What ``parallax check`` says; with rights on a real broker: tests/e2e/test_replica_security.py."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax import check as module
+from parallax.check import Line, Result, check, exit_code
+from parallax.config import Settings, validate
+from parallax.model import MissingRight, TopicPartition
+from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
+from parallax.replica.errors import Unauthorized, Unreachable
+from parallax.replica.types import ProducerState, TransactionListing, TransactionListings
+
+PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
+CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "remote.storage.enable": "false"}
+
+
+class Client:
+    cluster_id = "abc"
+    configs: dict[str, Any] = CONFIGS
+    hosts = PLACE
+    open_producers: Sequence[int] = ()
+    listed: Sequence[int] = ()
+    away: frozenset[int] = frozenset()
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def metadata(self, topics: Sequence[str] | None = None) -> dict[str, TopicMetadata]:
+        return {name: TopicMetadata(name, "A", {0: self.hosts}) for name in topics or ["orders", "__consumer_offsets"]}
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        return {1: ("one", 9092), 2: ("two", 9092)}
+
+    def watermarks(self, broker: int, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Any]:
+        if broker in self.away:
+            raise Unreachable(f"broker {broker}: connection refused", broker=broker)
+        return dict.fromkeys(places, Watermarks(1, 1, 0, 1))
+
+    def topic_configs(self, topics: Sequence[str], _: Sequence[str]) -> dict[str, Any]:
+        return dict.fromkeys(topics, self.configs)
+
+    def describe_producers(self, _: int, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Any]:
+        return {p: [ProducerState(i, 0, 0, 0, -1, 5) for i in self.open_producers] for p in places}
+
+    def list_transactions(self, _: Sequence[int]) -> TransactionListings:
+        return TransactionListings([TransactionListing(f"t{i}", i, "Ongoing", 1) for i in self.listed], {})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return of(tmp_path)
+
+
+def of(tmp_path: Path, **sections: Any) -> Settings:
+    document: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": "one:9092"},
+        "topics": {"include": ["orders"]},
+        "storage": {"path": str(tmp_path / "data")},
+        "alerting": {"metrics_port": 0},
+    }
+    return validate(document | sections)
+
+
+def lines(monkeypatch: pytest.MonkeyPatch, settings: Settings, **cluster: Any) -> dict[str, Line]:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), cluster))
+    return {line.about: line for line in check(settings)}
+
+
+def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    found = lines(monkeypatch, settings)
+    assert list(found) == ["JDK", "storage", "metrics", "cluster", "broker 1", "broker 2", "topic orders"]
+    assert {line.result for line in found.values()} == {Result.FINE}
+    assert "delete.retention.ms (24 h)" in found["topic orders"].text
+    assert exit_code(list(found.values())) == 0
+
+
+def test_a_broker_that_is_away_is_unknown_and_not_wrong(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    found = lines(monkeypatch, settings, away=frozenset({2}))
+    assert found["broker 2"].result is Result.UNKNOWN
+    assert "connection refused" in found["broker 2"].text
+    assert exit_code(list(found.values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("configs", "replicas", "result", "says"),
+    [
+        ({**CONFIGS, "cleanup.policy": "delete"}, (1, 2), Result.FINE, "record by record"),
+        ({**CONFIGS, "remote.storage.enable": "true"}, (1, 2), Result.NOTE, "tiered storage"),
+        (CONFIGS, (1,), Result.NOTE, "nothing to compare"),
+        (
+            Unauthorized("not authorized: DESCRIBE_CONFIGS is needed", missing=MissingRight.DESCRIBE_CONFIGS),
+            (1, 2),
+            Result.WRONG,
+            "taken for compacted",
+        ),
+    ],
+)
+def test_a_topic_is_said_to_be_exposed_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings,
+    configs: Any,
+    replicas: tuple[int, ...],
+    result: Result,
+    says: str,
+) -> None:
+    hosts = PartitionMetadata(1, 0, replicas, replicas)
+    line = lines(monkeypatch, settings, configs=configs, hosts=hosts)["topic orders"]
+    assert (line.result, says in line.text) == (result, True), line
+
+
+def test_transactions_that_no_coordinator_lists_may_not_be_described(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    found = lines(monkeypatch, settings, open_producers=(7, 8), listed=(7,))
+    assert found["topic orders"].result is Result.WRONG
+    assert "grant DESCRIBE on their transactional ids" in found["topic orders"].text
+    assert exit_code(list(found.values())) == 1
+    assert lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"].result is Result.FINE
+
+
+def test_a_pattern_that_matches_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = lines(monkeypatch, of(tmp_path, topics={"pattern": "__.*|ledger"}))
+    assert found["topics"].result is Result.WRONG
+    assert "topics.pattern" in found["topics"].text
+
+
+def test_a_cluster_that_does_not_answer_is_wrong_and_the_rest_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    def metadata(*_: Any) -> Any:
+        raise Unreachable("bootstrap.servers: no broker answered")
+
+    found = lines(monkeypatch, settings, metadata=metadata)
+    assert list(found)[-1] == "cluster"
+    assert found["cluster"].result is Result.WRONG
+
+
+def test_a_folder_that_cannot_be_written_and_a_port_that_is_taken_are_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = of(tmp_path, storage={"path": str(tmp_path / "file" / "x")}, alerting={"metrics_port": port})
+        found = lines(monkeypatch, settings)
+    assert found["storage"].result is Result.WRONG
+    assert found["metrics"].result is Result.NOTE
+    assert str(port) in found["metrics"].text
+
+
+def test_looking_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines(monkeypatch, of(tmp_path))
+    assert list(tmp_path.iterdir()) == []
