@@ -46,6 +46,7 @@ from parallax.findings.lifecycle import Lifecycle
 from parallax.findings.probe import Prober
 from parallax.findings.scan import folder_of
 from parallax.findings.table import AppendedMeanwhile, FindingsTable, FindingsTableError, read_suspects
+from parallax.model import Severity, broker_label
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
@@ -378,12 +379,17 @@ def _log_events(events: Sequence[Finding]) -> None:
     for event in events:
         if is_part_of_incident(event):
             continue
-        log.info(
+        at = "info"
+        if event.is_open:
+            at = "error" if event.severity is Severity.CRITICAL else "warning"
+        getattr(log, at)(
             "finding",
+            id=event.finding_id,
             status=str(event.status),
             kind=str(event.kind),
             topic=event.topic,
-            broker=event.broker,
+            partition=event.partition,
+            broker=broker_label(event.broker) or None,
             text=event.summary,
         )
 

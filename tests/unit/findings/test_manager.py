@@ -244,6 +244,20 @@ def test_a_second_suspect_of_a_finding_adds_no_second_confirmation(start: Start,
     assert second.finding_id == second.suspect_id
 
 
+def test_an_open_critical_finding_is_an_error_in_the_log_and_its_end_is_not(start: Start) -> None:
+    replicas = Replicas(wrong)
+    with capture_logs() as logs:
+        manager, watch = start(replicas)
+        manager.offer([suspect(FindingKind.ABORTED_RECORD_COMMITTED)])
+        watch.until(lambda s: len(s.open) == 1)
+        replicas.answer = agree
+        watch.until(lambda s: s.open == ())
+        manager.stop()
+    said = [(entry["log_level"], entry["status"]) for entry in logs if entry["event"] == "finding"]
+    assert said[0] == ("error", "confirmed")
+    assert said[-1] == ("info", "resolved")
+
+
 def test_a_finding_is_resolved_when_the_replicas_agree_and_opens_again_when_they_do_not(
     start: Start, settings: Settings
 ) -> None:
