@@ -198,8 +198,8 @@ class World:
             self._check(finding)
         self.judge.end(findings, events.unknown(self.monitor), self.monitor.shown)
         self._audit()
-        self._check_one_cause()
         self.judge.once(events.at_the_end(self.monitor).standing)
+        self._check_one_cause()
         self._check_properties()
 
     def _audit(self) -> None:
