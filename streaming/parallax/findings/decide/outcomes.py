@@ -327,7 +327,7 @@ def _behind(case: Case) -> Decision | None:
         showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(accused, a)], [accused]
     else:
         ahead = [a for a in _decided(case) if own.offset < a.last_stable_offset and _is_behind(accused, a)]
-        showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, accused.last_stable_offset)]
+        showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, a.last_stable_offset)]
     if not showing or not lacking:
         return None
     return case.pending(

@@ -260,7 +260,7 @@ def _accused_lacks(case: Case) -> Decision:
     if (decision := _tombstone_against_older(case, key)) is not None:
         return decision
     if key.visible is not None and key.visible.offset > claim.offset:
-        return case.dismissed(f"broker {accused.broker} has deleted the key at offset {key.visible.offset}")
+        return _deleted_on_the_accused(case, key.visible)
     if accused.log_start_offset > claim.offset:
         reason = f"offset {claim.offset} is below the log start of broker {accused.broker}"
         return case.dismissed(reason, Resolution.DELETED)
@@ -290,6 +290,32 @@ def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
     return replace(
         _without_direction(case, f"{reason}; broker {accused.broker} shows none"), lone_witness=claim.producer_id >= 0
     )
+
+
+def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
+    """The accused shows a tombstone behind the record: so it lacks nothing; but another may show what that deletes.
+
+    That is a difference where the other one is past the tombstone, and as far as all, the leader among them: whatever
+    replaced the tombstone on the log that it copied lay below that.
+    """
+    claim, accused = case.claim, case.accused
+    reason = f"broker {accused.broker} has deleted the key at offset {tombstone.offset}"
+    stale = [
+        a
+        for a in case.others
+        if a.key is not None
+        and a.key.live is not None
+        and accused.log_start_offset <= a.key.live.offset < tombstone.offset < a.last_stable_offset
+    ]
+    if claim.broker != NOBODY or not stale:
+        return case.dismissed(reason)
+    everyone = (accused, *case.others)
+    furthest = max(a.last_stable_offset for a in everyone)
+    stale = [a for a in stale if a.last_stable_offset == furthest]
+    if not stale or case.answers.leader not in {a.broker for a in everyone}:
+        return case.pending(f"{reason}; one that shows an older value may not have come as far as all others")
+    shown = f"{reason}; {names(stale)} still {'shows' if len(stale) == 1 else 'show'} an older value"
+    return replace(_without_direction(case, shown), lone_witness=tombstone.outcome == COMMITTED)
 
 
 def _without_direction(case: Case, reason: str) -> Decision:

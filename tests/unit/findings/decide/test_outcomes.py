@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import (
+    KeyShown,
     MarkerShown,
     ReplicaAnswer,
 )
@@ -150,6 +151,18 @@ class TestOutcome:
         c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
         got = decide(c, answers(shows(1, None), shows(2, record(3)), shows(3, None)), live_only=True)
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.COMMITTED_RECORD_ABORTED)
+
+    def test_a_value_whose_deletion_its_replica_may_not_have_decided_yet_ends_no_finding(self) -> None:
+        c = claim(FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=7)
+        deleted = replica(1, key=KeyShown(None, True, 50))
+        for stable, found in ((100, Verdict.CONFIRMED), (50, Verdict.PENDING)):
+            accused = shows(2, record(5), last_stable_offset=stable)
+            assert outcome_of(c, deleted, accused, live_only=True) is found
+        same = shows(1, record(50, value_size=5))
+        assert outcome_of(c, same, accused, live_only=True) is Verdict.DISMISSED
+        above = replica(1, key=KeyShown(None, True, 50), log_start_offset=6)
+        assert outcome_of(c, above, accused, live_only=True) is Verdict.DISMISSED
+        assert outcome_of(c, deleted, accused) is Verdict.PENDING, "nor a suspect"
 
     def test_a_value_written_after_the_others_were_asked_proves_nothing(self) -> None:
         c = replace(self.c2a, key_hash_lo=7)

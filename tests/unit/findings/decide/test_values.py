@@ -69,6 +69,21 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, None), shows(2, self.old), shows(3, None)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED)
 
+    def test_a_tombstone_of_the_one_that_is_asked_last_does_not_explain_an_older_value_of_another(self) -> None:
+        c = undirected("value at offset 50", {2, 3}, {1}, pivot=2)
+        deleted = shows(2, record(60, "committed", value_size=-1))
+        stale = shows(3, record(50, producer_id=-1))
+        got = decide(c, answers(shows(1, None), deleted, stale))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+        assert (got.accused, got.lone_witness) == (NOBODY, True)
+        assert got.sides == {"no value": (1, 2), "value at offset 50": (3,)}
+        assert outcome_of(c, shows(1, None), deleted, shows(3, None)) is Verdict.DISMISSED
+        behind = replace(stale, last_stable_offset=99)
+        assert outcome_of(c, shows(1, None), deleted, behind) is Verdict.PENDING
+        assert outcome_of(c, silent(1), deleted, stale) is Verdict.PENDING, "it leads"
+        not_past = replace(stale, last_stable_offset=60)
+        assert outcome_of(c, shows(1, None), deleted, not_past) is Verdict.DISMISSED
+
     def test_an_aborted_record_that_a_tombstone_would_have_deleted_is_no_old_value(self) -> None:
         aborted = replica(2, key=KeyShown(None, True, newest_offset=30))
         assert outcome_of(self.c, shows(1, self.tombstone), aborted, shows(3, None)) is Verdict.DISMISSED
