@@ -35,7 +35,6 @@ app = typer.Typer(
     name="parallax",
     help="Tells Kafka operators when their replicas disagree.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -53,10 +52,13 @@ class ProducerKind(StrEnum):
 
 
 class Format(StrEnum):
-    """How findings are printed."""
+    """How a command prints what it has to say."""
 
     text = "text"
     json = "json"
+
+
+OutputFormat = Annotated[Format, typer.Option("--format", help="text or json.")]
 
 
 class AuditSource(StrEnum):
@@ -64,13 +66,6 @@ class AuditSource(StrEnum):
 
     brokers = "brokers"
     tables = "tables"
-
-
-class AuditFormat(StrEnum):
-    """How an audit's report is printed."""
-
-    table = "table"
-    json = "json"
 
 
 KafkaVersion = Annotated[str, typer.Option("--kafka-version", help="Version of the lab's brokers.")]
@@ -177,7 +172,6 @@ def _storage(config: Path | None, data: str | None) -> str:
     return data
 
 
-FindingsFormat = Annotated[Format, typer.Option("--format", help="text or json.")]
 FindingId = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")]
 
 
@@ -187,7 +181,7 @@ def findings(
     context: typer.Context,
     config: JobConfig = None,
     data: JobData = None,
-    output: FindingsFormat = Format.text,
+    output: OutputFormat = Format.text,
     everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
 ) -> None:
     """List what the findings table holds, show or explain a finding, or acknowledge it."""
@@ -209,7 +203,7 @@ def list_findings(
     context: typer.Context,
     config: JobConfig = None,
     data: JobData = None,
-    output: FindingsFormat = Format.text,
+    output: OutputFormat = Format.text,
     everything: Annotated[bool, typer.Option("--all", help="Resolved and dismissed ones too.")] = False,
     topic: Annotated[list[str] | None, typer.Option(help="Of this topic; may be repeated.")] = None,
     kind: Annotated[list[FindingKind] | None, typer.Option(help="Of this kind; may be repeated.")] = None,
@@ -239,7 +233,7 @@ def show(
     finding: FindingId,
     config: JobConfig = None,
     data: JobData = None,
-    output: FindingsFormat = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Show all events of a finding, and what each broker answered last, side by side."""
     from parallax.findings.report import print_finding
@@ -254,7 +248,7 @@ def explain(
     finding: FindingId,
     config: JobConfig = None,
     data: JobData = None,
-    output: FindingsFormat = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Explain a finding in plain words: what consumers see, who is right, what to run."""
     from parallax.findings.report import print_explanation
@@ -291,7 +285,7 @@ def audit(
     max_bytes_per_second: Annotated[
         int | None, typer.Option(help="From each broker; 0: no limit. Default: audit.max_bytes_per_second.")
     ] = None,
-    output_format: Annotated[AuditFormat, typer.Option("--format", help="table or json.")] = AuditFormat.table,
+    output_format: OutputFormat = Format.text,
     output: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,
 ) -> None:
     """Compare all replicas of partitions once, from their log starts on; exit 0 consistent, 1 diverged, 3 unknown."""
@@ -314,7 +308,7 @@ def audit(
 @one_line_errors
 def check(
     config: Annotated[Path, typer.Option("-c", "--config", help="The settings file; see conf/parallax.yaml.")],
-    output: Annotated[Format, typer.Option("--format", help="text or json.")] = Format.text,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Look at settings, machine, brokers, rights and topics; exit 0 fine, 1 something is wrong, 3 not to be known."""
     from parallax.check import check as look

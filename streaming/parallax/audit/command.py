@@ -43,7 +43,7 @@ class Flags:
         source: ``brokers`` or ``tables``.
         dry_run: only say what would be read.
         max_bytes_per_second: per broker; None for ``audit.max_bytes_per_second``.
-        output: ``table`` or ``json``.
+        output: ``text`` or ``json``.
         file: where the report goes; standard output by default.
     """
 
@@ -52,7 +52,7 @@ class Flags:
     source: str = "brokers"
     dry_run: bool = False
     max_bytes_per_second: int | None = None
-    output: str = "table"
+    output: str = "text"
     file: Path | None = None
 
 

@@ -57,7 +57,7 @@ def write(report: AuditReport, output: str, to: TextIO) -> None:
 
     Args:
         report: of an audit.
-        output: ``table`` or ``json``.
+        output: ``text`` or ``json``.
         to: where.
     """
     if output == "json":

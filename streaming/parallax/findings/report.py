@@ -23,7 +23,7 @@ from parallax.findings.table import read_events
 from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 
-_COLUMNS = ("", "id", "kind", "partition", "broker", "offset", "key", "since")
+_COLUMNS = ("id", "kind", "status", "broker")
 _ID_CHARACTERS = 8
 """Characters of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
 
@@ -87,12 +87,6 @@ def key_text(finding: Finding) -> str | None:
     return key_as_text(finding.key)
 
 
-def _offset_text(finding: Finding) -> str:
-    if finding.is_incident and (tally := tally_of(finding)).count:
-        return f"{tally.lowest}-{tally.highest}"
-    return str(finding.offset if finding.offset >= 0 else finding.transaction_start_offset)
-
-
 def _runbook(finding: Finding) -> str:
     return f"docs/runbook.md#{KINDS[finding.kind].runbook}"
 
@@ -109,22 +103,22 @@ def _broker_text(finding: Finding) -> str:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """The numbered findings for the terminal; what each says in words goes below it (`print_findings`)."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    """The findings for the terminal; what each says in words goes below it (`print_findings`).
+
+    At 80 columns only the name of a long topic is broken.
+    """
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in _COLUMNS:
-        table.add_column(column, overflow="fold", justify="right" if column in ("", "offset", "broker") else "left")
-    for number, finding in enumerate(findings, 1):
+        table.add_column(column, no_wrap=True, justify="right" if column == "broker" else "left")
+    table.add_column("partition", overflow="fold")
+    for finding in findings:
         style = "bold red" if finding.severity is Severity.CRITICAL and finding.is_open else ""
-        status = "" if finding.is_open else f" ({finding.status})"
         table.add_row(
-            str(number),
             finding.finding_id[:_ID_CHARACTERS],
-            Text(f"{finding.kind}{status}", style=style),
-            f"{finding.topic}-{finding.partition}",
+            Text(str(finding.kind), style=style),
+            str(finding.status),
             _broker_text(finding),
-            _offset_text(finding),
-            f"{tally_of(finding).count:,} keys" if finding.is_incident else key_text(finding) or "",
-            finding.first_suspected_at.strftime("%Y-%m-%d %H:%M:%SZ"),
+            f"{finding.topic}-{finding.partition}",
         )
     return table
 
@@ -152,13 +146,22 @@ def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN
         return
     console = Console(file=stream)
     console.print(findings_table(findings))
-    for number, finding in enumerate(findings, 1):
-        said = f"{number}. {finding.summary}"
-        if finding.is_incident and (examples := _examples(finding)):
-            said = f"{said} For example at offsets {examples}."
-        if finding.stands:
-            said = f"{said} What to do: {_runbook(finding)}"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    for finding in findings:
+        console.print(_in_words(finding), markup=False, highlight=False, soft_wrap=True)
+
+
+def _in_words(finding: Finding) -> str:
+    said = [f"{finding.finding_id[:_ID_CHARACTERS]}: {finding.summary}"]
+    said.append(f"First suspected at {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}.")
+    if finding.is_incident:
+        said.append(f"It counts {tally_of(finding).count:,} keys.")
+        if some := _examples(finding):
+            said.append(f"For example at offsets {some}.")
+    elif (key := key_text(finding)) is not None:
+        said.append(f"The key is {key}.")
+    if finding.stands:
+        said.append(f"What to do: {_runbook(finding)}")
+    return " ".join(said)
 
 
 def print_explanation(storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None) -> None:

@@ -124,7 +124,7 @@ def test_a_report_may_go_to_a_device() -> None:
 
 def test_the_table_says_what_was_compared_and_why_the_rest_is_unknown() -> None:
     out = io.StringIO()
-    write(REPORT, "table", out)
+    write(REPORT, "text", out)
     text = out.getvalue()
     assert "orders-0: Broker 2 lacks it." in text
     assert "orders-1: unknown: broker 2: refused" in text

@@ -40,7 +40,7 @@ def test_without_a_limit_no_time_is_guessed() -> None:
 
 def test_the_text_has_a_line_for_each_broker_and_says_what_would_be_unknown() -> None:
     out = io.StringIO()
-    write(summarise(PLANS, WANTED, {(1, ("orders", 0)): 1024.0}, 1000), "table", out)
+    write(summarise(PLANS, WANTED, {(1, ("orders", 0)): 1024.0}, 1000), "text", out)
     text = out.getvalue()
     assert "estimated bytes" in text
     assert "2.0 MiB" in text

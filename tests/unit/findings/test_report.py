@@ -9,10 +9,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from test_findings_table import EVENT
 
 from parallax.findings.naming import FindingNotNamedError
-from parallax.findings.report import Wanted, as_document, listed, print_explanation, print_finding, print_findings
+from parallax.findings.report import (
+    Wanted,
+    as_document,
+    findings_table,
+    listed,
+    print_explanation,
+    print_finding,
+    print_findings,
+)
 from parallax.findings.table import FindingsTable
 from parallax.model import FindingKind, FindingStatus
 
@@ -78,10 +87,20 @@ def test_an_incident_is_listed_with_its_count_and_examples(tmp_path: Path) -> No
     event = replace(EVENT, suspect_id="", key=None, summary="Many.", evidence=json.dumps(said))
     FindingsTable(str(tmp_path)).append([event])
     text = printed(str(tmp_path), "text")
-    assert "100,000" in text
-    assert "1. Many. For example at offsets 5 (customer-7), 450000, 900000." in text
+    assert "Many. First suspected at 2026-01-02 00:00:00Z. It counts 100,000 keys." in text
+    assert "For example at offsets 5 (customer-7), 450000, 900000." in text
     (document,) = json.loads(printed(str(tmp_path), "json"))
     assert document["evidence"]["incident"]["count"] == 100_000
+
+
+def test_at_80_columns_no_word_is_broken_but_the_name_of_a_long_topic() -> None:
+    stream = io.StringIO()
+    every = [replace(EVENT, finding_id="a" * 32, kind=kind, topic="payments", broker=-1) for kind in FindingKind]
+    every += [replace(every[0], status=status) for status in FindingStatus]
+    Console(file=stream, width=80).print(findings_table(every))
+    words = set(stream.getvalue().split())
+    assert {str(kind) for kind in FindingKind} | {str(status) for status in FindingStatus} | {"payments-0"} <= words
+    assert max(map(len, stream.getvalue().splitlines())) <= 80
 
 
 def test_no_findings_are_said_in_words(tmp_path: Path) -> None:
