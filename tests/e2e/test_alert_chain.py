@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from parallax.findings.finding import Finding
-from parallax.lab.traffic import PlainProducer, ProducerKind
+from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from tests.e2e.play import Alerting, Played
 from tests.e2e.prometheus import INSTALLED, Message
 
 pytestmark = pytest.mark.timeout(900)
 
-PRODUCERS: tuple[ProducerKind, ...] = ("legacy", "java")
+_PATIENCE_S = 240.0
+"""For a job to start, and whatever else takes its time on a machine that runs other things."""
 
 
 def chain_of(played: Played) -> Alerting:
@@ -52,7 +53,11 @@ if INSTALLED:
         findings = standing(played)
         assert len(findings) == 10
         for finding in findings:
-            until(lambda f=finding: sent(chain, "/page", f.finding_id, "firing"), f"{finding.topic} to page")
+            until(
+                lambda f=finding: sent(chain, "/page", f.finding_id, "firing"),
+                f"{finding.topic} to page",
+                timeout=_PATIENCE_S,
+            )
         pages = Counter(m.body["groupLabels"]["topic"] for m in chain.receiver.messages if m.path == "/page")
         assert pages == dict.fromkeys([finding.topic for finding in findings], 1)
         for finding in findings:
@@ -84,9 +89,9 @@ if INSTALLED:
         if played.job.process.poll() is None:
             played.job.stop()
         for _ in range(2):  # stopped in good order, then killed
-            until(lambda: not chain.prometheus.now("up == 1"), "the job to be away")
+            until(lambda: not chain.prometheus.now("up == 1"), "the job to be away", timeout=_PATIENCE_S)
             assert not chain.prometheus.now("parallax_finding_state")
-            until(lambda: ids == active(chain), "the alerts to stand while the job is away")
+            until(lambda: ids == active(chain), "the alerts to stand while the job is away", timeout=_PATIENCE_S)
             played.job.start()
             chain.prometheus.scrape(played.job.port)
             started.append(played.job.port)
@@ -102,12 +107,12 @@ if INSTALLED:
         chain = chain_of(played)
         played.job.start()
         chain.prometheus.scrape(played.job.port)
-        until(lambda: chain.prometheus.now("parallax_findings_loaded"), "findings to be loaded", timeout=60)
+        until(lambda: chain.prometheus.now("parallax_findings_loaded"), "findings to be loaded", timeout=_PATIENCE_S)
         (wrong,) = [f for f in played.gone["java"].expected if f.kind == "deleted_record_resurrected"]
         (finding,) = [f for f in standing(played) if f.topic == wrong.topic]
         PlainProducer(played.lab.bootstrap_servers).send(wrong.topic, wrong.key, "written again")
         state = f'max(parallax_finding_state{{finding_id="{finding.finding_id}"}})'
-        until(lambda: chain.prometheus.now(f"{state} == 0"), "the finding to be over", timeout=180)
+        until(lambda: chain.prometheus.now(f"{state} == 0"), "the finding to be over", timeout=_PATIENCE_S)
         (first,) = chain.prometheus.ever(f"{state} == 0")
         over = float(first["values"][0][0])
         until(lambda: sent(chain, "/page", finding.finding_id, "resolved"), "the resolved message", timeout=90)
