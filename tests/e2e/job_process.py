@@ -84,6 +84,7 @@ class JobProcess:
         Args:
             before: Python that runs first in its process, to arrange for its death at some point.
         """
+        assert self._process is None or self._process.poll() is not None, "it runs: another one would be left behind"
         with self.log.open("ab") as log:
             log.write(b"=== start\n")
             log.flush()
