@@ -49,6 +49,15 @@ class TestBreaks:
         assert made.partition["skipped"][0].tolist() == [7, 6], "what waited below the cut is given up as well"
         assert sorted(made.intervals["start"].tolist()) == [1, 5]
 
+    @pytest.mark.parametrize("event", [ReadEvent.BATCH_SKIPPED, ReadEvent.LOG_START_ADVANCED])
+    def test_an_end_marker_may_lie_in_what_a_reader_passed_over_and_others_are_not_concerned(
+        self, event: ReadEvent
+    ) -> None:
+        made = self.read()
+        made.unended = table(UNENDED, 5, slot=[0, 0, 0, 1, 1], offset=[3, 11, 12, 3, 12])
+        self.apply(made, shown(RC, 1, [], 12, event=event))
+        assert made.unended[["slot", "offset"]].tolist() == [(0, 12), (1, 3), (1, 12)]
+
     def test_what_lies_below_where_a_log_was_truncated_is_unknown_until_an_audit(self) -> None:
         made = self.read()
         made.brokers["log_start_offset"] = 2

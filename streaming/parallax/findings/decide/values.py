@@ -34,9 +34,8 @@ def latest_value(case: Case) -> Decision:
         return unlike_outcomes(case)
     if claim.key is None:
         return _missing_offset(case)
-    if claim.recorded.compared_from > 0:
-        case = _above(case, claim.recorded.compared_from)
-        accused = case.accused
+    case = _above(case, claim.recorded.compared_from)
+    accused = case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
     if (cause := _explained_by_outcome(claim, accused)) is not None:

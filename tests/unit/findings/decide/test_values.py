@@ -403,6 +403,12 @@ class TestRecordMissing:
         assert outcome_of(c, holder, replica(2, last_stable_offset=50)) is Verdict.PENDING
         assert outcome_of(c, holder, replica(2, log_start_offset=51)) is Verdict.DISMISSED
 
+    def test_of_a_record_without_a_key_those_that_were_asked_and_lack_it_are_on_the_side_of_the_accused(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        holder = replica(1, committed={50: self.value}, asked=frozenset({50}))
+        got = decide(c, answers(holder, replica(2), replica(3, asked=frozenset({50})), replica(4)))
+        assert got.sides == {"no record there": (2, 3), "record at offset 50": (1,)}
+
     def test_one_that_may_hold_the_offset_and_does_not_show_it_yet_is_waited_for(self) -> None:
         c = replace(self.c, key_hash_lo=0)
         assert outcome_of(c, replica(1, last_stable_offset=50), replica(2)) is Verdict.PENDING
