@@ -156,6 +156,10 @@ class TestSurelyCommitted:
         assert self.sure((6, 9, COMMIT, A))
         assert self.sure((3, 9, ABORT, A), (6, 9, COMMIT, C), (7, 9, ABORT, A))
 
+    def test_so_of_the_first_producer_that_a_cluster_knows(self) -> None:
+        assert not self.sure(producer_id=0)
+        assert self.sure((6, 0, COMMIT, A), producer_id=0)
+
     def test_one_whose_commit_lies_further_up_may_have_had_a_lower_end_that_was_lost(self) -> None:
         assert not self.sure()
         assert not self.sure((7, 9, COMMIT, A | C))
