@@ -622,6 +622,16 @@ class TestUndecided:
 
 
 class TestLettingGo:
+    @pytest.mark.parametrize(("value", "kept"), [(None, [4]), ("V", [])])
+    def test_for_a_record_that_some_lack_they_are_kept_if_it_deletes(
+        self, comparison: Comparison, value: str | None, kept: list[int]
+    ) -> None:
+        rows = [record(3, "K", value, pid=9, outcome=COMMITTED), commit(4, 9)]
+        comparison.feed(tick(0, everywhere(5)), *(both(b, rows[1:] if b == 2 else rows, 5, 10) for b in BROKERS))
+        assert comparison.last is not None
+        assert len(comparison.last.state.candidates) == 1
+        assert comparison.last.state.markers["offset"].tolist() == kept
+
     def test_markers_are_kept_while_a_disputed_record_may_need_them(self, comparison: Comparison) -> None:
         rows = [record(3, "K", "V", pid=9)]
         comparison.feed(tick(0, everywhere(9), everywhere(12)))

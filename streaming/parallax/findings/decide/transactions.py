@@ -57,8 +57,6 @@ def _is_marker_replaced(case: Case) -> bool:
     claim, mark = case.claim, case.claim.marker_offset
     if claim.proof is not None and is_replaced(case, *claim.proof, case.accused):
         return True
-    if mark < 0:
-        return False
     answers = (case.accused, *case.others)
     another = any(m.offset == mark and m.producer_id != claim.producer_id for a in answers for m in a.markers)
     return another or any(mark in a.uncommitted for a in answers)
