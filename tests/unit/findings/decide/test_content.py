@@ -43,6 +43,11 @@ class TestContent:
         assert outcome_of(self.c, replica(1, high_watermark=10, last_stable_offset=10), two) is Verdict.PENDING
         assert outcome_of(self.c, replica(1, high_watermark=11, last_stable_offset=10), two) is Verdict.DISMISSED
 
+    def test_so_is_the_one_that_was_asked_last(self) -> None:
+        one = replica(1, uncommitted={10: record()})
+        for mark, found in ((10, Verdict.PENDING), (11, Verdict.DISMISSED)):
+            assert outcome_of(self.c, one, replica(2, high_watermark=mark, last_stable_offset=10)) is found
+
     def test_what_is_held_no_more_proves_nothing_for_the_log_may_have_been_replaced_since(self) -> None:
         c = replace(self.c, recorded=Recorded(records={1: "aa", 2: "bb", 3: "aa"}))
         assert outcome_of(c, replica(1), replica(2)) is Verdict.DISMISSED

@@ -274,6 +274,14 @@ class TestVisibilityMismatch:
             assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
             assert not got.lone_witness
 
+    @pytest.mark.parametrize(("read_from", "lacking"), [(30, (1, 3)), (31, (3,))])
+    def test_one_whose_log_was_not_read_down_to_it_is_on_no_side(
+        self, read_from: int, lacking: tuple[int, ...]
+    ) -> None:
+        partly = replica(1, key=KeyShown(None, False, complete_from=read_from))
+        got = decide(self.c, answers(partly, shows(2, self.value), shows(3, None)))
+        assert got.sides == {"no value": lacking, "value at offset 30": (2,)}
+
     def test_a_transactional_value_may_be_a_matter_of_its_outcome(self) -> None:
         committed = record(30, "committed")
         assert decide(self.c, answers(shows(1, None), shows(2, committed), shows(3, None))).lone_witness
