@@ -145,6 +145,14 @@ class TestContent:
         comparison.feed(tick(0, everywhere(3)), both(1, others, 3), both(2, mine, 3), both(3, others, 3))
         assert [s.accusation.offset for s in comparison.suspects] == [0]
 
+    def test_a_record_that_those_hold_alike_from_whom_another_differs_ends_no_run_of_that_one(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [filler(i) for i in range(3)]
+        wrong = [{**rows[i], "content_hash": 5} for i in (0, 2)]
+        comparison.feed(tick(0, everywhere(3)), both(1, rows, 3), both(2, wrong, 3), both(3, rows, 3))
+        assert [s.accusation.offset for s in comparison.suspects if s.kind == "content_mismatch"] == [0]
+
     def test_a_record_that_one_other_holds_ends_a_run(self, comparison: Comparison) -> None:
         rows = [filler(i) for i in range(3)]
         mine = [{**rows[0], "content_hash": 5}, rows[1], {**rows[2], "content_hash": 5}]

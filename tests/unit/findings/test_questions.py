@@ -335,6 +335,18 @@ def test_a_reading_has_the_part_of_each_claim() -> None:
     assert failed.for_claim(FROZEN).error == "away"
 
 
+def test_it_holds_what_lies_at_the_claims_places_and_where_its_key_is_shown_and_nothing_else() -> None:
+    """In the marker's place lies what shows that the log was replaced; the key's records may lie anywhere."""
+    claim = replace(FROZEN, offset=10, transaction_start_offset=9, marker_offset=20, key_hash_lo=5)
+    own, other = claim.key_text, "f" * 32
+    held = {o: RecordShown(o, "undecided", key_hash=own if o in (10, 33) else other) for o in (9, 10, 20, 31, 33, 40)}
+    answer = ReplicaAnswer(2, committed=held, uncommitted=held, epochs_at=dict.fromkeys(held, 4))
+    assert claim.key is not None
+    read = Reading(answer, keys={claim.key: KeyShown(held[31], True, 31)}).for_claim(claim)
+    assert set(read.uncommitted) == set(read.epochs_at) == {9, 10, 20, 31, 33}
+    assert set(read.committed) == {9, 10, 31, 33}
+
+
 def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
     recorded = Recorded(leader_epoch=7)
     ended = replace(FROZEN, marker_offset=30, recorded=recorded)
