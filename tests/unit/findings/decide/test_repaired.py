@@ -55,3 +55,14 @@ def test_nothing_is_healed_while_a_replica_is_away_or_its_key_was_not_read_whole
     assert ended(SHOWN, *above, silent(3)).resolution is Resolution.DELETED
     partly = shows(3, None, complete=False)
     assert ended(SHOWN, NONE[0], NONE[1], partly, recreated=True).resolution is Resolution.COMPACTED
+
+
+def test_its_end_marker_heals_nothing_while_a_replica_is_away_that_may_show_another_value() -> None:
+    marked = replace(NONE[1], markers=(MarkerShown(20, PID, "abort"),))
+    assert ended(HIDDEN, NONE[0], marked, silent(3)).verdict is Verdict.PENDING
+
+
+def test_a_suspect_was_never_shown_to_hold_and_is_not_healed() -> None:
+    for c, accused in ((SHOWN, NONE[1]), (HIDDEN, replace(NONE[1], markers=(MarkerShown(20, PID, "abort"),)))):
+        said = replace(answers(NONE[0], accused, NONE[2]), recreated=True)
+        assert decide(c, said).resolution is Resolution.COMPACTED
