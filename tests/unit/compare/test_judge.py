@@ -145,6 +145,15 @@ class TestContent:
         comparison.feed(tick(0, everywhere(3)), both(1, others, 3), both(2, mine, 3), both(3, others, 3))
         assert [s.accusation.offset for s in comparison.suspects] == [0]
 
+    def test_nor_do_records_that_each_of_the_two_holds_alone(self, comparison: Comparison) -> None:
+        rows = [filler(i) for i in range(4)]
+        one, two = (
+            [{**rows[i], "content_hash": text} if i in (0, 3) else rows[i] for i in held]
+            for held, text in (((0, 2, 3), 5), ((0, 1, 3), 6))
+        )
+        comparison.feed(tick(0, everywhere(4)), both(1, one, 4), both(2, two, 4), both(3, [], 4))
+        assert [s.accusation.offset for s in comparison.suspects if s.kind == "content_mismatch"] == [0]
+
     def test_a_record_that_those_hold_alike_from_whom_another_differs_ends_no_run_of_that_one(
         self, comparison: Comparison
     ) -> None:
