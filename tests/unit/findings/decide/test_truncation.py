@@ -95,3 +95,9 @@ def test_what_retention_has_deleted_is_no_longer_reported_as_truncated() -> None
     decision = decide(truncated(), Answers({1: replica(1), 2: gone}))
     assert decision.verdict is Verdict.DISMISSED
     assert decision.reason == "offset 50 is below the log start of broker 2", "the last that was lost"
+
+
+def test_a_log_that_begins_where_it_had_been_read_to_has_nothing_left_to_prove_it() -> None:
+    for start, found in ((51, Verdict.DISMISSED), (50, Verdict.CONFIRMED)):
+        gone = replica(2, log_start_offset=start, epoch_ends={3: 50})
+        assert outcome_of(truncated(), replica(1), gone) is found
