@@ -16,6 +16,9 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+UNKNOWN = -1
+"""Stands for an offset, a time, an epoch or an id where none is known, or there is none: Kafka's own number for it."""
+
 NOBODY = -1
 """Stands for a broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
 

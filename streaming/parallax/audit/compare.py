@@ -20,7 +20,6 @@ from parallax.compare.observations import (
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    UNKNOWN,
     VIEWS,
     Observations,
     ViewRows,
@@ -33,7 +32,7 @@ from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
-from parallax.model import FindingKind, ReadEvent, TopicPartition, UnknownReason
+from parallax.model import UNKNOWN, FindingKind, ReadEvent, TopicPartition, UnknownReason
 
 STATE = -1
 """``at`` of the row that opens a partition: its ``packed`` is the state of the round before, or empty."""

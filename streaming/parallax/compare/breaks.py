@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare.observations import (
-    EVENT_CODE,
-    POSITION,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    UNKNOWN,
-    VIEWS,
-    Array,
-    ViewRows,
-)
+from parallax.compare.observations import EVENT_CODE, POSITION, READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, ViewRows
 from parallax.compare.replicas import (
     count_skipped,
     give_up,
@@ -27,7 +18,7 @@ from parallax.compare.replicas import (
 from parallax.compare.rules.arrays import has_bit
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, ReadEvent, Rule
+from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule
 
 _TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
 _LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from parallax.compare import replicas
-from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, VIEWS, Array, Observations
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, Observations
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
-from parallax.model import UnknownReason
+from parallax.model import UNKNOWN, UnknownReason
 
 
 def coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from parallax.compare import replicas
-from parallax.compare.observations import READ_COMMITTED, UNKNOWN, Array
+from parallax.compare.observations import READ_COMMITTED, Array
 from parallax.compare.rules import latest
 from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import EARLY, PartitionState, kept
+from parallax.model import UNKNOWN
 
 
 def at_hand(state: PartitionState) -> int:

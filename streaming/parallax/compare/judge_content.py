@@ -6,12 +6,12 @@ import numpy as np
 
 from parallax.compare import replicas
 from parallax.compare.accusing import MARKER_NAME, brokers_of, without_direction
-from parallax.compare.observations import READ_UNCOMMITTED, UNKNOWN, Array
+from parallax.compare.observations import READ_UNCOMMITTED, Array
 from parallax.compare.rules import content
 from parallax.compare.rules.arrays import bit_counts, has_bit, slots_of
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 
 def judge_content(state: PartitionState) -> list[Accusation]:

@@ -19,12 +19,12 @@ from parallax.compare.accusing import (
     named,
     without_direction,
 )
-from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Array
+from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, Array
 from parallax.compare.rules import markers, outcome
 from parallax.compare.rules.arrays import joined, slots_of
 from parallax.compare.state import DISPUTE, NEVER, REPORTED, PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 _EXAMPLES = 8
 """Offsets that an accusation names at most."""

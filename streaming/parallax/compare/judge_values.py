@@ -13,7 +13,7 @@ from parallax.compare.rules import latest, outcome
 from parallax.compare.rules.arrays import has_bit, joined
 from parallax.compare.state import TOMBSTONE, PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 MAX_KEY_VERDICTS = 256
 """Absences judged in one step, oldest first; the rest wait, so that a flood is neither lost nor drowns the probe."""
@@ -103,7 +103,7 @@ def _accuse_key(
         NOBODY if verdict.slot == NOBODY else broker_of(state, verdict.slot),
         offset=int(row["offset"]),
         producer_id=int(row["producer_id"]),
-        marker_offset=int(row["offset"]) + 1 if sure else -1,
+        marker_offset=int(row["offset"]) + 1 if sure else UNKNOWN,
         key_hash_hi=int(row["key_hash_hi"]) if named else 0,
         key_hash_lo=int(row["key_hash_lo"]) if named else 0,
         observations=observations,

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from parallax.model import IsolationLevel, Outcome, ReadEvent, RowKind
+from parallax.model import UNKNOWN, IsolationLevel, Outcome, ReadEvent, RowKind
 
 Array = NDArray[Any]
 
@@ -28,9 +28,6 @@ EVENTS: tuple[ReadEvent, ...] = tuple(ReadEvent)
 """The event of a position row, by its code in the column ``event``."""
 
 EVENT_CODE: dict[str, int] = {str(event): code for code, event in enumerate(EVENTS)}
-
-UNKNOWN = -1
-"""Stands for an offset, a position or a time that no replica has reported."""
 
 
 def topic_id_code(topic_id: str | None) -> int:
@@ -132,15 +129,15 @@ class ViewRows(Columns):
     kind: Array = _column("i1")
     offset: Array = _column("i8", UNKNOWN)
     timestamp: Array = _column("i8")
-    producer_id: Array = _column("i8", -1)
-    producer_epoch: Array = _column("i4", -1)
+    producer_id: Array = _column("i8", UNKNOWN)
+    producer_epoch: Array = _column("i4", UNKNOWN)
     outcome: Array = _column("i1")
     key_hash_hi: Array = _column("i8")
     key_hash_lo: Array = _column("i8")
     content_hash: Array = _column("i8")
     content_version: Array = _column("i1", 1)
-    key_size: Array = _column("i4", -1)
-    value_size: Array = _column("i4", -1)
+    key_size: Array = _column("i4", UNKNOWN)
+    value_size: Array = _column("i4", UNKNOWN)
     high_watermark: Array = _column("i8", UNKNOWN)
     last_stable_offset: Array = _column("i8", UNKNOWN)
     log_start_offset: Array = _column("i8", UNKNOWN)
@@ -180,7 +177,7 @@ class OpenTransactions(Columns):
 
     broker: Array = _column("i4", UNKNOWN)
     observed_at: Array = _column("i8")
-    producer_id: Array = _column("i8", -1)
+    producer_id: Array = _column("i8", UNKNOWN)
     start_offset: Array = _column("i8", UNKNOWN)
 
 

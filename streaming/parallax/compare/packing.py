@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from parallax.compare.observations import (
     EVENTS,
-    UNKNOWN,
     Array,
     Columns,
     Observations,
@@ -26,6 +25,7 @@ from parallax.compare.observations import (
     ViewRows,
     topic_id_code,
 )
+from parallax.model import UNKNOWN
 
 _FIELDS: list[Any] = [
     pa.field("topic", pa.string()),
@@ -266,7 +266,7 @@ def _progress(batch: Any) -> tuple[ProgressRows, tuple[OpenTransactions, Array],
         {
             "broker": broker[of],
             "observed_at": observed[of],
-            "producer_id": _numbers(listed.field("producer_id"), -1),
+            "producer_id": _numbers(listed.field("producer_id"), UNKNOWN),
             "start_offset": _numbers(listed.field("start_offset"), UNKNOWN),
         }
     )

@@ -9,7 +9,6 @@ from parallax.compare.observations import (
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    UNKNOWN,
     VIEWS,
     Array,
     Observations,
@@ -17,7 +16,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.state import EARLY, MAX_BROKERS, NEVER, PartitionState, new_broker
-from parallax.model import UnknownReason
+from parallax.model import UNKNOWN, UnknownReason
 
 
 def register(state: PartitionState, observations: Observations) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare.observations import UNKNOWN, Array
-from parallax.model import UnknownReason
+from parallax.compare.observations import Array
+from parallax.model import UNKNOWN, UnknownReason
 
 MAX_BROKERS = 32
 """Replicas of one partition that the bit masks (``<u4``) have room for."""

@@ -23,7 +23,6 @@ from parallax.compare.observations import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     RECORD,
-    UNKNOWN,
     VIEWS,
     Array,
     Observations,
@@ -40,6 +39,7 @@ from parallax.compare.suspect import (
     suspect_id,
 )
 from parallax.config import CompareSettings
+from parallax.model import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
         return empty(PENDING)
     shown = outcome.shown_records(
         rows.offset[at],
-        np.where(transactional[at], rows.producer_id[at], -1),
+        np.where(transactional[at], rows.producer_id[at], UNKNOWN),
         (rows.key_hash_hi[at], rows.key_hash_lo[at]),
         null_key[at],
         rows.value_size[at] < 0,

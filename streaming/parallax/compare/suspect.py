@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import FindingKind, Rule, TopicPartition, UnknownReason
+from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Accusation:
     kind: FindingKind
     broker: int
     offset: int
-    producer_id: int = -1
-    transaction_start_offset: int = -1
-    marker_offset: int = -1
+    producer_id: int = UNKNOWN
+    transaction_start_offset: int = UNKNOWN
+    marker_offset: int = UNKNOWN
     key_hash_hi: int = 0
     key_hash_lo: int = 0
     observations: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +42,9 @@ class Accusation:
             return f"key:{self.key_hash_hi & _U64:016x}{self.key_hash_lo & _U64:016x}:{self.offset}"
         if self.kind is FindingKind.LOG_TRUNCATED:
             # A log may be truncated at one offset again, once it has grown: another epoch or more of it is lost then.
-            epoch, shown_to = (self.observations.get(n, {}).get(str(self.broker), -1) for n in ("epochs", "shown_to"))
+            epoch, shown_to = (
+                self.observations.get(n, {}).get(str(self.broker), UNKNOWN) for n in ("epochs", "shown_to")
+            )
             return f"cut:{self.offset}:{epoch}:{shown_to}"
         if self.kind is FindingKind.LOG_HEAD_MISSING:
             return f"head:{self.offset}"

@@ -18,14 +18,13 @@ from parallax.compare.observations import (
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    UNKNOWN,
     VIEWS,
     Array,
     ProgressRows,
     ViewRows,
 )
 from parallax.compare.state import NEVER, UNREAD, UNREAD_REASONS, PartitionState
-from parallax.model import UnknownReason
+from parallax.model import UNKNOWN, UnknownReason
 
 DEFAULT_RETENTION_MS = 86_400_000
 """Kafka's default of ``delete.retention.ms``, for topics whose settings cannot be read."""

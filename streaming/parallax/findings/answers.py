@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from parallax.model import UNKNOWN
+
 _NOT_LISTED = "no coordinator lists the producer: its transactional id has expired, or DESCRIBE on it is not granted"
 COMMITTED = "committed"
 ABORTED = "aborted"
@@ -25,14 +27,14 @@ class RecordShown:
 
     offset: int
     outcome: str
-    timestamp: int = -1
-    producer_id: int = -1
-    producer_epoch: int = -1
-    leader_epoch: int = -1
+    timestamp: int = UNKNOWN
+    producer_id: int = UNKNOWN
+    producer_epoch: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
     key_hash: str = ""
     content_hash: str = ""
-    key_size: int = -1
-    value_size: int = -1
+    key_size: int = UNKNOWN
+    value_size: int = UNKNOWN
 
     @property
     def fingerprint(self) -> str:
@@ -48,7 +50,7 @@ class MarkerShown:
     offset: int
     producer_id: int
     type: str
-    leader_epoch: int = -1
+    leader_epoch: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,9 @@ class OpenTransaction:
 
     producer_id: int
     start_offset: int
-    producer_epoch: int = -1
-    last_timestamp: int = -1
-    coordinator_epoch: int = -1
+    producer_epoch: int = UNKNOWN
+    last_timestamp: int = UNKNOWN
+    coordinator_epoch: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class KeyShown:
 
     visible: RecordShown | None
     complete: bool
-    newest_offset: int = -1
+    newest_offset: int = UNKNOWN
     complete_from: int = 0
 
     @property
@@ -109,12 +111,12 @@ class ReplicaAnswer:
 
     broker: int
     error: str | None = None
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    log_end_offset: int = -1
-    log_end_after: int = -1
-    stable_after: int = -1
+    high_watermark: int = UNKNOWN
+    last_stable_offset: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
+    log_end_offset: int = UNKNOWN
+    log_end_after: int = UNKNOWN
+    stable_after: int = UNKNOWN
     committed: Mapping[int, RecordShown] = field(default_factory=dict)
     asked: frozenset[int] = frozenset()
     uncommitted: Mapping[int, RecordShown] = field(default_factory=dict)
@@ -139,7 +141,9 @@ class ReplicaAnswer:
         """What its cleaner had taken when it was asked for its keys was superseded or deleted below this offset."""
         return max(self.stable_after, self.last_stable_offset)
 
-    def open_transaction(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> OpenTransaction | None:
+    def open_transaction(
+        self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
+    ) -> OpenTransaction | None:
         """The transaction around ``start_offset``, if DescribeProducers lists it as open on this replica.
 
         Replicas need not agree on where it starts: what is listed is the first batch that the replica got, and its
@@ -152,7 +156,7 @@ class ReplicaAnswer:
                 return listed
         return None
 
-    def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = -1) -> bool:
+    def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
         """Whether `open_transaction` finds it."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None
 
@@ -210,7 +214,7 @@ class Answers:
     """
 
     replicas: Mapping[int, ReplicaAnswer]
-    leader: int = -1
+    leader: int = UNKNOWN
     coordinator: CoordinatorAnswer | None = None
     gone: str | None = None
     asked_at_ms: int = 0

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Recorded:
     ends: Mapping[int, str] = field(default_factory=dict)
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
-    leader_epoch: int = -1
+    leader_epoch: int = UNKNOWN
     compared_from: int = 0
     uncompacted: bool = False
 
@@ -131,10 +131,10 @@ class Claim:
     topic: str
     partition: int
     broker: int
-    offset: int = -1
-    producer_id: int = -1
-    transaction_start_offset: int = -1
-    marker_offset: int = -1
+    offset: int = UNKNOWN
+    producer_id: int = UNKNOWN
+    transaction_start_offset: int = UNKNOWN
+    marker_offset: int = UNKNOWN
     key_hash_hi: int = 0
     key_hash_lo: int = 0
     recorded: Recorded = field(default_factory=Recorded)

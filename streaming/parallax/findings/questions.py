@@ -68,7 +68,7 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import IsolationLevel
+from parallax.model import UNKNOWN, IsolationLevel
 
 _ASKED_AGAIN = 3
 """How often the accused is asked again at most until it has passed where another replica's log ended."""
@@ -306,7 +306,7 @@ def reading(broker: int, wants: Wants) -> Generator[Request, Any, Reading]:
         log_start_offset=marks.log_start_offset,
         log_end_offset=marks.log_end_offset,
         log_end_after=after.log_end_offset,
-        stable_after=-1 if cleaned is None else cleaned.last_stable_offset,
+        stable_after=UNKNOWN if cleaned is None else cleaned.last_stable_offset,
         committed=committed.records,
         asked=decided,
         uncommitted=uncommitted.records,

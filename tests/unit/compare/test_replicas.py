@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from parallax.compare import replicas
-from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, UNKNOWN, Observations
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Observations
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
     CANDIDATE,
@@ -19,6 +19,7 @@ from parallax.compare.state import (
     PartitionState,
     new_broker,
 )
+from parallax.model import UNKNOWN
 from tests.unit.compare.history import RC, RU, Row, record, shown
 
 VIEWS = (RU, RC)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.compare.observations import UNKNOWN
 from parallax.compare.state import (
     CONTENT,
     DEFERRED,
@@ -26,6 +25,7 @@ from parallax.compare.state import (
     kept,
     new_broker,
 )
+from parallax.model import UNKNOWN
 
 
 @given(st.lists(st.integers(0, 50), min_size=12, max_size=12), st.integers(0, 2**32 - 1))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import COMMIT, UNKNOWN, Array
+from parallax.compare.observations import COMMIT, Array
 from parallax.compare.rules.arrays import has_bit, latest_of_keys, slots_of
 from parallax.compare.rules.markers import disputed_offsets
 from parallax.compare.state import CANDIDATE, DISPUTED, EARLY, NULL_KEY, TOMBSTONE
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def absences(released: Array, members: int | Array, *, strict_from: int, passed_at: int) -> Array:

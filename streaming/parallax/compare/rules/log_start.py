@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare.observations import UNKNOWN, Array
+from parallax.compare.observations import Array
 from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, Rule
+from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[Accusation]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare.observations import UNKNOWN, Array
+from parallax.compare.observations import Array
 from parallax.compare.rules.arrays import bits, has_bit, joined, passed_without, slots_of, table
 from parallax.compare.state import INTERVAL, MARKER, MAX_BROKERS, NEVER
+from parallax.model import UNKNOWN
 
 DATA = 0
 """Stands for a data row where a marker's type (1 commit, 2 abort: `RowKind`) would stand."""

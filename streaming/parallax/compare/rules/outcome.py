@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import COMMIT, UNKNOWN, Array
+from parallax.compare.observations import COMMIT, Array
 from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
 from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, REPORTED, TOMBSTONE
-from parallax.model import NOBODY
+from parallax.model import NOBODY, UNKNOWN
 
 
 def shown_records(

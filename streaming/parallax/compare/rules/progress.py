@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parallax.compare.observations import COMMIT, UNKNOWN, Array, OpenTransactions, ProgressRows
+from parallax.compare.observations import COMMIT, Array, OpenTransactions, ProgressRows
 from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import NEVER
 from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, Rule
+from parallax.model import UNKNOWN, FindingKind, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: 
     mine = (listed.broker == broker) & (listed.observed_at == observed_at) & (listed.start_offset >= 0)
     at = np.flatnonzero(mine & (listed.start_offset <= stands_at))
     if not len(at):
-        return -1, -1
+        return UNKNOWN, UNKNOWN
     first = at[np.argmin(listed.start_offset[at])]
     return int(listed.producer_id[first]), int(listed.start_offset[first])
 

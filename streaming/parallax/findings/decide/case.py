@@ -298,6 +298,11 @@ def names(answers: Sequence[ReplicaAnswer]) -> str:
     return broker_list([a.broker for a in answers])
 
 
+def verb(subjects: Sequence[ReplicaAnswer | int], plural: str) -> str:
+    """A verb as it goes with its subjects: ``shows`` with one, ``show`` with several."""
+    return plural if len(subjects) > 1 else f"{plural}s"
+
+
 def broker_list(brokers: Sequence[int]) -> str:
     """Brokers for a sentence: ``broker 1``, ``brokers 1 and 3``."""
     return ("broker " if len(brokers) == 1 else "brokers ") + " and ".join(str(b) for b in brokers)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.decide.case import Case, Decision, Sides, broker_list
-from parallax.model import IsolationLevel
+from parallax.model import UNKNOWN, IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class _Held:
 
     broker: int
     text: str
-    leader_epoch: int
+    leader_epoch: int = UNKNOWN
 
 
 def record_at_offset(case: Case) -> Decision:
@@ -34,7 +34,7 @@ def record_at_offset(case: Case) -> Decision:
     if not held:
         reason = f"{broker_list([a.broker for a in (asked_last, *case.others)])} do not hold offset {claim.offset}"
         return case.not_held(f"{reason} any more", claim.offset)
-    alone = f"broker {held[0].broker} alone holds offset {claim.offset}"
+    alone = f"{broker_list([h.broker for h in held])} alone holds offset {claim.offset}"
     return case.not_shown(claim.offset, alone, isolation=IsolationLevel.READ_UNCOMMITTED)
 
 
@@ -45,25 +45,26 @@ def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:
     (KIP-101). Both records had been read before these questions were asked, so the newer one was there when the older
     was shown. A newer epoch alone proves nothing: an unclean election may have elected a log that never held it.
     """
-    stale = _of_older_epochs(held)
     reason = f"offset {case.claim.offset} does not hold the same on " + broker_list([h.broker for h in held])
     newest = max(h.leader_epoch for h in held)
     stands = any(h.broker == case.answers.leader and h.leader_epoch == newest for h in held)
-    if len(stale) != 1 or not stands:
-        return case.differs(sides, reason)
-    return case.confirmed(
-        f"{reason}: broker {stale[0].broker} holds what was written in leader epoch {stale[0].leader_epoch}, and the "
-        f"leader's log what epoch {newest} has written",
-        accused=stale[0].broker,
-        sides=sides,
-    )
+    match _of_older_epochs(held):
+        case [stale] if stands:
+            return case.confirmed(
+                f"{reason}: broker {stale.broker} holds what was written in leader epoch {stale.leader_epoch}, and the "
+                f"leader's log what epoch {newest} has written",
+                accused=stale.broker,
+                sides=sides,
+            )
+        case _:
+            return case.differs(sides, reason)
 
 
 def _of_older_epochs(held: list[_Held]) -> list[_Held]:
     """Return those that hold what a newer epoch has replaced; none where the epochs do not show it."""
-    newest = max(h.leader_epoch for h in held)
-    standing = {h.text for h in held if h.leader_epoch == newest}
-    if len(standing) > 1 or min(h.leader_epoch for h in held) < 0:
+    epochs = {h.leader_epoch for h in held}
+    standing = {h.text for h in held if h.leader_epoch == max(epochs)}
+    if len(standing) > 1 or UNKNOWN in epochs:
         return []
     return [h for h in held if h.text not in standing]
 
@@ -71,7 +72,7 @@ def _of_older_epochs(held: list[_Held]) -> list[_Held]:
 def _held(answer: ReplicaAnswer, offset: int) -> _Held | None:
     for marker in answer.markers:
         if marker.offset == offset:
-            return _Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}", -1)
+            return _Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}")
     record = answer.uncommitted.get(offset)
     if record is None:
         return None

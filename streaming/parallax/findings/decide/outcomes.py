@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from parallax.findings.answers import ABORTED, COMMITTED, ReplicaAnswer
 from parallax.findings.claim import Claim
@@ -17,10 +18,11 @@ from parallax.findings.decide.case import (
     lists_as_aborted,
     names,
     shows_deleted,
+    verb,
 )
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
-from parallax.model import FindingKind
+from parallax.model import UNKNOWN, FindingKind
 
 
 def ended(case: Case) -> Decision:
@@ -104,10 +106,10 @@ def _shown_by_the_key(case: Case) -> Decision | None:
         return None
     if not is_proven:
         # What differs may be the outcome on another replica, and the comparison be about to say so.
-        difference = case.differs(_by_value(case), differing[0], FindingKind.VISIBILITY_MISMATCH)
+        difference = case.differs(_by_value(case), differing.reason, FindingKind.VISIBILITY_MISMATCH)
         return replace(difference, lone_witness=True)
     kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(case.claim)
-    return case.confirmed(differing[0], kind, sides=differing[1])
+    return case.confirmed(differing.reason, kind, sides=differing.sides)
 
 
 def _was_shown(case: Case) -> Decision | None:
@@ -122,7 +124,7 @@ def _was_shown(case: Case) -> Decision | None:
         return None
     return case.was_shown(
         f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
-        f"{_other_outcome(own)} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
+        f"{truth[against[0]]} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
         _kind_of(own),
         claim.first_offset,
         _by_outcome(truth | {claim.broker: own}),
@@ -150,7 +152,7 @@ def unlike_outcomes(case: Case) -> Decision:
     stands = len(set(_live_outcomes(case).values())) > 1
     # The record may be gone where it had the other outcome, and a value with it.
     if (own is None or not against or not stands) and (differing := _latest_differs(case)) is not None:
-        return case.differs(_by_value(case), differing[0])
+        return case.differs(_by_value(case), differing.reason)
     if own is None:
         gone = f"broker {accused.broker} does not hold offset {claim.offset} any more"
         return _behind(case) or case.not_held(gone, claim.offset)
@@ -195,7 +197,7 @@ def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
     """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions."""
     shown = answer.committed.get(claim.first_offset)
     if shown is not None and shown.outcome in (COMMITTED, ABORTED):
-        known = shown.producer_id >= 0 and claim.producer_id >= 0
+        known = UNKNOWN not in (shown.producer_id, claim.producer_id)
         # Another producer's record lies there where the log was replaced by another one.
         return None if known and shown.producer_id != claim.producer_id else shown.outcome
     if shown is None and lists_as_aborted(claim, answer, claim.transaction_start_offset):
@@ -280,11 +282,14 @@ def _kind_of(accused_outcome: str) -> FindingKind:
     return FindingKind.COMMITTED_RECORD_ABORTED
 
 
-def _other_outcome(outcome: str) -> str:
-    return ABORTED if outcome == COMMITTED else COMMITTED
+class _Differing(NamedTuple):
+    """A value of the key that one replica shows and another does not."""
+
+    reason: str
+    sides: Mapping[str, list[int]]
 
 
-def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
+def _latest_differs(case: Case) -> _Differing | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
     A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
@@ -297,13 +302,14 @@ def _latest_differs(case: Case) -> tuple[str, dict[str, list[int]]] | None:
     for other in _decided(case):
         if own is not None and own.offset < other.last_stable_offset:
             if shows_deleted(other, own.offset, accused.last_stable_offset) and not _is_behind(accused, other):
-                return (
+                reason = (
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
                     f"broker {other.broker} none for that key"
-                ), {"a value": [accused.broker], "no value": [other.broker]}
+                )
+                return _Differing(reason, {"a value": [accused.broker], "no value": [other.broker]})
         elif own is None and _lacks(accused, other) and not _is_behind(other, accused):
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
-            return reason, {"a value": [other.broker], "no value": [accused.broker]}
+            return _Differing(reason, {"a value": [other.broker], "no value": [accused.broker]})
     return None
 
 
@@ -330,10 +336,8 @@ def _behind(case: Case) -> Decision | None:
         showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, a.last_stable_offset)]
     if not showing or not lacking:
         return None
-    return case.pending(
-        f"{names(showing)} may not have decided yet what deleted the value that {names(lacking)} "
-        f"{'lacks' if len(lacking) == 1 else 'lack'}"
-    )
+    lack = f"{names(lacking)} {verb(lacking, 'lack')}"
+    return case.pending(f"{names(showing)} may not have decided yet what deleted the value that {lack}")
 
 
 def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:

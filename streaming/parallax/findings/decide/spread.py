@@ -14,7 +14,7 @@ from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransact
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, shows_its_end
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 _WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
 """What an accused shows that is wrong, by the kind of the finding."""
@@ -128,7 +128,7 @@ def _is_settled(claim: Claim, key: KeyShown) -> bool:
     """Whether the newest record of a key is what its replica shows of it, whatever the outcome of any transaction."""
     shown = key.visible
     if shown is None or shown.offset != key.newest_offset:
-        return shown is None and key.newest_offset < 0
+        return shown is None and key.newest_offset == UNKNOWN
     is_claimed = shown.offset == claim.offset and claim.is_surely_committed
     return is_claimed or shown.outcome not in (COMMITTED, ABORTED)
 
@@ -161,16 +161,19 @@ def _shows_otherwise(case: Case) -> str | None:
     That what it showed is superseded heals nothing then: the record that did it may be wrong itself. Only what both
     have passed is compared.
     """
-    accused = case.accused
+    accused, mine = case.accused, case.accused.key
     for other in case.others:
-        if accused.key is None or other.key is None:
+        theirs = other.key
+        if mine is None or theirs is None or not (mine.complete and theirs.complete):
             continue
-        shown = [-1 if a.key is None or a.key.live is None else a.key.live.offset for a in (accused, other)]
-        newest = max(*shown, accused.key.newest_offset, other.key.newest_offset)
-        is_passed = newest < min(accused.last_stable_offset, other.last_stable_offset)
-        if shown[0] != shown[1] and is_passed and accused.key.complete and other.key.complete:
-            return f"broker {other.broker} shows {'no value' if shown[1] < 0 else f'the value at offset {shown[1]}'}"
+        passed = min(accused.last_stable_offset, other.last_stable_offset)
+        if _value(mine) != _value(theirs) and max(mine.newest_offset, theirs.newest_offset) < passed:
+            return f"broker {other.broker} shows {_value(theirs)}"
     return None
+
+
+def _value(key: KeyShown) -> str:
+    return "no value" if key.live is None else f"the value at offset {key.live.offset}"
 
 
 def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
@@ -190,7 +193,7 @@ def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
         return is_shown if claim.kind in _SHOWING else not is_shown
     if answer.key is None or not answer.key.complete:
         return None
-    visible = -1 if answer.key.visible is None else answer.key.visible.offset
+    visible = UNKNOWN if answer.key.visible is None else answer.key.visible.offset
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
         return answer.key.live is not None and visible < offset
     return visible == offset if claim.kind in _SHOWING else visible < offset

@@ -20,7 +20,7 @@ from parallax.findings.decide.case import (
 from parallax.findings.decide.outcomes import contradiction, ended
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 _OPEN = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
 """The kinds of a transaction that is still open on the accused."""
@@ -33,7 +33,7 @@ def transaction(case: Case) -> Decision:
         return contradiction(case)
     if _is_marker_truncated(case):
         return _of_a_truncated_log(case)
-    if claim.producer_id < 0:
+    if claim.producer_id == UNKNOWN:
         return _nameless(case)
     if accused.open_transactions is None:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
@@ -68,7 +68,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
     What the replicas show now may differ all the same. Where only nobody who answered is seen to have held it, one that
     cannot be asked may have.
     """
-    claim = replace(case.claim, marker_offset=-1, recorded=Recorded())
+    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
     decision = transaction(replace(case, claim=claim))
     unsure = case.absent and not case.live_only and not _is_marker_replaced(case)
     if unsure and decision.verdict is Verdict.DISMISSED:
@@ -91,7 +91,7 @@ def named(claim: Claim, answers: Answers) -> Claim:
     """
     accused = answers.replicas.get(claim.broker)
     frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN and not claim.confirmed_at_ms
-    unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id < 0
+    unnamed = claim.kind in TRANSACTION_KINDS and claim.producer_id == UNKNOWN
     if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
         return claim
     for held in accused.open_transactions or ():
@@ -101,7 +101,7 @@ def named(claim: Claim, answers: Answers) -> Claim:
                 offset=held.start_offset,
                 producer_id=held.producer_id,
                 transaction_start_offset=held.start_offset,
-                marker_offset=claim.marker_offset if claim.marker_offset > held.start_offset else -1,
+                marker_offset=claim.marker_offset if claim.marker_offset > held.start_offset else UNKNOWN,
                 renamed=not unnamed,
             )
     return claim
@@ -113,12 +113,9 @@ def _pins(held: OpenTransaction, accused: ReplicaAnswer) -> bool:
     It stands at the first offset of the first open transaction; where the cleaner has taken that record, at the next
     that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
     """
-    first = min((t.start_offset for t in accused.open_transactions or ()), default=-1)
-    if held.start_offset != first:
+    if any(t.start_offset < held.start_offset for t in accused.open_transactions or ()):
         return False
-    return held.start_offset == accused.last_stable_offset or (
-        held.start_offset < accused.last_stable_offset < accused.high_watermark
-    )
+    return held.start_offset <= accused.last_stable_offset < accused.high_watermark
 
 
 def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
@@ -138,7 +135,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
     is_open = [accused.broker, *(a.broker for a in case.others if _held(claim, a) is not None)]
-    has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case, held))
+    has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case))
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
     if leads and case.absent and not case.live_only and _is_nobodys_fault(case, held, ()):
@@ -150,7 +147,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         return hanging(where)
     if not closed and not _ended_by_coordinator(case):
         unsure = [a for a in case.others if not _knew(claim, a) and not _never_got(claim, a)]
-        if unsure and _ended_by_record(case, held):
+        if unsure and _ended_by_record(case):
             ended = sorted(claim.recorded.markers.keys() - set(is_open))
             return case.confirmed(
                 f"{where}, past the end marker that was read on {broker_list(ended)}",
@@ -162,7 +159,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         return case.unproven(f"the transaction at offset {start} is open on every replica that has it")
     if closed and not _past_the_marker(claim, accused, closed):
         return case.pending(f"broker {accused.broker} has not caught up with the end of the transaction yet")
-    if claim.marker_offset < 0 and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
+    if claim.marker_offset == UNKNOWN and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
         return case.pending("the transaction coordinator is still writing the markers")
     ended = [a.broker for a in closed]
     where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
@@ -178,7 +175,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
 def _is_nobodys_fault(case: Case, held: OpenTransaction, closed: Sequence[ReplicaAnswer]) -> bool:
     """Whether a transaction has ended, and no log that may be the partition's has ever held its end marker."""
     if not closed:
-        return _ended_by_coordinator(case) and not _ended_by_record(case, held)
+        return _ended_by_coordinator(case) and not _ended_by_record(case)
     return _past_the_marker(case.claim, case.accused, closed) and _had_ended(case, held)
 
 
@@ -224,12 +221,12 @@ def _ended_by_coordinator(case: Case) -> bool:
     return leader == case.accused.broker or any(case.accused.high_watermark >= mark for mark in leading)
 
 
-def _ended_by_record(case: Case, held: OpenTransaction) -> bool:
+def _ended_by_record(case: Case) -> bool:
     """Whether another replica was recorded to show the end marker, and the accused is past it."""
     claim = case.claim
     replaced = {a.broker for a in case.others if is_another_log(claim, a)}
     recorded = claim.recorded.markers.keys() - replaced - {claim.broker}
-    return bool(recorded) and held.start_offset < claim.marker_offset < case.accused.high_watermark
+    return bool(recorded) and UNKNOWN < claim.marker_offset < case.accused.high_watermark
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:
@@ -238,6 +235,6 @@ def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[Repl
     A transaction that a replica does not list ended below where its log ended after that. A replica appends in offset
     order: one whose high watermark, asked before, is past the marker and that holds the transaction open never got it.
     """
-    if claim.marker_offset >= 0:
+    if claim.marker_offset != UNKNOWN:
         return accused.high_watermark > claim.marker_offset
     return any(accused.high_watermark >= a.ended_below for a in closed)

@@ -18,6 +18,7 @@ from parallax.findings.decide.case import (
     lists_as_aborted,
     names,
     shows_deleted,
+    verb,
 )
 from parallax.findings.decide.outcomes import unlike_outcomes
 from parallax.model import NOBODY, FindingKind, Rule
@@ -152,7 +153,7 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
         return case.pending(f"broker {accused.broker} has not caught up with {names(lacking)} yet")
     reason = (
         f"broker {accused.broker} shows the key's value of offset {live.offset} and nothing newer; "
-        f"{names(passed)}, past it, {'shows' if len(passed) == 1 else 'show'} none"
+        f"{names(passed)}, past it, {verb(passed, 'show')} none"
     )
     return replace(_without_direction(case, reason), lone_witness=live.outcome == COMMITTED)
 
@@ -285,7 +286,7 @@ def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
     ]
     if not stale or not key.complete:
         return None
-    reason = f"{names(stale)} still {'shows' if len(stale) == 1 else 'show'} an older value of the key"
+    reason = f"{names(stale)} still {verb(stale, 'show')} an older value of the key"
     return replace(
         _without_direction(case, f"{reason}; broker {accused.broker} shows none"), lone_witness=claim.producer_id >= 0
     )
@@ -313,7 +314,7 @@ def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
     stale = [a for a in stale if a.last_stable_offset == furthest]
     if not stale or case.answers.leader not in {a.broker for a in everyone}:
         return case.pending(f"{reason}; one that shows an older value may not have come as far as all others")
-    shown = f"{reason}; {names(stale)} still {'shows' if len(stale) == 1 else 'show'} an older value"
+    shown = f"{reason}; {names(stale)} still {verb(stale, 'show')} an older value"
     return replace(_without_direction(case, shown), lone_witness=tombstone.outcome == COMMITTED)
 
 
@@ -378,7 +379,7 @@ def _missing_offset(case: Case) -> Decision:
         return case.dismissed(f"broker {accused.broker} holds offset {claim.offset}")
     holders = [a.broker for a in case.others if claim.offset in a.committed]
     if holders:
-        reason = f"{broker_list(holders)} {'holds' if len(holders) == 1 else 'hold'} offset {claim.offset}, broker "
+        reason = f"{broker_list(holders)} {verb(holders, 'hold')} offset {claim.offset}, broker "
         lacking = [a.broker for a in case.others if claim.offset in a.asked and claim.offset not in a.committed]
         sides = {f"record at offset {claim.offset}": holders, "no record there": [accused.broker, *lacking]}
         return case.confirmed(f"{reason}{accused.broker} does not", sides=sides)

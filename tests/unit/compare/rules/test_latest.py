@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
+from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules import latest
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import CANDIDATE, DISPUTED, MARKER, NEVER, NULL_KEY, PENDING, TOMBSTONE, new_broker
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 A, B, C, D = 1, 2, 4, 8
 ALL = A | B | C

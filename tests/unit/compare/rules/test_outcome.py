@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parallax.compare.observations import ABORT, COMMIT, UNKNOWN, Array
+from parallax.compare.observations import ABORT, COMMIT, Array
 from parallax.compare.rules import outcome
 from parallax.compare.rules.arrays import table
 from parallax.compare.rules.markers import UNREAD
@@ -23,7 +23,7 @@ from parallax.compare.state import (
     TOMBSTONE,
     UNENDED,
 )
-from parallax.model import NOBODY
+from parallax.model import NOBODY, UNKNOWN
 
 NO_INTERVALS = np.zeros(0, INTERVAL)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare.observations import COMMIT, UNKNOWN, Array, OpenTransactions, ProgressRows
+from parallax.compare.observations import COMMIT, Array, OpenTransactions, ProgressRows
 from parallax.compare.rules import progress
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import INTERVAL, NEVER, new_broker
+from parallax.model import UNKNOWN
 
 GRACE = 300
 
