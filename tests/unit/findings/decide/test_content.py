@@ -99,3 +99,40 @@ class TestContent:
                 f"abort marker of producer {PID}": (2,),
                 f"commit marker of producer {PID}": (1, 3),
             }
+
+    def test_two_that_hold_the_same_are_not_waited_on_a_third_that_is_behind(self) -> None:
+        one, two = (replica(b, uncommitted={10: record()}) for b in (1, 2))
+        assert outcome_of(self.c, one, two, replica(3, high_watermark=10)) is Verdict.DISMISSED
+
+    def test_epoch_0_is_an_epoch(self) -> None:
+        new, old = (record(content_hash=str(e), leader_epoch=e) for e in (1, 0))
+        got = decide(self.c, answers(replica(1, uncommitted={10: new}), replica(2, uncommitted={10: old})))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, 2)
+        assert "leader epoch 0, and the leader's log what epoch 1" in got.reason
+
+    def test_one_whose_epoch_is_not_known_or_that_holds_a_marker_is_not_older_than_the_leader(self) -> None:
+        new = replica(1, uncommitted={10: record(content_hash="new", leader_epoch=1)})
+        unknown = replica(2, uncommitted={10: record(content_hash="old", leader_epoch=-1)})
+        for other in (unknown, replica(2, markers=(MarkerShown(10, PID, "commit"),))):
+            got = decide(self.c, answers(new, other))
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+
+    def test_two_unlike_records_of_the_newest_epoch_say_nothing_of_one_of_an_older(self) -> None:
+        given = [("aa", 2), ("bb", 2), ("cc", 1)]
+        held = [
+            replica(b, uncommitted={10: record(content_hash=text, leader_epoch=epoch)})
+            for b, (text, epoch) in enumerate(given, 1)
+        ]
+        got = decide(self.c, answers(*held))
+        assert (got.verdict, got.accused, len(got.sides)) == (Verdict.CONFIRMED, NOBODY, 3)
+
+    def test_a_side_is_named_by_the_first_digits_of_its_key_or_as_one_without(self) -> None:
+        keyed = replica(1, uncommitted={10: record(key_hash="0123456789", content_hash="aa")})
+        bare = replica(2, uncommitted={10: record(content_hash="aa")})
+        got = decide(self.c, answers(keyed, bare))
+        assert sorted(text.split(" of ")[0] for text in got.sides) == ["record 01234567/aa", "record without key/aa"]
+
+    def test_who_alone_holds_it_is_named(self) -> None:
+        for holder, other in ((1, 2), (2, 1)):
+            got = decide(self.c, answers(replica(holder, uncommitted={10: record()}), replica(other)))
+            assert f"broker {holder} alone holds offset 10" in got.reason

@@ -127,6 +127,28 @@ class TestAnOutcome:
         known = replace(frozen, recorded=Recorded(markers={1: "abort"}))
         assert ended(found(known, *(holding(b, "aborted") for b in (1, 2, 3))))[1] is Resolution.UNPROVEN
 
+    @pytest.mark.parametrize(
+        ("recorded", "spread"),
+        [
+            (Recorded(outcomes={1: "aborted", 2: "committed"}, markers={3: "abort"}), True),
+            (Recorded(outcomes={1: "aborted"}, markers={3: "abort"}), False),
+            (Recorded(outcomes={1: "aborted", 2: "committed"}, markers={3: "commit"}), False),
+            (Recorded(outcomes={2: "committed"}, markers={2: "abort"}), False),
+        ],
+        ids=["two that differ", "nothing of the accused", "the others differ", "the accused alone"],
+    )
+    def test_of_a_suspect_is_proven_by_the_accused_and_others_that_are_of_one_mind(
+        self, recorded: Recorded, spread: bool
+    ) -> None:
+        all_committed = [holding(b, "committed") for b in (1, 2, 3)]
+        assert decide(replace(A2C, recorded=recorded), answers(*all_committed)).has_spread is spread
+
+    def test_stays_spread_while_one_holds_the_transaction_open(self) -> None:
+        spread = replace(claim(FindingKind.MARKER_MISSING), spread=True)
+        over = [replica(b, log_start_offset=15) for b in (1, 2)]
+        assert ended(found(spread, *over, replace(stuck(3), log_start_offset=15))) == OVER, "below where it begins"
+        assert ended(found(spread, *over, stuck(3))) == SPREAD
+
     def test_waits_for_those_that_are_away(self) -> None:
         assert found(A2C, holding(1, "committed"), holding(2, "committed"), silent(3)).verdict is Verdict.PENDING
 
@@ -158,6 +180,52 @@ class TestAValue:
         assert ended(found(spread, *(shows(b, record(5)) for b in (1, 2, 3)))) == SPREAD
         assert ended(found(spread, *(shows(b, record(12)) for b in (1, 2, 3)))) == OVER
         assert ended(found(spread, *(shows(b, None) for b in (1, 2, 3)))) == OVER
+
+    def test_in_the_place_of_the_tombstone_is_of_another_log_and_not_the_one_that_was_deleted(self) -> None:
+        assert ended(found(replace(BACK, spread=True), *(shows(b, record(10)) for b in (1, 2, 3)))) == OVER
+
+    def test_that_was_missing_on_all_is_over_where_all_show_it(self) -> None:
+        assert ended(found(replace(MISSING, spread=True), *(shows(b, record(10)) for b in (1, 2, 3)))) == OVER
+
+    def test_that_was_missing_on_all_is_no_more_judged_where_a_log_begins_above_it(self) -> None:
+        for start, wanted in ((10, SPREAD), (11, OVER)):
+            lost = [replica(b, log_start_offset=start, key=KeyShown(None, True)) for b in (1, 2, 3)]
+            assert ended(found(replace(MISSING, spread=True), *lost)) == wanted
+
+    def test_without_a_key_is_over_where_all_hold_it_and_lost_where_none_does(self) -> None:
+        spread = replace(MISSING, spread=True, key_hash_lo=0)
+        for outcome, wanted in (("none", OVER), ("aborted", SPREAD)):
+            assert ended(found(spread, *(holding(b, outcome) for b in (1, 2, 3)))) == wanted
+        assert ended(found(spread, *(replica(b) for b in (1, 2, 3)))) == SPREAD
+
+    def test_heals_nothing_where_another_shows_another_one_or_none(self) -> None:
+        newer, tombstone = shows(2, record(40, producer_id=-1)), record(40, value_size=-1)
+        for other, said in ((shows(1, record(30)), "the value at offset 30"), (shows(1, tombstone), "no value")):
+            for between in ((), (replica(0),), (shows(0, record(30), complete=False),)):
+                got = found(MISSING, *between, other, newer)
+                assert ended(got) == (Verdict.DISMISSED, Resolution.DIFFERS)
+                assert f"broker 1 shows {said}" in got.reason
+
+    def test_that_is_the_same_or_that_one_has_not_passed_or_not_read_whole_is_no_difference(self) -> None:
+        newer = shows(2, record(40, producer_id=-1))
+        older = shows(1, record(30))
+        for other in (
+            shows(1, record(40)),
+            replace(older, last_stable_offset=40),
+            shows(1, record(30), complete=False),
+        ):
+            assert ended(found(MISSING, other, newer)) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(found(MISSING, replace(older, last_stable_offset=41), newer))[1] is Resolution.DIFFERS
+
+    def test_that_the_outcome_of_a_transaction_shows_has_not_healed_by_that(self) -> None:
+        def shown(outcome: str) -> Decision:
+            return found(MISSING, *(shows(b, record(40, outcome)) for b in (1, 2, 3)))
+
+        assert ended(shown("none")) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(shown("committed")) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+        aborted_since = KeyShown(record(40), True, 50)
+        got = found(MISSING, *(replica(b, key=aborted_since) for b in (1, 2, 3)))
+        assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
 
     def test_that_is_missing_on_all_by_now_is_lost_and_not_healed(self) -> None:
         assert ended(found(MISSING, *(shows(b, None) for b in (1, 2, 3)))) == SPREAD

@@ -233,6 +233,68 @@ class TestOpenTransaction:
         unexplained = replica(2, open_transactions=(), last_stable_offset=10)
         assert outcome_of(nameless, replica(1), unexplained, replica(3)) is Verdict.PENDING
 
+    def test_any_claim_without_a_producer_is_about_the_transaction_that_holds_the_accused_back(self) -> None:
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        for kind in (FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN):
+            for producer, start in ((-1, 10), (0, 0)):
+                c = claim(kind, producer_id=producer, transaction_start_offset=0, confirmed_at_ms=1)
+                right = named(c, answers(replica(1), pinned))
+                assert right.transaction_start_offset == start
+                assert right.producer_id == (PID if producer == -1 else 0)
+                assert not right.renamed
+
+    @pytest.mark.parametrize(("marker", "kept"), [(9, -1), (10, -1), (11, 11)])
+    def test_the_end_marker_of_a_claim_that_is_set_right_lies_above_the_transaction(
+        self, marker: int, kept: int
+    ) -> None:
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, producer_id=-1, marker_offset=marker)
+        pinned = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        assert named(c, answers(replica(1), pinned)).marker_offset == kept
+
+    @pytest.mark.parametrize(("stable", "start"), [(9, 0), (10, 10), (99, 10), (100, 0)])
+    def test_a_replica_is_held_back_where_its_last_stable_offset_stands_below_its_high_watermark(
+        self, stable: int, start: int
+    ) -> None:
+        c = claim(FindingKind.READ_COMMITTED_FROZEN, offset=0, transaction_start_offset=0, marker_offset=1)
+        accused = replica(2, open_transactions=OPEN, last_stable_offset=stable)
+        assert named(c, answers(replica(1), accused)).transaction_start_offset == start
+
+    def test_a_recorded_marker_that_is_the_only_proof_says_of_a_frozen_one_that_it_is_frozen(self) -> None:
+        accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        trimmed = replica(1, log_start_offset=40)
+        for kind in (FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN):
+            c = claim(kind, recorded=Recorded(markers={1: "commit"}))
+            got = decide(c, answers(trimmed, accused))
+            assert (*verdict(got), got.sides) == (
+                Verdict.CONFIRMED,
+                kind,
+                {"ended, as it was read": (1,), "open": (2,)},
+            )
+            unplaced = replace(c, marker_offset=-1)
+            assert outcome_of(unplaced, trimmed, accused) is Verdict.PENDING, "nobody knows where it was"
+
+    def test_one_whose_end_the_leaders_log_alone_does_not_show_while_another_is_away_hangs(self) -> None:
+        held = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2)]
+        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        for c in (self.frozen, self.marker_missing):
+            assert decide(c, answers(*held, silent(3), coordinator=ended)).has_spread
+            assert decide(c, answers(*held, silent(3), coordinator=ended, leader=3)).verdict is Verdict.PENDING
+            of_a_finding = decide(c, answers(*held, silent(3), coordinator=ended), live_only=True)
+            assert of_a_finding.verdict is Verdict.CONFIRMED
+            assert not decide(c, answers(*held, silent(3))).has_spread, "nobody says that it has ended"
+
+    def test_a_marker_whose_place_is_known_is_not_waited_for_though_others_are_being_written(self) -> None:
+        accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        writing = CoordinatorAnswer(PID, "tx", "PrepareCommit")
+        assert (
+            decide(self.marker_missing, answers(replica(1), accused, coordinator=writing)).verdict is Verdict.CONFIRMED
+        )
+
+    def test_two_that_cannot_say_whether_it_is_open_are_both_named(self) -> None:
+        mute = [replica(b, open_transactions=None, open_error="not authorized") for b in (1, 3)]
+        got = decide(self.marker_missing, answers(*mute, replica(2, open_transactions=OPEN)))
+        assert got.reason == "brokers 1 and 3 cannot say whether the transaction is open"
+
 
 class TestMarkerMissingThatEnded:
     """The transaction is no longer open on the accused: a later marker of the producer ended it there."""
