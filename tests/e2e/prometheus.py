@@ -10,7 +10,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,7 +27,7 @@ ALERTMANAGER = shutil.which("prometheus-alertmanager") or shutil.which("alertman
 INSTALLED = bool(shutil.which("prometheus") and ALERTMANAGER)
 """A machine with nothing but Python and a JDK has none of them; continuous integration installs them (.ci/run)."""
 
-_STEP_S = 2
+_STEP_S = 5
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Alertmanager(_Service):
 
 
 class Prometheus(_Service):
-    """Scrapes every two seconds whatever port it is told of, with the shipped rules; forgets everything in the end."""
+    """Scrapes every five seconds whatever port it is told of, with the shipped rules; forgets everything in the end."""
 
     def __init__(self, folder: Path, alertmanager: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -185,6 +184,12 @@ class Prometheus(_Service):
         return found
 
 
-def awaited(prometheus: Prometheus, query: str, which: Callable[[list[dict[str, Any]]], bool] = bool) -> None:
-    """Wait until a query has had a series."""
-    until(lambda: which(prometheus.ever(query)), f"{query} to have data")
+def awaited(prometheus: Prometheus, query: str, timeout_s: float = 60) -> list[dict[str, Any]]:
+    """Wait until a query has had a series.
+
+    A query at this moment may have one that a query over time has not: that one looks at whole steps only.
+
+    Returns:
+        What `Prometheus.ever` has then.
+    """
+    return until(lambda: prometheus.ever(query), f"{query} to have data", timeout=timeout_s)

@@ -12,7 +12,7 @@ from parallax.findings.finding import Finding
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from tests.e2e.play import Alerting, Played
-from tests.e2e.prometheus import INSTALLED, Message
+from tests.e2e.prometheus import INSTALLED, Message, awaited
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -112,8 +112,7 @@ if INSTALLED:
         (finding,) = [f for f in standing(played) if f.topic == wrong.topic]
         PlainProducer(played.lab.bootstrap_servers).send(wrong.topic, wrong.key, "written again")
         state = f'max(parallax_finding_state{{finding_id="{finding.finding_id}"}})'
-        until(lambda: chain.prometheus.now(f"{state} == 0"), "the finding to be over", timeout=_PATIENCE_S)
-        (first,) = chain.prometheus.ever(f"{state} == 0")
+        (first,) = awaited(chain.prometheus, f"{state} == 0", _PATIENCE_S)
         over = float(first["values"][0][0])
         until(lambda: sent(chain, "/page", finding.finding_id, "resolved"), "the resolved message", timeout=90)
         took = sent(chain, "/page", finding.finding_id, "resolved")[0].at - over
