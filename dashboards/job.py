@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.parts import GREEN, RED, RUNBOOK, dashboard, lines, number, of, rows_of, states
+from dashboards.parts import GREEN, RED, dashboard, lines, number, of, rows_of, states
 
 UID = "parallax-job"
 _QUERY = "{{query}}"
@@ -134,7 +134,7 @@ def _probes(page: build.Dashboard) -> build.Dashboard:
                 "Findings and suspects that a newer version wrote.",
                 f"sum({of('findings_skipped_rows')})",
                 ((None, GREEN), (1, RED)),
-                link=f"{RUNBOOK}#parallaxfindingsskipped",
+                runbook="parallaxfindingsskipped",
             )
         )
     )

@@ -12,7 +12,6 @@ from dashboards.parts import (
     NEUTRAL,
     ORANGE,
     RED,
-    RUNBOOK,
     dashboard,
     lines,
     number,
@@ -50,7 +49,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
                 "Findings that stand: replicas that are proven to differ.",
                 or_none(f"sum({open_findings})"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxdivergenceconfirmed",
+                runbook="parallaxdivergenceconfirmed",
             )
         )
         .with_panel(
@@ -59,7 +58,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
                 "Of these, those that consumers read now: the replica that is wrong leads, or one of the sides does.",
                 or_none(f"sum({exposed})"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxdivergenceexposed",
+                runbook="parallaxdivergenceexposed",
             )
         )
         .with_panel(
@@ -68,7 +67,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
                 "Divergences that every replica shares by now: nothing is left to compare with.",
                 or_none(f"sum({spread})"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxlosscomplete",
+                runbook="parallaxlosscomplete",
             )
         )
         .with_panel(
@@ -84,7 +83,7 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
                 "Differences that probes can neither prove nor clear yet.",
                 or_none(f"sum({of('suspects_pending')})"),
                 ANY_IS_ODD,
-                link=f"{RUNBOOK}#parallaxsuspectsundecided",
+                runbook="parallaxsuspectsundecided",
             )
         )
         .with_panel(
@@ -134,7 +133,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 "Offsets without a verdict",
                 "Unknown is never taken for consistent. Some of it is usual: what was written a moment ago.",
                 f"sum({unknown})",
-                link=f"{RUNBOOK}#parallaxcoverageunknown",
+                runbook="parallaxcoverageunknown",
             )
         )
         .with_panel(
@@ -150,7 +149,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 "Partitions of which some replica has not been read up to where it was when the job started.",
                 or_none(f"sum({of('initial_readings_outstanding')})"),
                 ANY_IS_ODD,
-                link=f"{RUNBOOK}#parallaxinitialreadingincomplete",
+                runbook="parallaxinitialreadingincomplete",
             )
         )
         .with_panel(
@@ -159,7 +158,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 "What Parallax is not authorized to read nobody watches.",
                 or_none(f"sum({of('unauthorized_replicas')})"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxunauthorized",
+                runbook="parallaxunauthorized",
             )
         )
         .with_panel(
@@ -168,7 +167,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 "Their replicas are not compared until they answer.",
                 or_none(f"count({of('broker_reachable')} == 0)"),
                 ANY_IS_ODD,
-                link=f"{RUNBOOK}#parallaxbrokerunreachable",
+                runbook="parallaxbrokerunreachable",
             )
         )
         .with_panel(
@@ -227,7 +226,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 f"time() - max({of('heartbeat_timestamp_seconds')})",
                 ((None, GREEN), (60, ORANGE), (300, RED)),
                 unit="s",
-                link=f"{RUNBOOK}#parallaxstalled",
+                runbook="parallaxstalled",
             )
         )
         .with_panel(
@@ -236,7 +235,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 "Streaming queries that do not run; the job restarts them.",
                 or_none(f"count({of('query_up')} == 0)"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxqueryrestarting",
+                runbook="parallaxqueryrestarting",
             )
         )
         .with_panel(
@@ -246,7 +245,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 f"min({of('findings_writable')})",
                 ((None, RED), (1, GREEN)),
                 texts={"0": ("no", RED), "1": ("yes", GREEN)},
-                link=f"{RUNBOOK}#parallaxfindingsnotwritable",
+                runbook="parallaxfindingsnotwritable",
             )
         )
         .with_panel(
@@ -256,7 +255,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 f"max(time() - {of('query_last_progress_timestamp_seconds')})",
                 ((None, GREEN), (60, ORANGE), (300, RED)),
                 unit="s",
-                link=f"{RUNBOOK}#parallaxquerystalled",
+                runbook="parallaxquerystalled",
             )
         )
         .with_panel(
@@ -265,7 +264,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 "How often a streaming query was restarted.",
                 f"sum(increase({of('query_restarts_total')}[1h]))",
                 ANY_IS_ODD,
-                link=f"{RUNBOOK}#parallaxqueryrestarting",
+                runbook="parallaxqueryrestarting",
             )
         )
         .with_panel(
@@ -274,7 +273,7 @@ def _monitor(page: build.Dashboard) -> build.Dashboard:
                 "Offsets that the view furthest behind has still to read.",
                 f"max({of('view_lag_offsets')})",
                 ((None, GREEN), (100_000, ORANGE)),
-                link=f"{RUNBOOK}#parallaxviewlagging",
+                runbook="parallaxviewlagging",
             )
         )
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import timeseries
 
 from dashboards.parts import (
     ANY_IS_BAD,
     GREEN,
     ORANGE,
-    RUNBOOK,
     chosen,
     dashboard,
     lines,
@@ -20,7 +22,7 @@ from dashboards.parts import (
 
 UID = "parallax-partition"
 _BROKER = "broker {{broker_id}}"
-_BY_BROKER = "max by (broker_id)"
+_OF_ITSELF = "As each replica reports it of itself."
 
 
 def partition(runbook: str) -> build.Dashboard:
@@ -68,7 +70,7 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
                 "Findings about this partition that stand.",
                 or_none(f"sum({_here('open_findings')})"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxdivergenceconfirmed",
+                runbook="parallaxdivergenceconfirmed",
             )
         )
         .with_panel(
@@ -77,7 +79,7 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
                 "Of these, those that consumers read now.",
                 or_none(f"sum({_here('open_findings_exposed')})"),
                 ANY_IS_BAD,
-                link=f"{RUNBOOK}#parallaxdivergenceexposed",
+                runbook="parallaxdivergenceexposed",
             )
         )
         .with_panel(
@@ -85,7 +87,7 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
                 "Offsets without a verdict",
                 "Over both views.",
                 f"sum({_here('unknown_offsets')})",
-                link=f"{RUNBOOK}#parallaxcoverageunknown",
+                runbook="parallaxcoverageunknown",
             )
         )
         .with_panel(
@@ -128,50 +130,57 @@ def _verdict(page: build.Dashboard) -> build.Dashboard:
 
 
 def _replicas(page: build.Dashboard) -> build.Dashboard:
-    def behind(metric: str) -> str:
-        each = f"{_BY_BROKER} ({_here(metric)})"
-        return f"scalar(max({_here(metric)})) - {each}"
-
-    def replica(title: str, says: str, metric: str) -> None:
-        nonlocal page
-        page = page.with_panel(lines(title, says, (f"{_BY_BROKER} ({_here(metric)})", _BROKER), span=6, floor=None))
-
     page = page.with_panel(
-        lines(
+        _of_each(
             "Last stable offset: behind the furthest replica",
             "Where one line rises and the others stay at 0, that replica is frozen: read_committed stands still.",
-            (behind("replica_last_stable_offset"), _BROKER),
+            _behind("replica_last_stable_offset"),
         )
     ).with_panel(
-        lines(
+        _of_each(
             "High watermark: behind the furthest replica",
             "A replica that does not replicate falls behind in both.",
-            (behind("replica_high_watermark"), _BROKER),
+            _behind("replica_high_watermark"),
         )
     )
-    replica("High watermark", "As each replica reports it of itself.", "replica_high_watermark")
-    replica(
-        "Last stable offset",
-        "Up to where read_committed consumers of that replica may read.",
-        "replica_last_stable_offset",
-    )
-    replica("Log start offset", "One that begins above the others may have lost its head.", "replica_log_start_offset")
-    replica("Log end offset", "As each replica reports it of itself.", "replica_log_end_offset")
+    for title, says, metric in (
+        ("High watermark", _OF_ITSELF, "replica_high_watermark"),
+        (
+            "Last stable offset",
+            "Up to where read_committed consumers of that replica may read.",
+            "replica_last_stable_offset",
+        ),
+        ("Log start offset", "One that begins above the others may have lost its head.", "replica_log_start_offset"),
+        ("Log end offset", _OF_ITSELF, "replica_log_end_offset"),
+    ):
+        page = page.with_panel(_of_each(title, says, _each(metric), span=6, floor=None))
     return page.with_panel(
-        lines(
+        _of_each(
             "Last stable offset stands still below the high watermark",
             "A long transaction does that on all replicas alike.",
-            (f"{_BY_BROKER} ({_here('replica_last_stable_offset_stalled_seconds')})", _BROKER),
+            _each("replica_last_stable_offset_stalled_seconds"),
             unit="s",
         )
     ).with_panel(
-        lines(
+        _of_each(
             "Frozen, by the comparison",
             "For how long the last stable offset has stood behind that of the others.",
-            (f"{_BY_BROKER} ({_here('replica_frozen_seconds')})", _BROKER),
+            _each("replica_frozen_seconds"),
             unit="s",
         )
     )
+
+
+def _each(metric: str) -> str:
+    return f"max by (broker_id) ({_here(metric)})"
+
+
+def _behind(metric: str) -> str:
+    return f"scalar(max({_here(metric)})) - {_each(metric)}"
+
+
+def _of_each(title: str, says: str, expr: str, **options: Any) -> timeseries.Panel:
+    return lines(title, says, (expr, _BROKER), **options)
 
 
 def _views(page: build.Dashboard) -> build.Dashboard:

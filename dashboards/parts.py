@@ -69,7 +69,7 @@ def number(
     *,
     unit: str = "short",
     texts: Mapping[str, tuple[str, str]] | None = None,
-    link: str = "",
+    runbook: str = "",
 ) -> stat.Panel:
     """One number, coloured by its thresholds.
 
@@ -80,7 +80,7 @@ def number(
         steps: from which value on it has which colour.
         unit: Grafana's id of the unit.
         texts: what stands for some values, and its colour.
-        link: an address that the panel links to.
+        runbook: the section of the runbook that the panel links to.
     """
     panel = (
         stat.Panel()
@@ -100,7 +100,7 @@ def number(
     )
     if texts:
         panel = panel.mappings(_values(texts))
-    return panel.links([_link("Runbook", link)]) if link else panel
+    return panel.links([_link("Runbook", f"{RUNBOOK}#{runbook}")]) if runbook else panel
 
 
 def lines(

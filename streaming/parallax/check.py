@@ -120,8 +120,10 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         return
     refused: dict[str, Unauthorized] = {t.name: t.error for t in topics if isinstance(t.error, Unauthorized)}
     silent: set[int] = set()
+    addresses = client.brokers()
     for broker, places in sorted(by_broker(topics, settings).items()):
-        line, answers = _broker(client, broker, places)
+        host, port = addresses.get(broker, ("?", 0))
+        line, answers = _broker(client, broker, f"{host}:{port}", places)
         yield line
         if line.result is not Result.FINE:
             silent.add(broker)
@@ -132,7 +134,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
 
 
 def _broker(
-    client: ReplicaClient, broker: int, places: Sequence[TopicPartition]
+    client: ReplicaClient, broker: int, address: str, places: Sequence[TopicPartition]
 ) -> tuple[Line, Mapping[TopicPartition, object]]:
     one_each = list({place.topic: place for place in places}.values())
     began = time.monotonic()
@@ -142,9 +144,8 @@ def _broker(
         return Line(f"broker {broker}", Result.WRONG, one_line(error)), {}
     except ReplicaError as error:
         return Line(f"broker {broker}", Result.UNKNOWN, f"{one_line(error)}: what its replicas hold is unknown."), {}
-    host, port = client.brokers().get(broker, ("?", 0))
     took = (time.monotonic() - began) * 1000
-    text = f"{host}:{port} answered in {took:.0f} ms; {len(places)} of its replicas are watched."
+    text = f"{address} answered in {took:.0f} ms; {len(places)} of its replicas are watched."
     return Line(f"broker {broker}", Result.FINE, text), answers
 
 
@@ -155,6 +156,7 @@ def _topics(
         configs = client.topic_configs([t.name for t in topics if t.name not in refused], _CONFIGS)
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
+    hidden = _hidden_transactions(client, topics, silent)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
         if (missing := refused.get(topic.name)) is not None:
@@ -166,7 +168,8 @@ def _topics(
             yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
         else:
             yield Line(about, *_exposure(topic, given))
-        yield from _transactions(client, topic, silent)
+        if topic.name in hidden:
+            yield hidden[topic.name]
 
 
 def _exposure(topic: TopicMetadata, given: Mapping[str, str]) -> tuple[Result, str]:
@@ -186,34 +189,44 @@ def _exposure(topic: TopicMetadata, given: Mapping[str, str]) -> tuple[Result, s
     )
 
 
-def _transactions(client: ReplicaClient, topic: TopicMetadata, silent: set[int]) -> Iterator[Line]:
-    """Whether the transactions that are open may be described: a coordinator leaves out what may not, in silence."""
+def _hidden_transactions(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> dict[str, Line]:
+    """By topic, what of its open transactions may not be described: a coordinator leaves such out, in silence."""
+    found = _open_transactions(client, topics, silent)
+    if not found:
+        return {}
+    try:
+        listings = client.list_transactions(sorted({number for numbers in found.values() for number in numbers}))
+    except ReplicaError as error:
+        problem = f"its open transactions could not be listed ({one_line(error)})."
+        return {topic: Line(f"topic {topic}", Result.UNKNOWN, problem) for topic in found}
+    if listings.unanswered:
+        return {}
+    listed = {one.producer_id for one in listings.transactions}
+    right = "are listed by no coordinator; grant DESCRIBE on their transactional ids."
+    return {
+        topic: Line(f"topic {topic}", Result.WRONG, f"{len(hidden)} open transactions {right}")
+        for topic, numbers in found.items()
+        if (hidden := numbers - listed)
+    }
+
+
+def _open_transactions(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> dict[str, set[int]]:
+    """By topic, the producers that have a transaction open in some of its partitions."""
     asked: dict[int, list[TopicPartition]] = {}
-    for number, partition in list(topic.partitions.items())[:_SAMPLED]:
-        if partition.leader >= 0 and partition.leader not in silent:
-            asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
-    open_ids: set[int] = set()
+    for topic in topics:
+        for number, partition in list(topic.partitions.items())[:_SAMPLED]:
+            if partition.leader >= 0 and partition.leader not in silent:
+                asked.setdefault(partition.leader, []).append(TopicPartition(topic.name, number))
+    found: dict[str, set[int]] = {}
     for broker, places in asked.items():
         try:
             answers = client.describe_producers(broker, places)
         except ReplicaError:
             continue  # said of the broker
-        open_ids |= {state.producer_id for states in answers.values() for state in _open(states)}
-    if not open_ids:
-        return
-    about = f"topic {topic.name}"
-    try:
-        listings = client.list_transactions(sorted(open_ids))
-    except ReplicaError as error:
-        yield Line(about, Result.UNKNOWN, f"its open transactions could not be listed ({one_line(error)}).")
-        return
-    hidden = open_ids - {one.producer_id for one in listings.transactions}
-    if hidden and not listings.unanswered:
-        yield Line(
-            about,
-            Result.WRONG,
-            f"{len(hidden)} open transactions are listed by no coordinator; grant DESCRIBE on their transactional ids.",
-        )
+        for place, states in answers.items():
+            if numbers := {state.producer_id for state in _open(states)}:
+                found.setdefault(place.topic, set()).update(numbers)
+    return found
 
 
 def _open(states: object) -> list[ProducerState]:

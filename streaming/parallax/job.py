@@ -88,7 +88,7 @@ class Job:
     def _start(self) -> None:
         settings = self._settings
         self._lock_file = lock_storage(settings.storage.path)
-        hash_key(settings.storage.path, settings.read.hash_key)
+        key = hash_key(settings.storage.path, settings.read.hash_key)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
@@ -96,8 +96,8 @@ class Job:
         self._server = MetricsServer(self.state, alerting.metrics_host, alerting.metrics_port, cluster=alerting.cluster)
         self._say(f"metrics on port {self._server.port}; starting Spark")
         self._start_spark()
-        self._start_manager(self._client)
-        self._start_audits(self._client)
+        self._start_manager(self._client, key)
+        self._start_audits(self._client, key)
         self._start_queries()
         self._say("the job runs")
 
@@ -109,21 +109,18 @@ class Job:
         self._maintenance = Maintenance(self._spark, self._settings.storage, self.state.update_maintenance)
         self._maintenance.start()
 
-    def _start_manager(self, client: ReplicaClient) -> None:
-        key = bytes.fromhex(hash_key(self._settings.storage.path, self._settings.read.hash_key))
-        self._manager = FindingsManager(
-            self._settings, client, ContentHasher(key), on_change=self.state.update_findings
-        )
+    def _start_manager(self, client: ReplicaClient, key: str) -> None:
+        hasher = ContentHasher(bytes.fromhex(key))
+        self._manager = FindingsManager(self._settings, client, hasher, on_change=self.state.update_findings)
         self._manager.start()
 
-    def _start_audits(self, client: ReplicaClient) -> None:
+    def _start_audits(self, client: ReplicaClient, key: str) -> None:
         from parallax.audit.ledger import Ledger
         from parallax.audit.schedule import AuditSchedule, job_audits
 
         settings, manager = self._settings, self._manager
         if manager is None:
             return
-        key = hash_key(settings.storage.path, settings.read.hash_key)
         run = job_audits(settings, client, lambda: self._spark, manager, key)
         self._ledger = Ledger(settings.storage.path)
         self._audits = AuditSchedule(

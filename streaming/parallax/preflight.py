@@ -5,13 +5,13 @@ Only what cannot mend itself is an error: a broker that is down now may come bac
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
+from parallax.source.options import matches
 
 
 def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauthorized]:
@@ -58,9 +58,7 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
     for name in wanted.include:
         if name not in topics or isinstance(topics[name].error, UnknownTopic):
             raise UnknownTopic(f"topics.include: topic {name!r} is not on the cluster; correct its name")
-    pattern = re.compile(wanted.pattern) if wanted.pattern is not None else None
-    matching = {n for n in topics if pattern and not n.startswith("__") and pattern.fullmatch(n)}
-    return [topic for name, topic in topics.items() if name in wanted.include or name in matching]
+    return [topic for name, topic in topics.items() if name in wanted.include or matches(wanted.pattern, name)]
 
 
 def _check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], settings: Settings) -> None:

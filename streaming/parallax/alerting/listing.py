@@ -1,4 +1,4 @@
-"""The open findings one by one, as alerts know them: each has one state, and and ends before it is left out."""
+"""The open findings one by one, as alerts know them: each has one state, and ends before it is left out."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +11,9 @@ from typing import Any, Self
 from parallax.audit.plan import Look, PartitionPlan, TopicTraits, behind, traits, updated
 from parallax.config import Settings
 from parallax.model import TopicPartition
-from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError, UnknownTopic
-from parallax.source.options import progress_options
+from parallax.source.options import matches, progress_options
 from parallax.source.progress_source import ProgressWatch
 from parallax.views.queries import source_options
 
@@ -40,7 +39,8 @@ def select(
     """
     known = client.metadata()
     option = "--topic" if topics else "topics.include"
-    names = list(topics) or _watched(known, settings)
+    wanted = settings.topics
+    names = list(topics) or [*wanted.include, *(name for name in known if matches(wanted.pattern, name))]
     places: list[TopicPartition] = []
     for name in names:
         topic = known.get(name)
@@ -60,12 +60,6 @@ def select(
     if not places:
         raise UnknownTopic("topics.pattern: no topic on the cluster matches; correct it, or name topics with --topic")
     return sorted(set(places))
-
-
-def _watched(known: Mapping[str, TopicMetadata], settings: Settings) -> list[str]:
-    pattern = re.compile(settings.topics.pattern) if settings.topics.pattern is not None else None
-    matching = [n for n in known if pattern is not None and not n.startswith("__") and pattern.fullmatch(n)]
-    return [*settings.topics.include, *matching]
 
 
 def topic_traits(client: ReplicaClient, topics: Sequence[str]) -> dict[str, TopicTraits]:

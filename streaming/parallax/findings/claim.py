@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
@@ -183,6 +183,11 @@ class Claim:
         return None if self.key_hash_hi == 0 == self.key_hash_lo else (self.key_hash_hi, self.key_hash_lo)
 
     @property
+    def accused_key(self) -> tuple[int, int] | None:
+        """The key of which it says that a replica shows a wrong value; None where it says that of none."""
+        return self.key if self.kind in KEY_KINDS and self.broker != NOBODY else None
+
+    @property
     def key_text(self) -> str:
         """The key's hash as records that are shown have it; empty where the record has no key."""
         return "" if self.key is None else "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in self.key)
@@ -262,32 +267,6 @@ def explains(transaction: Claim, claim: Claim) -> bool:
     of_producer = same_producer and start <= claim.offset and (end >= 0 or same_replica)
     of_key = same_replica and transaction.key is not None and transaction.key == claim.key
     return (of_producer or of_key) and (end < 0 or claim.offset < end)
-
-
-class AboutKey(Protocol):
-    """A claim or a finding, as far as it is about a key."""
-
-    @property
-    def kind(self) -> FindingKind:
-        """What it says."""
-
-    @property
-    def broker(self) -> int:
-        """Of whom."""
-
-    @property
-    def key_hash_hi(self) -> int:
-        """The first half of the key's hash."""
-
-    @property
-    def key_hash_lo(self) -> int:
-        """The second half."""
-
-
-def accuses_about(claim: AboutKey, key: tuple[int, int] | None) -> bool:
-    """Whether it says of a replica that it shows a wrong value of a key."""
-    mine = claim.key_hash_hi, claim.key_hash_lo
-    return key is not None and claim.kind in KEY_KINDS and claim.broker != NOBODY and mine == key
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:

@@ -13,7 +13,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.effect import remembered
 from parallax.findings.summary import resolved, spread, summary
-from parallax.kinds import KINDS
+from parallax.kinds import KEY_KINDS, KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
 
@@ -56,6 +56,12 @@ class Finding:
     def place(self) -> TopicPartition:
         """The partition that it is about."""
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def accused_key(self) -> tuple[int, int] | None:
+        """The key of which it says that a replica shows a wrong value; None where it says that of none."""
+        is_accusing = self.kind in KEY_KINDS and self.broker != NOBODY
+        return (self.key_hash_hi, self.key_hash_lo) if is_accusing else None
 
     @property
     def is_incident(self) -> bool:

@@ -33,7 +33,7 @@ from parallax.findings.incident import (
 )
 from parallax.findings.members import Group, Members, State
 from parallax.kinds import KEY_KINDS
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
+from parallax.model import NOBODY, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
@@ -362,14 +362,14 @@ class Incidents:
         found = ((proven, proven.members.find(suspect_id)) for proven in self._proven.values())
         return any(at >= 0 and proven.members.rows["state"][at] in OPEN for proven, at in found)
 
-    def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> dict[int, tuple[str, FindingKind]]:
-        """By broker, the incident that accuses it about a key, if one does."""
-        return {
-            group.broker: (proven.event.finding_id, group.kind)
+    def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:
+        """The incidents that stand and accuse a replica about a key."""
+        return [
+            proven.event
             for group, proven in self._proven.items()
             if group.place == place and group.broker != NOBODY and proven.event is not None and proven.stands
             if proven.members.is_wrong(key)
-        }
+        ]
 
     def members(self, finding_id: str) -> list[Claim]:
         """Return what an incident counts, as findings would claim it; an object for each."""

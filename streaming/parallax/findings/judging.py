@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim, accuses_about, explains
+from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Decision, Resolution, Verdict, named
 from parallax.findings.effect import whole
 from parallax.findings.finding import Finding, claim_of, has_proven_direction, has_spread, is_exposed, made
@@ -225,14 +225,12 @@ class Judging:
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE:
             return {}
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
-        known |= {e.finding_id: e for e in before if e.place == claim.place and accuses_about(e, claim.key)}
-        found = {name: Cause(f.broker, f.kind) for name, f in known.items() if _accuses_by_proof(f)}
-        found |= {
-            name: Cause(broker, kind)
-            for broker, (name, kind) in self._incidents.wrong_about(claim.place, claim.key).items()
-        }
+        known |= {e.finding_id: e for e in before if e.place == claim.place and e.accused_key == claim.key}
+        proven = [finding for finding in known.values() if _accuses_by_proof(finding)]
         return {
-            name: cause for name, cause in found.items() if name != task.finding_id and decision.may_be_of(cause.broker)
+            f.finding_id: Cause(f.broker, f.kind)
+            for f in (*proven, *self._incidents.wrong_about(claim.place, claim.key))
+            if f.finding_id != task.finding_id and decision.may_be_of(f.broker)
         }
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
@@ -261,7 +259,8 @@ class Judging:
             return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes)), tuple(causes)
         # Two suspects on outcomes of one transaction, or two that accuse, would wait for each other.
         for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
-            says_more = claim.broker == decision.accused == NOBODY and accuses_about(other.claim, claim.key)
+            is_without = claim.key is not None and claim.broker == decision.accused == NOBODY
+            says_more = is_without and other.claim.accused_key == claim.key
             if says_more or _is_cause(other.claim, claim, decision):
                 reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason), ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, leans_on
 from parallax.findings.incident import is_part_of_incident
-from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
+from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingStatus, TopicPartition
 
 HANDLED = 100_000
@@ -134,8 +134,7 @@ class Ledger:
 
     def _note_key(self, event: Finding) -> None:
         self._forget_key(event)
-        if event.kind in KEY_KINDS and event.broker != NOBODY:
-            key = event.key_hash_hi, event.key_hash_lo
+        if (key := event.accused_key) is not None:
             self._keys.setdefault((event.place, key), {})[event.finding_id] = event
 
     def _forget_key(self, event: Finding) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parallax.findings.explain import Explanation, explain
+from parallax.findings.explain import RUNBOOK, Explanation, explain
 from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import examples, tally_of
 from parallax.findings.internal_keys import key_as_text
@@ -88,7 +88,7 @@ def key_text(finding: Finding) -> str | None:
 
 
 def _runbook(finding: Finding) -> str:
-    return f"docs/runbook.md#{KINDS[finding.kind].runbook}"
+    return f"{RUNBOOK}#{KINDS[finding.kind].runbook}"
 
 
 def _examples(finding: Finding) -> str:
@@ -138,8 +138,7 @@ def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN
     stream = to or sys.stdout
     findings = listed(storage, wanted)
     if output == "json":
-        json.dump([as_document(f) for f in findings], stream, indent=2)
-        stream.write("\n")
+        _print_json([as_document(f) for f in findings], stream)
         return
     if not findings:
         stream.write("No open findings.\n" if wanted == ALL_OPEN else "No such findings.\n")
@@ -148,6 +147,11 @@ def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN
     console.print(findings_table(findings))
     for finding in findings:
         console.print(_in_words(finding), markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(document: object, stream: TextIO) -> None:
+    json.dump(document, stream, indent=2)
+    stream.write("\n")
 
 
 def _in_words(finding: Finding) -> str:
@@ -181,8 +185,7 @@ def print_explanation(storage: str, wanted: str, output: str = "text", *, to: Te
     finding = named(current(read_events(storage)), wanted)
     explained = explain(finding)
     if output == "json":
-        json.dump({"finding_id": finding.finding_id, **asdict(explained)}, stream, indent=2)
-        stream.write("\n")
+        _print_json({"finding_id": finding.finding_id, **asdict(explained)}, stream)
         return
     console = Console(file=stream, highlight=False)
     for heading, text in _sections(explained):
@@ -224,8 +227,7 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
     finding = named(current(events), wanted)
     mine = [event for event in events if event.finding_id == finding.finding_id]
     if output == "json":
-        json.dump([as_document(event) for event in mine], stream, indent=2)
-        stream.write("\n")
+        _print_json([as_document(event) for event in mine], stream)
         return
     console = Console(file=stream, highlight=False)
     console.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))

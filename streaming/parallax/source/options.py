@@ -21,6 +21,11 @@ NO_KEY = "0" * 32
 _IGNORED = {"path"}  # Spark adds it for load(path)
 
 
+def matches(pattern: str | None, topic: str) -> bool:
+    """Whether a topic's whole name matches; Kafka's own (``__consumer_offsets``, ...) are read only when named."""
+    return pattern is not None and not topic.startswith("__") and re.fullmatch(pattern, topic) is not None
+
+
 @dataclass(frozen=True)
 class SourceOptions:
     """The options that both sources understand.

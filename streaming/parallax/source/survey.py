@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 import time
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
-from parallax.source.options import SourceOptions
+from parallax.source.options import SourceOptions, matches
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
 
@@ -216,7 +215,7 @@ class Catalog:
         asked_at = time.monotonic()
         pattern, named = self._options.pattern, self._options.topics
         found = self._client.metadata(None if pattern is not None else list(named))
-        wanted = {name: topic for name, topic in found.items() if name in named or _matches(pattern, name)}
+        wanted = {name: topic for name, topic in found.items() if name in named or matches(pattern, name)}
         known = {name: topic for name, topic in (self._topics or {}).items() if topic.partitions}
         wanted |= self._hidden(sorted((known.keys() | self._remembered) - wanted.keys()))
         for name in named:
@@ -259,8 +258,3 @@ class Catalog:
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
-
-
-def _matches(pattern: str | None, name: str) -> bool:
-    # Kafka's own topics (__consumer_offsets, __transaction_state) are read only when they are named.
-    return pattern is not None and not name.startswith("__") and re.fullmatch(pattern, name) is not None

@@ -76,11 +76,11 @@ class Maintenance:
         for name in (*VIEWS, PROGRESS):
             try:
                 self._look_after(storage, name, oldest)
+                size: TableSize | None = size_of(storage, name)
             except Exception as error:  # noqa: BLE001 - upkeep that fails once is tried again; the job goes on
                 log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
-                self._on_done(name, None)
-            else:
-                self._on_done(name, size_of(storage, name))
+                size = None
+            self._on_done(name, size)
 
     def _run(self) -> None:
         while not self._stop.wait(self._settings.maintenance_interval_s):

@@ -69,7 +69,8 @@ def view_queries(
         on_progress: called with the rows of each commit to ``replica_progress``.
 
     Raises:
-        ValueError: the brokers are needed and not given, or the hash key's file is unusable.
+        ValueError: the brokers are needed and not given.
+        ConfigError: the hash key's file is unusable.
     """
     key = hash_key(settings.storage.path, settings.read.hash_key)
     specs = [_view_query(settings, group, key, on_positions) for group in groups(settings, brokers)]
