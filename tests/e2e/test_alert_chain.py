@@ -97,7 +97,9 @@ if INSTALLED:
             started.append(played.job.port)
             loaded = f'parallax_findings_loaded{{instance="127.0.0.1:{played.job.port}"}}'
             until(
-                lambda query=loaded: chain.prometheus.now(f"count_over_time({query}[1m]) > 5"), "findings to be loaded"
+                lambda query=loaded: chain.prometheus.now(f"count_over_time({query}[1m]) > 3"),
+                "findings to be loaded, and the rules to have looked at them",
+                timeout=_PATIENCE_S,
             )
             assert active(chain) == ids
             played.job.kill()

@@ -1,11 +1,6 @@
-"""The oracle knows nothing of the product, and finds wrong what is wrong in worked examples."""
+"""The oracle finds wrong what is wrong in worked examples."""
 
 from __future__ import annotations
-
-import ast
-from pathlib import Path
-
-import pytest
 
 from tests.simulation import oracle
 from tests.simulation.cluster import Cluster
@@ -13,37 +8,8 @@ from tests.simulation.oracle import Span, judge
 from tests.simulation.records import End, Limits
 from tests.simulation.replica import Replica
 
-ROOT = Path(__file__).parents[2]
 FOREVER = 10**9
 VERSION2 = 1
-
-
-def imports_of(module: str) -> set[str]:
-    """All that a module of the tests imports, and what that imports."""
-    seen: set[str] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        path = ROOT.joinpath(*name.split("."))
-        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
-        if not file.exists():
-            continue
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return seen
-
-
-@pytest.mark.parametrize("module", ["oracle", "properties"])
-def test_what_judges_shares_nothing_with_what_is_judged(module: str) -> None:
-    imported = imports_of(f"tests.simulation.{module}")
-    assert "tests.simulation.cluster" in imported
-    assert not {name for name in imported if name.split(".")[0] == "parallax"}
 
 
 def cluster(brokers: tuple[int, ...] = (1, 2, 3)) -> Cluster:
