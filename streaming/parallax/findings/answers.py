@@ -141,6 +141,11 @@ class ReplicaAnswer:
         """What its cleaner had taken when it was asked for its keys was superseded or deleted below this offset."""
         return max(self.stable_after, self.last_stable_offset)
 
+    @property
+    def live(self) -> RecordShown | None:
+        """The key's value that it shows; None where it shows none, or does not say."""
+        return None if self.key is None else self.key.live
+
     def open_transaction(
         self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN
     ) -> OpenTransaction | None:

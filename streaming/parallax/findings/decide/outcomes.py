@@ -42,7 +42,7 @@ def ended(case: Case) -> Decision:
             "" if claim.first_offset in accused.committed else ", which lists the transaction and has no record there,"
         )
         return case.confirmed(
-            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {truth[against[0]]} on "
+            f"offset {claim.first_offset} is {own} on broker {accused.broker}{gone} and {_other_outcome(own)} on "
             f"{broker_list(against)}",
             _kind_of(own),
             sides=_by_outcome(truth | {accused.broker: own}),
@@ -73,7 +73,7 @@ def _unread_key(case: Case) -> str | None:
 def _outcome_without_record(case: Case) -> Decision:
     """The accused does not hold the record any more: the key's latest value, else what was recorded of it."""
     claim = case.claim
-    if claim.key is not None and case.accused.key is not None:
+    if case.accused.key is not None:
         if (shown := _shown_by_the_key(case) or _behind(case)) is not None:
             return shown
         if not case.accused.key.complete:
@@ -124,7 +124,7 @@ def _was_shown(case: Case) -> Decision | None:
         return None
     return case.was_shown(
         f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
-        f"{truth[against[0]]} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
+        f"{_other_outcome(own)} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
         _kind_of(own),
         claim.first_offset,
         _by_outcome(truth | {claim.broker: own}),
@@ -151,14 +151,14 @@ def unlike_outcomes(case: Case) -> Decision:
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     stands = len(set(_live_outcomes(case).values())) > 1
     # The record may be gone where it had the other outcome, and a value with it.
-    if (own is None or not against or not stands) and (differing := _latest_differs(case)) is not None:
+    if (own is None or not stands) and (differing := _latest_differs(case)) is not None:
         return case.differs(_by_value(case), differing.reason)
     if own is None:
         gone = f"broker {accused.broker} does not hold offset {claim.offset} any more"
         return _behind(case) or case.not_held(gone, claim.offset)
     if against:
         sides = _by_outcome(truth | {accused.broker: own})
-        shown = f"{own} on broker {accused.broker} and {truth[against[0]]} on {broker_list(against)}"
+        shown = f"{own} on broker {accused.broker} and {_other_outcome(own)} on {broker_list(against)}"
         if not stands:
             return _was_unlike(case, f"offset {claim.offset} was {shown}", sides)
         return case.differs(sides, f"offset {claim.offset} is {shown}; no end marker was read that says which is right")
@@ -282,6 +282,10 @@ def _kind_of(accused_outcome: str) -> FindingKind:
     return FindingKind.COMMITTED_RECORD_ABORTED
 
 
+def _other_outcome(outcome: str) -> str:
+    return ABORTED if outcome == COMMITTED else COMMITTED
+
+
 class _Differing(NamedTuple):
     """A value of the key that one replica shows and another does not."""
 
@@ -342,8 +346,8 @@ def _behind(case: Case) -> Decision | None:
 
 def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
     """Whether the accused, past the other's live value, shows neither it nor a record of the key above it."""
-    theirs = other.key.live if other.key is not None else None
-    if theirs is None or accused.key is None or not accused.key.complete:
+    theirs, key = other.live, accused.key
+    if theirs is None or key is None or not key.complete:
         return False
-    explained = accused.key.visible is not None and accused.key.visible.offset > theirs.offset
+    explained = key.visible is not None and key.visible.offset > theirs.offset
     return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset

@@ -21,7 +21,7 @@ from parallax.findings.decide.case import (
     verb,
 )
 from parallax.findings.decide.outcomes import unlike_outcomes
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 
 def latest_value(case: Case) -> Decision:
@@ -79,7 +79,7 @@ def _may_be_explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
 
     It need not: where the transaction's first record is held nowhere any more, only the value shows it.
     """
-    return claim.producer_id >= 0 and lists_as_aborted(claim, accused, claim.offset)
+    return lists_as_aborted(claim, accused, claim.offset)
 
 
 def _accused_shows(case: Case, live: RecordShown) -> Decision:
@@ -92,9 +92,9 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
     others = [a for a in case.others if a.key is not None and a.last_stable_offset > claim.offset]
     if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED:
         # A replica that shows it deleted decides: another with a newer value may have missed the tombstone as well.
-        others.sort(key=lambda a: a.key is not None and a.key.live is not None)
+        others.sort(key=lambda a: a.live is not None)
     for other in others:
-        theirs = other.key.live if other.key is not None else None
+        theirs = other.live
         if theirs is not None and live.offset < theirs.offset < accused.last_stable_offset:
             return _shows_older(case, live, other, theirs)
         if theirs is None and shows_deleted(other, live.offset, accused.last_stable_offset):
@@ -122,7 +122,7 @@ def _is_recorded_as_deleted(case: Case) -> bool:
 
 
 def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
-    return bool(others) and all(other.key is not None and other.key.live is not None for other in others)
+    return bool(others) and all(other.live is not None for other in others)
 
 
 def _shown_against_others(case: Case, live: RecordShown) -> Decision:
@@ -132,19 +132,18 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     there lay below, so the accused has passed it. One that is behind may still copy a later record of the key.
     """
     accused = case.accused
-    older = [a for a in case.others if _shows_an_older_one(case, a, live)]
+    older = [(a, shown) for a in case.others if (shown := _older_one(a, live)) is not None]
     lacking = [a for a in case.others if shows_deleted(a, live.offset, accused.last_stable_offset)]
     if older and not lacking:
         sure = len(older) == 1 and _is_plain(live) and not _is_of_a_replaced_log(case)
-        sure = sure and not is_truncated(case, live.offset, live.leader_epoch, older[0])
-        stale = older[0].broker if sure else NOBODY
-        shown = older[0].key.live if older[0].key is not None else None
+        first, shown = older[0]
         reason = (
-            f"broker {accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
-            f"an older one (offset {-1 if shown is None else shown.offset})"
+            f"broker {accused.broker} shows the key's value of offset {live.offset}; "
+            f"{names([a for a, _ in older])}, past it, an older one (offset {shown.offset})"
         )
-        kind = FindingKind.VISIBILITY_MISMATCH if stale == NOBODY else FindingKind.RECORD_MISSING
-        return case.confirmed(reason, kind, accused=stale, sides=_sides(case))
+        if not sure or is_truncated(case, live.offset, live.leader_epoch, first):
+            return _without_direction(case, reason)
+        return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=first.broker, sides=_sides(case))
     if not lacking:
         return _undecided_key(case, f"no other replica lacks the value at offset {live.offset}")
     past = [a for a in lacking if a.last_stable_offset > live.offset]
@@ -158,16 +157,12 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     return replace(_without_direction(case, reason), lone_witness=live.outcome == COMMITTED)
 
 
-def _shows_an_older_one(case: Case, other: ReplicaAnswer, live: RecordShown) -> bool:
-    """Whether another has passed the value of the accused, and what the claim waited for, and shows an older one."""
-    theirs = other.key.live if other.key is not None else None
-    return (
-        live.offset == case.claim.offset
-        and theirs is not None
-        and theirs.offset < live.offset < other.last_stable_offset
-        and other.log_start_offset <= theirs.offset
-        and live.offset not in other.committed
-    )
+def _older_one(other: ReplicaAnswer, live: RecordShown) -> RecordShown | None:
+    """The older value that another shows, which has passed that of the accused; None where it does not."""
+    if other.live is None or live.offset in other.committed:
+        return None
+    is_older = other.log_start_offset <= other.live.offset < live.offset < other.last_stable_offset
+    return other.live if is_older else None
 
 
 def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: RecordShown) -> Decision:
@@ -247,7 +242,7 @@ def _accused_lacks(case: Case) -> Decision:
     if resurrected:
         return case.dismissed(f"broker {accused.broker} shows no live value of the key")
     for other in case.others:
-        theirs = other.key.live if other.key is not None else None
+        theirs = other.live
         if theirs is None or not accused.log_start_offset <= claim.offset:
             continue
         deleted = key.visible is not None and key.visible.offset > theirs.offset
@@ -279,16 +274,16 @@ def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:
     stale = [
         a
         for a in case.others
-        if a.key is not None
-        and a.key.live is not None
-        and accused.log_start_offset <= a.key.live.offset < claim.offset < a.last_stable_offset
+        if a.live is not None
+        and accused.log_start_offset <= a.live.offset < claim.offset
         and a.last_stable_offset >= accused.cleaned_below
     ]
     if not stale or not key.complete:
         return None
     reason = f"{names(stale)} still {verb(stale, 'show')} an older value of the key"
     return replace(
-        _without_direction(case, f"{reason}; broker {accused.broker} shows none"), lone_witness=claim.producer_id >= 0
+        _without_direction(case, f"{reason}; broker {accused.broker} shows none"),
+        lone_witness=claim.producer_id != UNKNOWN,
     )
 
 
@@ -303,9 +298,7 @@ def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
     stale = [
         a
         for a in case.others
-        if a.key is not None
-        and a.key.live is not None
-        and accused.log_start_offset <= a.key.live.offset < tombstone.offset < a.last_stable_offset
+        if a.live is not None and accused.log_start_offset <= a.live.offset < tombstone.offset < a.last_stable_offset
     ]
     if claim.broker != NOBODY or not stale:
         return case.dismissed(reason)
@@ -338,7 +331,7 @@ def _sides(case: Case) -> dict[str, list[int]]:
 
 def _undecided_key(case: Case, reason: str) -> Decision:
     """Dismiss only when every other replica was read as far as the claim needs."""
-    live = None if case.accused.key is None else case.accused.key.live
+    live = case.accused.live
     lacks = case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED
     lacks &= live is None or live.offset < case.claim.offset
     unread = [

@@ -119,6 +119,93 @@ class TestOutcome:
         replaced = replica(2, aborted=((PID, 5),), **instead)
         assert outcome_of(recorded, replica(1), replaced, replica(3), live_only=True) is Verdict.DISMISSED
 
+    def test_one_whose_log_is_another_keeps_nobody_else_from_being_a_witness(self) -> None:
+        another = replica(1, markers=(MarkerShown(10, PID, "commit"),))
+        got = decide(self.a2c, answers(another, holding(2, "committed"), holding(3, "aborted")))
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"aborted": (3,), "committed": (2,)})
+
+    def test_a_marker_at_another_place_is_of_another_transaction(self) -> None:
+        later = replica(1, markers=(MarkerShown(30, PID, "abort"),))
+        assert outcome_of(self.a2c, later, holding(2, "committed")) is Verdict.DISMISSED
+
+    def test_says_who_shows_what_and_of_one_that_only_lists_it_that_it_has_no_record_there(self) -> None:
+        got = decide(self.a2c, answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted")))
+        assert got.reason == "offset 10 is committed on broker 2 and aborted on brokers 1 and 3"
+        got = decide(self.a2c, answers(holding(1, "committed"), replica(2, aborted=((PID, 10),))))
+        assert "broker 2, which lists the transaction and has no record there, and committed on broker 1" in got.reason
+
+    def test_what_was_shown_says_who_showed_what(self) -> None:
+        for own, other in (("aborted", "committed"), ("committed", "aborted")):
+            c = replace(self.c2a, recorded=Recorded(outcomes={1: other, 2: own}))
+            got = decide(c, answers(replica(1), replica(2)))
+            assert f"was {own} on broker 2 when it was read, and {other} on broker 1" in got.reason
+            assert not decide(c, answers(replica(1), replica(2)), live_only=True).was_shown
+
+    @pytest.mark.parametrize(("start", "counts"), [(10, True), (11, False)])
+    def test_what_was_shown_below_where_the_log_begins_is_not_reported(self, start: int, counts: bool) -> None:
+        c = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
+        assert decide(c, answers(replica(1), replica(2, log_start_offset=start))).was_shown is counts
+
+    def test_a_key_that_could_not_be_read_is_waited_for_and_does_not_concern_a_record_without_one(self) -> None:
+        unread = replica(1, key_error="not authorized")
+        keyed = replace(self.c2a, key_hash_lo=7)
+        got = decide(keyed, answers(unread, shows(2, None)))
+        assert (got.verdict, got.reason) == (Verdict.PENDING, "not authorized")
+        assert outcome_of(self.c2a, unread, replica(2)) is Verdict.DISMISSED
+        assert outcome_of(keyed, replica(1), shows(2, None)) is Verdict.DISMISSED
+
+    def test_a_log_that_was_not_read_as_a_whole_is_waited_for(self) -> None:
+        partly = shows(2, None, complete=False)
+        keyed = replace(self.c2a, key_hash_lo=7)
+        assert decide(keyed, answers(shows(1, None), partly)).reason == "the log of broker 2 was not read as a whole"
+        refused = replace(partly, key_error="not authorized")
+        assert decide(keyed, answers(shows(1, None), refused)).reason == "not authorized"
+
+    @pytest.mark.parametrize(("start", "found"), [(10, Verdict.PENDING), (11, Verdict.DISMISSED)])
+    def test_the_values_of_a_finding_are_compared_with_those_that_are_away_unless_retention_took_its_record(
+        self, start: int, found: Verdict
+    ) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        assert outcome_of(c, silent(1), shows(2, None, log_start_offset=start), live_only=True) is found
+
+    @pytest.mark.parametrize(
+        ("kind", "recorded", "wanted"),
+        [
+            (FindingKind.MARKER_MISSING, "committed", FindingKind.ABORTED_RECORD_COMMITTED),
+            (FindingKind.MARKER_MISSING, "aborted", FindingKind.COMMITTED_RECORD_ABORTED),
+            (FindingKind.MARKER_MISSING, None, FindingKind.COMMITTED_RECORD_ABORTED),
+            (FindingKind.ABORTED_RECORD_COMMITTED, None, FindingKind.ABORTED_RECORD_COMMITTED),
+            (FindingKind.COMMITTED_RECORD_ABORTED, None, FindingKind.COMMITTED_RECORD_ABORTED),
+        ],
+    )
+    def test_a_finding_that_the_values_prove_is_of_the_outcome_that_was_read(
+        self, kind: FindingKind, recorded: str | None, wanted: FindingKind
+    ) -> None:
+        read = {} if recorded is None else {2: recorded}
+        c = claim(kind, key_hash_lo=7, recorded=Recorded(outcomes=read))
+        got = decide(c, answers(shows(1, None), shows(2, record(5))), live_only=True)
+        assert (got.verdict, got.kind, got.sides) == (Verdict.CONFIRMED, wanted, {"a value": (2,), "no value": (1,)})
+        assert got.reason == "broker 2 shows a live value at offset 5, broker 1 none for that key"
+
+    def test_a_suspect_that_a_value_gives_no_direction_waits_for_the_outcome(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={2: "aborted"}))
+        got = decide(c, answers(shows(1, record(10)), shows(2, None)))
+        assert (got.accused, got.lone_witness) == (NOBODY, True)
+        assert got.reason == "broker 1 shows a live value, broker 2 none for that key"
+
+    def test_a_value_of_which_the_accused_was_not_read_to_show_the_outcome_is_waited_for_only_where_it_is_behind(
+        self,
+    ) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        for key, stable, after, found in (
+            (60, 100, 100, Verdict.DISMISSED),
+            (60, 100, 101, Verdict.PENDING),
+            (60, 61, 101, Verdict.PENDING),
+            (60, 60, 101, Verdict.DISMISSED),
+        ):
+            lacking = shows(1, None, last_stable_offset=stable, stable_after=after)
+            assert outcome_of(c, lacking, shows(2, record(key))) is found
+
     def test_both_outcomes_recorded_are_reported_as_over_when_the_accused_holds_the_record_no_more(self) -> None:
         # Its log may have been replaced since by one that is right, and nothing that it shows is wrong.
         recorded = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted", 3: "committed"}))
@@ -261,6 +348,40 @@ class TestUnlikeOutcomes:
         got = decide(self.c, answers(shows(1, old, **held), shows(2, None), shows(3, old, **held)))
         assert verdict(got) == self.UNDIRECTED
         assert got.sides == {"a value": (1, 3), "no value": (2,)}
+
+    def test_outcomes_that_differ_now_are_named_before_the_values_that_differ_by_them(self) -> None:
+        held = {"asked": frozenset({10})}
+        aborted = shows(1, None, committed={10: record(outcome="aborted")}, **held)
+        committed = shows(2, record(10), committed={10: record(outcome="committed")}, **held)
+        got = decide(self.c, answers(aborted, committed, silent(3)))
+        assert (got.accused, got.sides) == (NOBODY, {"aborted": (1,), "committed": (2,)})
+        assert "offset 10 is committed on broker 2 and aborted on broker 1" in got.reason
+
+    @pytest.mark.parametrize("stable", [10, 11])
+    def test_one_that_has_not_decided_the_record_is_on_neither_side_of_a_value(self, stable: int) -> None:
+        third = shows(3, None, last_stable_offset=stable)
+        got = decide(self.c, answers(shows(1, None), shows(2, record(5)), third, replica(4)), live_only=True)
+        assert got.sides == {"a value": (2,), "no value": (1,) if stable == 10 else (1, 3)}
+
+    @pytest.mark.parametrize(
+        ("accused", "differs"),
+        [
+            (shows(2, None), True),
+            (shows(2, record(39, value_size=-1)), True),
+            (shows(2, record(40, value_size=-1)), True),
+            (shows(2, record(41, value_size=-1)), False),
+            (shows(2, None, complete=False), False),
+            (shows(2, None, log_start_offset=40), True),
+            (shows(2, None, log_start_offset=41), False),
+            (shows(2, None, last_stable_offset=40), False),
+            (shows(2, None, last_stable_offset=41), True),
+        ],
+    )
+    def test_an_accused_lacks_a_value_that_lies_in_its_log_and_that_nothing_above_it_explains(
+        self, accused: ReplicaAnswer, differs: bool
+    ) -> None:
+        got = decide(self.c, answers(shows(1, record(40)), accused), live_only=True)
+        assert (got.verdict is Verdict.CONFIRMED) is differs
 
     def test_what_was_recorded_does_not_keep_it_open(self) -> None:
         got = decide(self.c, answers(replica(1), replica(2), replica(3)), live_only=True)

@@ -254,6 +254,56 @@ class TestResurrected:
         assert (got.verdict, got.resolution) == (Verdict.DISMISSED, wanted)
 
 
+class TestWhereATombstoneLies:
+    """A tombstone at offset 50 that one replica lacks, or shows of itself."""
+
+    old = record(30, producer_id=-1)
+    tombstone = record(50, producer_id=-1, value_size=-1)
+
+    def test_a_committed_one_that_another_shows_proves_it_only_where_it_is_the_one_that_was_surely_committed(
+        self,
+    ) -> None:
+        c = replace(TestResurrected.c, producer_id=PID, marker_offset=51, kind=FindingKind.RECORD_MISSING)
+        for offset, accused in ((50, 2), (60, NOBODY)):
+            deleted = shows(1, record(offset, "committed", value_size=-1))
+            got = decide(c, answers(deleted, shows(2, self.old)))
+            assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, accused, accused == NOBODY)
+
+    @pytest.mark.parametrize(("producer", "lone"), [(-1, False), (0, True), (PID, True)])
+    def test_a_difference_that_hangs_on_one_of_a_transaction_may_be_a_matter_of_its_outcome(
+        self, producer: int, lone: bool
+    ) -> None:
+        c = undirected("tombstone at offset 50", {2}, {1, 3}, pivot=2, producer_id=producer)
+        got = decide(c, answers(shows(1, self.old), shows(2, None), shows(3, self.old)))
+        assert (got.verdict, got.accused, got.lone_witness) == (Verdict.CONFIRMED, NOBODY, lone)
+        assert "brokers 1 and 3 still show an older value" in got.reason
+        assert "broker 1 still shows an" in decide(c, answers(shows(1, self.old), shows(2, None))).reason
+
+    @pytest.mark.parametrize(("start", "found"), [(30, Verdict.CONFIRMED), (31, Verdict.DISMISSED)])
+    def test_a_value_below_where_the_log_of_the_one_that_deleted_it_begins_is_not_compared(
+        self, start: int, found: Verdict
+    ) -> None:
+        c = undirected("tombstone at offset 50", {2}, {1}, pivot=2)
+        assert outcome_of(c, shows(1, self.old), shows(2, None, log_start_offset=start)) is found
+        later = shows(2, record(60, value_size=-1), log_start_offset=start)
+        assert outcome_of(c, shows(1, self.old), later) is found
+
+    def test_those_that_show_an_older_value_past_a_later_one_are_named(self) -> None:
+        c = undirected("value at offset 50", {1, 3}, {2}, pivot=2)
+        value = record(50, producer_id=-1)
+        later = shows(2, record(60, value_size=-1))
+        assert (
+            "brokers 1 and 3 still show an older" in decide(c, answers(shows(1, value), later, shows(3, value))).reason
+        )
+        assert "broker 1 still shows an older" in decide(c, answers(shows(1, value), later)).reason
+
+    def test_one_that_the_accused_shows_itself_explains_nothing_of_one_that_was_not_read_as_far(self) -> None:
+        c = undirected("tombstone at offset 50", {2}, {1}, pivot=2)
+        unread = replica(1, key=KeyShown(None, False, complete_from=51))
+        assert outcome_of(c, unread, shows(2, self.tombstone)) is Verdict.PENDING
+        assert outcome_of(c, unread, shows(2, record(51, value_size=-1))) is Verdict.DISMISSED
+
+
 class TestVisibilityMismatch:
     """Accused of showing a value that others lack; no tombstone is known."""
 
@@ -304,6 +354,48 @@ class TestVisibilityMismatch:
 
     def test_a_value_that_is_gone_from_the_accused_is_dismissed(self) -> None:
         assert outcome_of(self.c, shows(1, None), shows(2, None), shows(3, None)) is Verdict.DISMISSED
+
+    @pytest.mark.parametrize(
+        ("fields", "accused"),
+        [
+            ({"last_stable_offset": 30}, None),
+            ({"last_stable_offset": 31}, 1),
+            ({"log_start_offset": 20}, 1),
+            ({"committed": {30: value}}, None),
+        ],
+        ids=["not past it", "past it", "begins at the older one", "holds it"],
+    )
+    def test_another_that_shows_an_older_one_has_lost_it_once_it_is_past_it(
+        self, fields: dict[str, Any], accused: int | None
+    ) -> None:
+        older = shows(1, record(20, producer_id=-1), **fields)
+        got = decide(self.c, answers(older, shows(2, self.value)))
+        assert (got.verdict is Verdict.CONFIRMED) is (accused is not None)
+        assert accused is None or (got.kind, got.accused) == (FindingKind.RECORD_MISSING, accused)
+        assert accused is None or "broker 1, past it, an older one (offset 20)" in got.reason
+
+    def test_where_two_show_an_older_one_nobody_is_accused(self) -> None:
+        older = [shows(b, record(20, producer_id=-1)) for b in (1, 3)]
+        got = decide(self.c, answers(*older, shows(2, self.value)))
+        assert (got.kind, got.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        assert "brokers 1 and 3, past it, an older one (offset 20)" in got.reason
+
+    def test_those_that_show_none_are_named(self) -> None:
+        got = decide(self.c, answers(shows(1, None), shows(2, self.value), shows(3, None)))
+        assert got.reason.endswith("brokers 1 and 3, past it, show none")
+        assert decide(self.c, answers(shows(1, None), shows(2, self.value))).reason.endswith(
+            "broker 1, past it, shows none"
+        )
+
+    def test_one_that_was_not_read_as_far_as_the_value_is_on_no_side(self) -> None:
+        behind = shows(3, None, last_stable_offset=30)
+        got = decide(self.c, answers(shows(1, None), shows(2, self.value), behind))
+        assert got.sides == {"no value": (1,), "value at offset 30": (2,)}
+
+    def test_one_that_is_behind_and_whose_log_was_replaced_is_waited_for_it_may_lack_the_value(self) -> None:
+        there = {30: record(30, key_hash="f" * 32)}
+        behind = shows(1, None, last_stable_offset=20, uncommitted=there)
+        assert outcome_of(self.c, behind, shows(2, self.value), shows(3, self.value)) is Verdict.PENDING
 
     def test_others_whose_log_begins_above_it_prove_nothing(self) -> None:
         got = outcome_of(self.c, shows(1, None, log_start_offset=31), shows(2, self.value), shows(3, self.value))
@@ -402,6 +494,72 @@ class TestRecordMissing:
     def test_a_record_recorded_as_aborted_on_the_accused_belongs_to_the_outcome(self) -> None:
         c = replace(self.c, recorded=Recorded(outcomes={2: "aborted", 1: "committed"}))
         assert outcome_of(c, shows(1, self.value), shows(2, None)) is Verdict.DISMISSED
+
+    def test_an_accused_that_shows_the_very_value_lacks_nothing(self) -> None:
+        assert outcome_of(self.c, shows(1, None), shows(2, self.value), shows(3, None)) is Verdict.DISMISSED
+
+    def test_what_lies_beyond_the_accused_is_not_compared(self) -> None:
+        newer, old = record(60, producer_id=-1), record(30, producer_id=-1)
+        for stable, found in ((60, Verdict.PENDING), (61, Verdict.CONFIRMED)):
+            assert outcome_of(self.c, shows(1, newer), shows(2, None, last_stable_offset=stable)) is found
+            # 3 is as far as the accused, and proves it by what both have passed.
+            proof = shows(3, self.value, last_stable_offset=stable)
+            accused = shows(2, old, last_stable_offset=stable)
+            wanted = Verdict.CONFIRMED if stable == 60 else Verdict.PENDING
+            assert outcome_of(self.c, shows(1, newer), accused, proof) is wanted
+
+    @pytest.mark.parametrize(("start", "found"), [(50, Verdict.CONFIRMED), (51, Verdict.DISMISSED)])
+    def test_a_log_that_begins_at_the_record_should_hold_it(self, start: int, found: Verdict) -> None:
+        accused = shows(2, None, log_start_offset=start)
+        assert outcome_of(self.c, shows(1, self.value), accused) is found
+        bare = replace(self.c, key_hash_lo=0)
+        holder = replica(1, committed={50: self.value}, asked=frozenset({50}))
+        assert outcome_of(bare, holder, replica(2, log_start_offset=start)) is found
+        waits = Verdict.PENDING if start == 50 else Verdict.DISMISSED
+        assert outcome_of(self.c, silent(1), accused) is waits
+
+    @pytest.mark.parametrize(("read_from", "found"), [(50, Verdict.CONFIRMED), (51, Verdict.PENDING)])
+    def test_an_accused_that_was_read_down_to_the_record_lacks_it(self, read_from: int, found: Verdict) -> None:
+        partly = replica(2, key=KeyShown(None, False, complete_from=read_from))
+        tombstone = shows(1, record(60, value_size=-1))
+        assert outcome_of(self.c, shows(1, self.value), replace(partly, key=KeyShown(None, True))) is Verdict.CONFIRMED
+        assert (outcome_of(self.c, shows(1, self.value), partly) is Verdict.PENDING) is (found is Verdict.PENDING)
+        assert outcome_of(self.c, tombstone, partly) is (Verdict.DISMISSED if read_from == 50 else Verdict.PENDING)
+
+    @pytest.mark.parametrize(
+        ("fields", "key", "found"),
+        [
+            ({}, KeyShown(None, False, complete_from=50), Verdict.DISMISSED),
+            ({}, KeyShown(None, False, complete_from=51), Verdict.PENDING),
+            ({"last_stable_offset": 51}, KeyShown(None, True), Verdict.DISMISSED),
+            ({"last_stable_offset": 50}, KeyShown(None, True), Verdict.PENDING),
+            ({}, KeyShown(None, True, 99), Verdict.DISMISSED),
+            ({}, KeyShown(None, True, 100), Verdict.PENDING),
+        ],
+    )
+    def test_is_over_only_when_every_other_was_read_as_far_as_it_and_not_beyond_the_accused(
+        self, fields: dict[str, Any], key: KeyShown, found: Verdict
+    ) -> None:
+        assert outcome_of(self.c, replica(1, key=key, **fields), shows(2, None)) is found
+
+    def test_a_tombstone_in_the_very_place_of_a_value_that_another_shows_explains_nothing(self) -> None:
+        got = decide(self.c, answers(shows(1, record(60)), shows(2, record(60, value_size=-1))))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+
+    def test_an_older_value_of_one_that_only_just_came_as_far_as_the_record_is_wrong(self) -> None:
+        old = record(30, producer_id=-1)
+        for stable, found in ((50, Verdict.PENDING), (51, Verdict.CONFIRMED)):
+            assert outcome_of(self.c, shows(1, self.value, last_stable_offset=stable), shows(2, old)) is found
+
+    def test_who_holds_a_record_without_a_key_is_named(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        one, two = (replica(b, committed={50: self.value}, asked=frozenset({50})) for b in (1, 3))
+        assert decide(c, answers(one, replica(2))).reason.startswith("broker 1 holds offset 50")
+        assert decide(c, answers(one, replica(2), two)).reason.startswith("brokers 1 and 3 hold offset 50")
+
+    def test_a_record_without_a_key_that_another_log_begins_at_may_be_lost_on_all(self) -> None:
+        c = replace(self.c, key_hash_lo=0)
+        assert decide(c, answers(replica(1, log_start_offset=50), replica(2))).resolution is Resolution.SPREAD
 
     def test_a_record_without_a_key_is_judged_by_its_offset(self) -> None:
         c = replace(self.c, key_hash_lo=0)
