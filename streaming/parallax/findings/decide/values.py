@@ -132,18 +132,10 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     there lay below, so the accused has passed it. One that is behind may still copy a later record of the key.
     """
     accused = case.accused
-    older = [(a, shown) for a in case.others if (shown := _older_one(a, live)) is not None]
+    older = [a for a in case.others if _shows_an_older_one(a, live)]
     lacking = [a for a in case.others if shows_deleted(a, live.offset, accused.last_stable_offset)]
     if older and not lacking:
-        sure = len(older) == 1 and _is_plain(live) and not _is_of_a_replaced_log(case)
-        first, shown = older[0]
-        reason = (
-            f"broker {accused.broker} shows the key's value of offset {live.offset}; "
-            f"{names([a for a, _ in older])}, past it, an older one (offset {shown.offset})"
-        )
-        if not sure or is_truncated(case, live.offset, live.leader_epoch, first):
-            return _without_direction(case, reason)
-        return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=first.broker, sides=_sides(case))
+        return _shown_against_older(case, live, older)
     if not lacking:
         return _undecided_key(case, f"no other replica lacks the value at offset {live.offset}")
     past = [a for a in lacking if a.last_stable_offset > live.offset]
@@ -157,12 +149,23 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     return replace(_without_direction(case, reason), lone_witness=live.outcome == COMMITTED)
 
 
-def _older_one(other: ReplicaAnswer, live: RecordShown) -> RecordShown | None:
-    """The older value that another shows, which has passed that of the accused; None where it does not."""
+def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswer]) -> Decision:
+    """The accused shows the very value, and others, which have passed it, an older one: one of them has lost it."""
+    reason = f"broker {case.accused.broker} shows the key's value of offset {live.offset}; {names(older)}, past it, "
+    reason += "an older one"
+    sure = _is_plain(live) and not _is_of_a_replaced_log(case)
+    match older:
+        case [stale] if sure and not is_truncated(case, live.offset, live.leader_epoch, stale):
+            return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=stale.broker, sides=_sides(case))
+        case _:
+            return _without_direction(case, reason)
+
+
+def _shows_an_older_one(other: ReplicaAnswer, live: RecordShown) -> bool:
+    """Whether another has passed the value that the accused shows, and shows an older one."""
     if other.live is None or live.offset in other.committed:
-        return None
-    is_older = other.log_start_offset <= other.live.offset < live.offset < other.last_stable_offset
-    return other.live if is_older else None
+        return False
+    return other.log_start_offset <= other.live.offset < live.offset < other.last_stable_offset
 
 
 def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: RecordShown) -> Decision:
@@ -346,7 +349,7 @@ def _undecided_key(case: Case, reason: str) -> Decision:
         )
     ]
     if unread:
-        why = unread[0].key_error or "it is behind, or ahead of the accused"
+        why = next((a.key_error for a in unread if a.key_error), "it is behind, or ahead of the accused")
         return case.pending(f"{names(unread)} could not be compared: {why}")
     return case.unproven(reason)
 

@@ -154,6 +154,13 @@ class TestResurrected:
         behind = shows(2, self.old, last_stable_offset=50)
         assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
 
+    def test_has_spread_where_all_others_show_a_value_as_well_and_there_are_others(self) -> None:
+        alike = [shows(b, self.old) for b in (1, 2, 3)]
+        assert decide(self.c, answers(*alike)).has_spread
+        assert not decide(self.c, answers(alike[1])).has_spread
+        trimmed = shows(1, None, log_start_offset=40)
+        assert not decide(self.c, answers(trimmed, *alike[1:])).has_spread
+
     def test_everyone_showing_the_old_value_is_dismissed(self) -> None:
         assert outcome_of(self.c, *(shows(b, self.old) for b in (1, 2, 3))) is Verdict.DISMISSED
 
@@ -372,13 +379,13 @@ class TestVisibilityMismatch:
         got = decide(self.c, answers(older, shows(2, self.value)))
         assert (got.verdict is Verdict.CONFIRMED) is (accused is not None)
         assert accused is None or (got.kind, got.accused) == (FindingKind.RECORD_MISSING, accused)
-        assert accused is None or "broker 1, past it, an older one (offset 20)" in got.reason
+        assert accused is None or "broker 1, past it, an older one" in got.reason
 
     def test_where_two_show_an_older_one_nobody_is_accused(self) -> None:
         older = [shows(b, record(20, producer_id=-1)) for b in (1, 3)]
         got = decide(self.c, answers(*older, shows(2, self.value)))
         assert (got.kind, got.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
-        assert "brokers 1 and 3, past it, an older one (offset 20)" in got.reason
+        assert "brokers 1 and 3, past it, an older one" in got.reason
 
     def test_those_that_show_none_are_named(self) -> None:
         got = decide(self.c, answers(shows(1, None), shows(2, self.value), shows(3, None)))
@@ -494,6 +501,26 @@ class TestRecordMissing:
     def test_a_record_recorded_as_aborted_on_the_accused_belongs_to_the_outcome(self) -> None:
         c = replace(self.c, recorded=Recorded(outcomes={2: "aborted", 1: "committed"}))
         assert outcome_of(c, shows(1, self.value), shows(2, None)) is Verdict.DISMISSED
+
+    def test_an_older_value_that_all_show_is_the_loss_of_none_that_is_known(self) -> None:
+        got = decide(self.c, answers(*(shows(b, record(30, producer_id=-1)) for b in (1, 2, 3))))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    def test_why_a_key_was_not_read_is_said(self) -> None:
+        unread = {"key": None, "key_error": "not authorized"}
+        assert decide(self.c, answers(shows(1, self.value), replica(2, **unread))).reason == "broker 2: not authorized"
+        assert decide(self.c, answers(shows(1, self.value), replica(2))).reason == "broker 2: the key was not read"
+        partly = shows(2, None, complete=False, key_error="too long")
+        partly = replace(partly, key=KeyShown(None, False, complete_from=51))
+        assert decide(self.c, answers(shows(1, self.value), partly)).reason == "too long"
+        partly = replace(partly, key_error=None)
+        assert "broker 2 was not read to its beginning" in decide(self.c, answers(shows(1, self.value), partly)).reason
+        behind = shows(1, None, last_stable_offset=50)
+        for others, why in (
+            ([behind, replica(3, **unread)], "brokers 1 and 3 could not be compared: not authorized"),
+            ([behind], "broker 1 could not be compared: it is behind, or ahead of the accused"),
+        ):
+            assert decide(self.c, answers(shows(2, None), *others)).reason == why
 
     def test_an_accused_that_shows_the_very_value_lacks_nothing(self) -> None:
         assert outcome_of(self.c, shows(1, None), shows(2, self.value), shows(3, None)) is Verdict.DISMISSED
