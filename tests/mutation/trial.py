@@ -28,7 +28,7 @@ CPU_SECONDS = {"compare": 90, "findings": 180}
 UNIT = Path("tests/unit")
 USERS = {"compare": ("compare", "audit"), "findings": ("findings",)}
 """By package, the folders of unit tests that hold it: audits compare as the stream does, and say what they settled."""
-HELD_BY = {"accusing": "test_judge", "case": "test_values", "coverage": "test_unread", "judging": "test_lifecycle"}
+HELD_BY = {"accusing": "test_judge", "case": "test_values", "judging": "test_lifecycle"}
 """By module: the tests that come first where none are named after it."""
 SLOW = ("test_order.py", "test_outage.py", "test_manager.py", "test_incidents.py")
 """Run after the others: most mutants are noticed before it comes to these."""

@@ -43,7 +43,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
     accusations = []
     for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _SKIPPED, _DELETED, _ADDED))]:
         view, slot = int(rows.view[i]), int(slots(state, rows.broker[i : i + 1])[0])
-        if slot < 0 or not keep[i]:
+        if slot == UNKNOWN or not keep[i]:
             continue
         mine = (rows.view == view) & (rows.broker == rows.broker[i])
         if rows.event[i] == _DELETED:
@@ -163,7 +163,7 @@ def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
     last = np.full(len(state.pending), UNKNOWN)
     for producer in np.unique(own["producer_id"]).tolist():
         last[state.pending["producer_id"] == producer] = own["offset"][own["producer_id"] == producer].max()
-    gone = (state.pending["producer_id"] >= 0) & (state.pending["offset"] > last)
+    gone = (state.pending["producer_id"] != UNKNOWN) & (state.pending["offset"] > last)
     made = state.pending.copy()
     for name in ("visible", "aborted"):
         made[name][gone] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
@@ -186,7 +186,7 @@ def _jump(state: PartitionState, view: int, slot: int, offset: int, stood: int, 
     if of_log_start:
         state.brokers["log_start_offset"][slot] = max(int(state.brokers["log_start_offset"][slot]), offset)
         end = min(offset, retained_from(state))
-    if before >= 0:
+    if before != UNKNOWN:
         count_skipped(state, view, before, offset)
     raise_floor(state, view, end)
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]

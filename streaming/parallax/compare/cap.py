@@ -8,6 +8,7 @@ from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEW
 from parallax.compare.replicas import common_position, furthest_position
 from parallax.compare.rules.arrays import latest_of_keys
 from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
+from parallax.model import UNKNOWN
 
 _CONTENT_SHARE, _COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
@@ -89,7 +90,7 @@ def without_superseded(pending: Array, strict_from: int = NEVER) -> Array:
     Transactional records stay, because their outcome is compared record by record, and so do those from ``strict_from``
     on, where every record is compared.
     """
-    plain = (pending["producer_id"] < 0) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
+    plain = (pending["producer_id"] == UNKNOWN) & (pending["aborted"] == 0) & (pending["offset"] < strict_from)
     visible = (pending["visible"] != 0) & (pending["aborted"] == 0) & (pending["flags"] & NULL_KEY == 0)
     keys = pending["key_hash_hi"], pending["key_hash_lo"]
     latest = latest_of_keys(*keys, [(keys[0][visible], keys[1][visible], pending["offset"][visible])])

@@ -44,7 +44,7 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int) -> 
 def _begun(state: PartitionState, view: int) -> int:
     """Up to where there are verdicts, or can be none any more."""
     floor = int(state.partition["floor"][0, view])
-    return max(replicas.common_position(state, view), floor, replicas.retained_from(state), 0)
+    return max(replicas.common_position(state, view), floor, replicas.retained_from(state))
 
 
 def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) -> dict[UnknownReason, int]:
@@ -99,7 +99,7 @@ def _unread(state: PartitionState, view: int) -> Iterator[UnreadRange]:
     table = state.unread[state.unread["view"] == view]
     if not len(table):
         return
-    done, end = max(replicas.log_starts(state), default=0), _begun(state, view)
+    done, end = max(replicas.log_starts(state), default=UNKNOWN), _begun(state, view)
     for row in table[np.argsort(table["start"], kind="stable")]:
         span = max(int(row["start"]), done), min(int(row["end"]), end)
         if span[0] < span[1]:

@@ -41,7 +41,7 @@ def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusati
     records: dict[str, str] = {}
     for row in rows[rows["shown"] != 0]:
         brokers = brokers_of(state, int(row["shown"]))
-        fingerprint = f"{int(row['fingerprint']) & (1 << 64) - 1:016x}"
+        fingerprint = f"{row['fingerprint'].astype(np.uint64):016x}"
         sides[_marker_at(state, offset, int(row["shown"])) or f"record {fingerprint}"] = brokers
         records |= dict.fromkeys(map(str, brokers), fingerprint)
     return Accusation(
@@ -55,8 +55,9 @@ def _unlike_records(state: PartitionState, offset: int, rows: Array) -> Accusati
 
 def _marker_at(state: PartitionState, offset: int, shown: int) -> str:
     """The end marker that these replicas show at an offset, in words; empty where it is a record."""
-    here = state.markers[(state.markers["offset"] == offset) & (state.markers["shown"] & np.uint32(shown) != 0)]
-    return f"{MARKER_NAME[int(here['type'][0])]} of producer {here['producer_id'][0]}" if len(here) else ""
+    for marker in state.markers[(state.markers["offset"] == offset) & (state.markers["shown"] & np.uint32(shown) != 0)]:
+        return f"{MARKER_NAME[int(marker['type'])]} of producer {marker['producer_id']}"
+    return ""
 
 
 def _continues_run(state: PartitionState, sides: list[int], offset: int, agreed: Array) -> bool:

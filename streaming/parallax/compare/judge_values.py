@@ -96,7 +96,7 @@ def _accuse_key(
         shown = f"{'tombstone' if deletes else 'value'} at offset {row['offset']}"
         lacking = f"no {shown}"
         observations |= without_direction({shown: holding, lacking: absent}, lacking if deletes else shown)
-    sure = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED and row["producer_id"] >= 0
+    sure = verdict.kind is FindingKind.DELETED_RECORD_RESURRECTED and row["producer_id"] != UNKNOWN
     return Accusation(
         Rule.LATEST_VALUE,
         verdict.kind,

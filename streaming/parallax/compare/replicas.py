@@ -28,7 +28,7 @@ def register(state: PartitionState, observations: Observations) -> None:
     # Rows may be many; progress has a few, for which a set costs less than numpy.
     named = set(np.unique(observations.rows.broker).tolist()) if len(observations.rows) else set()
     named.update(observations.progress.broker.tolist(), observations.replica_sets.broker.tolist())
-    for broker in sorted(b for b in named - known if b >= 0):
+    for broker in sorted(named - known - {UNKNOWN}):
         if len(state.brokers) < MAX_BROKERS:
             state.brokers = np.concatenate([state.brokers, new_broker(int(broker))])
         elif (left := np.flatnonzero(~state.brokers["member"])).size:
@@ -42,7 +42,7 @@ _COMMITTED_MASKS = (("pending", ("visible", "aborted")), ("candidates", ("visibl
 
 def _forget(state: PartitionState, slot: int) -> None:
     """Let what a replica showed no longer count: its log was given up, another one takes its place."""
-    keep = np.uint32(0xFFFF_FFFF ^ (1 << slot))
+    keep = ~np.uint32(1 << slot)
     for name, columns in (("content", ("shown",)), ("markers", ("shown",)), *_COMMITTED_MASKS):
         table = getattr(state, name).copy()
         for column in columns:
@@ -84,14 +84,14 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
     state.brokers["begun"][slot] = False
     for view in VIEWS:
         position = int(state.brokers["position"][slot, view])
-        if position >= 0:
+        if position != UNKNOWN:
             left_behind(state, view, position, at)
             skip(state, view, 0, position)
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
     """Note what a replica will be read over after it was judged without it."""
-    begun, end = max(position, retained_from(state), 0), int(state.partition["floor"][0, view])
+    begun, end = max(position, retained_from(state)), int(state.partition["floor"][0, view])
     unread.add(state, view, begun, end, UnknownReason.BEFORE_FIRST_READING, at)
 
 
@@ -107,11 +107,11 @@ def note_replaced(state: PartitionState, offset: int, at: int) -> None:
 def slots(state: PartitionState, brokers: Array) -> Array:
     """The slot of each broker id; -1 for one that has none."""
     if not len(state.brokers):
-        return np.full(len(brokers), -1)
+        return np.full(len(brokers), UNKNOWN)
     order = np.argsort(state.brokers["broker"])
     known = state.brokers["broker"][order]
     at = np.minimum(np.searchsorted(known, brokers), len(known) - 1)
-    return np.where(known[at] == brokers, order[at], -1)
+    return np.where(known[at] == brokers, order[at], UNKNOWN)
 
 
 def members(state: PartitionState) -> int:
@@ -145,7 +145,7 @@ def asked_position(state: PartitionState, view: int) -> int:
 
     A replica that was read in the other view only is waited for: what it shows in this one is on its way.
     """
-    asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) >= 0)
+    asked = state.brokers["reachable"] & (state.brokers["position"].max(axis=1) != UNKNOWN)
     if state.partition["members_known"][0]:
         asked &= state.brokers["member"]
     return int(state.brokers["position"][asked, view].min(initial=NEVER)) if asked.any() else UNKNOWN
@@ -210,7 +210,7 @@ def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -
 
 def _take_in_offsets(broker: Array, rows: ViewRows, i: int) -> None:
     broker["log_start_offset"] = max(int(broker["log_start_offset"][0]), int(rows.log_start_offset[i]))
-    if rows.timestamp[i] > broker["reported_at"][0] and rows.last_stable_offset[i] >= 0:
+    if rows.timestamp[i] > broker["reported_at"][0] and rows.last_stable_offset[i] != UNKNOWN:
         broker["stable_told"], broker["reported_at"] = rows.last_stable_offset[i], rows.timestamp[i]
         broker["high_watermark"] = rows.high_watermark[i]
 
@@ -224,7 +224,7 @@ def log_starts(state: PartitionState) -> list[int]:
     """The log start offsets of the replica set, lowest first, so far as they are known."""
     # A few numbers, asked for many times in a step: lists are several times as fast as numpy here.
     starts = zip(state.brokers["member"].tolist(), state.brokers["log_start_offset"].tolist(), strict=True)
-    return sorted(start for member, start in starts if member and start >= 0)
+    return sorted(start for member, start in starts if member and start != UNKNOWN)
 
 
 def retained_from(state: PartitionState) -> int:
@@ -236,9 +236,10 @@ def retained_from(state: PartitionState) -> int:
     starts = log_starts(state)
     if not starts:
         return UNKNOWN
-    if starts[0] == starts[-1] or len(starts) < 3 or not only_compacts(state):
+    if not only_compacts(state):
         return starts[-1]
-    return min(starts[-1], max(starts[1], int(state.partition["deleted_to"][0])))
+    second = starts[:2][-1]
+    return min(starts[-1], max(second, int(state.partition["deleted_to"][0])))
 
 
 def holding(state: PartitionState, offsets: Array) -> Array:
@@ -248,7 +249,7 @@ def holding(state: PartitionState, offsets: Array) -> Array:
         return held
     retained = retained_from(state)
     for slot in np.flatnonzero(state.brokers["member"] & (state.brokers["log_start_offset"] > retained)).tolist():
-        held[offsets < state.brokers["log_start_offset"][slot]] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
+        held[offsets < state.brokers["log_start_offset"][slot]] &= ~np.uint32(1 << slot)
     return held
 
 
@@ -261,7 +262,7 @@ def undecided(state: PartitionState) -> Array:
     everyone = np.uint32(members(state))
     stable = int(state.brokers["stable_told"][state.brokers["member"]].max(initial=UNKNOWN))
     shown, offset = state.content["shown"] & everyone, state.content["offset"]
-    if stable < 0:
+    if stable == UNKNOWN:
         return np.zeros(len(shown), np.bool_)
     passed = offset < common_position(state, READ_UNCOMMITTED)
     mask: Array = passed & (offset >= max(stable, retained_from(state))) & (shown != 0) & (shown != everyone)

@@ -153,7 +153,7 @@ def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int,
     if not len(rows):
         return dict.fromkeys(VIEWS, (rows, row_slots))
     shown = state.brokers["shown"]
-    usable = (rows.kind != POSITION) & (row_slots >= 0)
+    usable = (rows.kind != POSITION) & (row_slots != UNKNOWN)
     made = {}
     for view in VIEWS:
         mine = np.flatnonzero(usable & (rows.view == view))
@@ -189,7 +189,7 @@ def _take_in_transactions(state: PartitionState, fresh: dict[int, tuple[ViewRows
     if not len(rows):
         return
     is_record = rows.kind == RECORD
-    data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0)
+    data = is_record & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id != UNKNOWN)
     if (shown[:, READ_COMMITTED] > shown[:, READ_UNCOMMITTED]).any():
         data &= ~markers.within_ended(state.intervals, slots, rows.producer_id, rows.offset)
     # Only the first data row of a run matters to an interval; rows are ordered by replica and offset here.
@@ -259,7 +259,7 @@ def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Ac
     """Compare what a replica shows of its transactions with the end markers that it shows behind them itself."""
     if not len(rows):
         return []
-    data = np.flatnonzero((rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id >= 0))
+    data = np.flatnonzero((rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id != UNKNOWN))
     ends = np.flatnonzero((rows.kind == COMMIT) | (rows.kind == ABORT))
     if not len(data) and not len(ends):
         return []
@@ -287,7 +287,7 @@ def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Ac
 
 def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Array:
     """Drop plain records whose key has a later record among those that the cap keeps out: their key is not judged."""
-    plain = (pending["producer_id"] < 0) & (pending["flags"] & NULL_KEY == 0) & (pending["offset"] < strict_from)
+    plain = (pending["producer_id"] == UNKNOWN) & (pending["flags"] & NULL_KEY == 0) & (pending["offset"] < strict_from)
     again = have_key_among(pending["key_hash_hi"], pending["key_hash_lo"], shown["key_hash_hi"], shown["key_hash_lo"])
     concerned = plain & again
     if not concerned.any():
@@ -301,7 +301,7 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
     if not len(rows):
         return []
     slots = replicas.slots(state, rows.broker)
-    known = np.flatnonzero(slots >= 0)
+    known = np.flatnonzero(slots != UNKNOWN)
     return progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
 
 
@@ -328,11 +328,11 @@ def _reconcile(state: PartitionState, observations: Observations) -> None:
     log_end = state.brokers["log_end_offset"].copy()
     for i in np.argsort(rows.observed_at, kind="stable"):
         slot = int(slots[i])
-        if slot < 0 or not rows.reachable[i] or rows.observed_at[i] <= state.brokers["observed_at"][slot]:
+        if slot == UNKNOWN or not rows.reachable[i] or rows.observed_at[i] <= state.brokers["observed_at"][slot]:
             continue
         if rows.described[i]:
             mine = (listed.broker == rows.broker[i]) & (listed.observed_at == rows.observed_at[i])
-            mine &= listed.start_offset >= 0
+            mine &= listed.start_offset != UNKNOWN
             ends = int(log_end[slot]), int(rows.log_end_offset[i])
             stable = int(rows.last_stable_offset[i])
             state.intervals = markers.reconcile(

@@ -127,11 +127,11 @@ def _ticks(state: PartitionState, progress: ProgressRows) -> Iterator[tuple[int,
     columns = (getattr(progress, name).tolist() for name in names)
     for at, broker, reachable, leader, high_watermark, stable in zip(*columns, strict=True):
         if broker in of_slot:
-            yield at, _Tick(of_slot[broker], reachable and stable >= 0, broker == leader, high_watermark, stable)
+            yield at, _Tick(of_slot[broker], reachable and stable != UNKNOWN, broker == leader, high_watermark, stable)
 
 
 def _positions(rows: ViewRows, row_slots: Array) -> Iterator[tuple[int, _Position]]:
-    at = np.flatnonzero((rows.kind == POSITION) & (row_slots >= 0))
+    at = np.flatnonzero((rows.kind == POSITION) & (row_slots != UNKNOWN))
     names = ("timestamp", "view", "offset", "high_watermark", "last_stable_offset", "log_start_offset")
     times, views, *numbers = (getattr(rows, name)[at].tolist() for name in names)
     slots = row_slots[at].tolist()
@@ -142,10 +142,11 @@ def _positions(rows: ViewRows, row_slots: Array) -> Iterator[tuple[int, _Positio
 def _retention(state: PartitionState, progress: ProgressRows) -> int:
     """The shorter of what was reported before and what is reported now: what was cleaned was cleaned by either."""
     before = int(state.partition["retention_ms"][0])
-    reported = progress.retention_ms[progress.retention_ms >= 0]
-    known = [int(n) for n in (*reported, before) if n >= 0]
+    said = progress.retention_ms != UNKNOWN
+    reported = progress.retention_ms[said]
+    known = [int(n) for n in (*reported, before) if n != UNKNOWN]
     if len(reported):
-        state.partition["retention_ms"] = reported[np.argmax(progress.observed_at[progress.retention_ms >= 0])]
+        state.partition["retention_ms"] = reported[np.argmax(progress.observed_at[said])]
     return min(known, default=DEFAULT_RETENTION_MS)
 
 
@@ -199,7 +200,7 @@ class _Follower:
             clock.promote()
 
     def position(self, at: int, position: _Position) -> None:
-        if position.last_stable_offset >= 0:
+        if position.last_stable_offset != UNKNOWN:
             self._said[position.slot] = _Said(at, position.last_stable_offset, True)
         self._begin(at, position)
         self._pass(at, position)
@@ -208,7 +209,7 @@ class _Follower:
         """The first reading of a replica: what it held before, nobody has followed."""
         begun, view, stable = self._begun[position.slot], position.view, position.last_stable_offset
         shown = position.high_watermark if view == READ_UNCOMMITTED else stable
-        if not begun[view] and shown >= 0:
+        if not begun[view] and shown != UNKNOWN:
             end = min(shown, self._clocks[view].in_time_from(at, self._retention))
             add(self._state, view, self._start(position), end, UnknownReason.BEFORE_FIRST_READING, at)
             self._has_begun(position.slot, view, end)
@@ -249,9 +250,9 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
     row = (
         view,
         code,
-        min(start, int(joined["start"].min(initial=start))),
-        max(end, int(joined["end"].max(initial=end))),
-        max(since, int(joined["since"].max(initial=since))),
+        int(joined["start"].min(initial=start)),
+        int(joined["end"].max(initial=end)),
+        int(joined["since"].max(initial=since)),
     )
     state.unread = np.concatenate([table[~same], np.array([row], UNREAD)])
 

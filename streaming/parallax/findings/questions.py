@@ -155,7 +155,7 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
         return [Answers(silent, asked_at_ms=asked_at_ms) for _ in claims]
     gone = {claim.suspect_id: where.gone_for(claim) for claim in claims}
     asked = [claim for claim in claims if gone[claim.suspect_id] is None]
-    producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id >= 0})
+    producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id != UNKNOWN})
     coordinators: Mapping[int, CoordinatorAnswer] = {}
     if producers:
         coordinators = yield Coordinators(tuple(producers))
@@ -261,12 +261,12 @@ def _about_keys(claims: Sequence[Claim], replicas: Sequence[int]) -> Generator[Q
 def _epochs_shown(readings: Iterable[Reading]) -> set[int]:
     """The leader epochs of what is shown of the keys: where they end shows whether another log is of that line."""
     shown = (known.visible for reading in readings for known in reading.keys.values())
-    return {record.leader_epoch for record in shown if record is not None and record.leader_epoch >= 0}
+    return {record.leader_epoch for record in shown if record is not None and record.leader_epoch != UNKNOWN}
 
 
 def _is_short_of(claim: Claim, answers: _Readings) -> bool:
     """Whether the accused holds a transaction open and may merely be behind: no end marker says where it should be."""
-    if claim.kind not in TRANSACTION_KINDS or claim.marker_offset >= 0:
+    if claim.kind not in TRANSACTION_KINDS or claim.marker_offset != UNKNOWN:
         return False
     accused = answers[claim.pivot].answer
     ends = [
@@ -334,13 +334,13 @@ def _knows(ends: Mapping[int, tuple[int, int] | None], epoch: int) -> bool:
 
 def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = False) -> Wants:
     """Return what to ask each replica for the sake of claims on one partition."""
-    with_producer = [c for c in claims if c.producer_id >= 0]
+    with_producer = [c for c in claims if c.producer_id != UNKNOWN]
     return Wants(
         topic=claims[0].topic,
         partition=claims[0].partition,
-        offsets=frozenset(o for c in claims for o in (c.offset, c.transaction_start_offset) if o >= 0),
-        markers=frozenset(c.marker_offset for c in claims if c.marker_offset >= 0),
-        aborted_from=frozenset(o for c in with_producer if (o := _aborted_from(c)) >= 0),
+        offsets=frozenset(o for c in claims for o in (c.offset, c.transaction_start_offset) if o != UNKNOWN),
+        markers=frozenset(c.marker_offset for c in claims if c.marker_offset != UNKNOWN),
+        aborted_from=frozenset(o for c in with_producer if (o := _aborted_from(c)) != UNKNOWN),
         producers=any(c.kind in TRANSACTION_KINDS for c in claims),
         keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
         epochs=frozenset(epoch for c in claims for epoch in _epochs(c)),
@@ -352,7 +352,7 @@ def _epochs(claim: Claim) -> list[int]:
     """The leader epochs whose end shows whether a log is the one that a claim is about."""
     proofs = [claim.proof, *(claim.end_on(broker) for broker in claim.recorded.ends)]
     epochs = [proof[1] for proof in proofs if proof is not None]
-    return epochs if claim.lost_epoch < 0 else [*epochs, claim.lost_epoch]
+    return epochs if claim.lost_epoch == UNKNOWN else [*epochs, claim.lost_epoch]
 
 
 def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
@@ -372,7 +372,7 @@ def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
 
 def _aborted_from(claim: Claim) -> int:
     """Where to fetch from so that the aborted list holds the claim's transaction."""
-    return claim.transaction_start_offset if claim.transaction_start_offset >= 0 else claim.offset
+    return claim.transaction_start_offset if claim.transaction_start_offset != UNKNOWN else claim.offset
 
 
 def _key_bytes(readings: Iterable[Reading], claim: Claim) -> bytes | None:

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from parallax.compare.early import follow_leader
+from parallax.compare.rules.arrays import table
+from parallax.compare.state import EARLY, PENDING, TOMBSTONE
 from parallax.model import FindingKind, Outcome
+from tests.unit.compare.test_replicas import state
 
-from .history import Comparison, Row, both, commit, everywhere, filler, record, tick
+from .history import RC, Comparison, Row, both, commit, everywhere, filler, record, tick
 
 OLD, DELETED = record(0, "k", "v"), record(1, "k", None)
 END = 9
@@ -110,3 +114,14 @@ def test_one_that_answers_again_is_judged_once_it_was_read_past_the_tombstone(
     for at in (3_000, 4_000):
         comparison.feed(tick(at, everywhere(END)))
     assert sorted(broker for _, broker in comparison.kinds) == accused
+
+
+def test_of_what_is_pending_that_alone_is_judged_early_which_not_all_have_passed_and_the_others_have() -> None:
+    made = state(1, 2, 3, reachable=[True, True, False])
+    made.brokers["position"][:, RC] = [9, 8, 4]
+    # At 2 lies one whose outcome is in dispute; 1 alone has passed what lies at 8.
+    made.pending = table(PENDING, 4, offset=[2, 4, 7, 8], producer_id=-1, visible=0b001, flags=TOMBSTONE)
+    found = follow_leader(made, 1, 4)
+    assert found["offset"].tolist() == [4, 7]
+    assert (made.pending["flags"] & EARLY != 0).tolist() == [False, True, True, False]
+    assert len(follow_leader(made, 1, 4)) == 0, "each once"

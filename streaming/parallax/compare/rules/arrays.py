@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from parallax.compare.observations import Array
+from parallax.model import UNKNOWN
 
 _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
@@ -24,7 +25,7 @@ def has_bit(masks: Array, slot: int | np.integer[Any] | Array) -> Array:
 
 def slots_of(mask: int) -> list[int]:
     """The slots whose bits are set, ascending."""
-    return [slot for slot in range(32) if mask >> slot & 1]
+    return [slot for slot in range(mask.bit_length()) if mask >> slot & 1]
 
 
 def bit_counts(masks: Array) -> Array:
@@ -87,10 +88,9 @@ def _mix(hi: int, lo: int) -> int:  # pragma: no cover - compiled
 def _build(hi: Array, lo: Array, slots: Array, mask: int) -> None:  # pragma: no cover - compiled
     for i in range(len(hi)):
         at = _mix(hi[i], lo[i]) & mask
-        while slots[at] >= 0 and (hi[slots[at]] != hi[i] or lo[slots[at]] != lo[i]):
+        while slots[at] != UNKNOWN and (hi[slots[at]] != hi[i] or lo[slots[at]] != lo[i]):
             at = (at + 1) & mask
-        if slots[at] < 0:
-            slots[at] = i
+        slots[at] = i
 
 
 @njit(cache=True)
@@ -99,7 +99,7 @@ def _find(
 ) -> None:  # pragma: no cover - compiled
     for i in range(len(other_hi)):
         at = _mix(other_hi[i], other_lo[i]) & mask
-        while slots[at] >= 0 and not found[i]:
+        while slots[at] != UNKNOWN and not found[i]:
             found[i] = hi[slots[at]] == other_hi[i] and lo[slots[at]] == other_lo[i]
             at = (at + 1) & mask
 
@@ -110,11 +110,10 @@ def _raise_to(
 ) -> None:  # pragma: no cover - compiled
     for i in range(len(other_hi)):
         at = _mix(other_hi[i], other_lo[i]) & mask
-        while slots[at] >= 0:
+        while slots[at] != UNKNOWN:
             row = slots[at]
             if hi[row] == other_hi[i] and lo[row] == other_lo[i]:
-                if offsets[i] > latest[row]:
-                    latest[row] = offsets[i]
+                latest[row] = max(latest[row], offsets[i])
                 break
             at = (at + 1) & mask
 
@@ -129,9 +128,9 @@ def _spread(hi: Array, lo: Array, slots: Array, mask: int, latest: Array) -> Non
 
 
 def _index(hi: Array, lo: Array) -> tuple[Array, Array, Array]:
-    """The keys as contiguous arrays, and an open-addressing table of the first row of each; a power of two long."""
+    """The keys as contiguous arrays, and an open-addressing table of the last row of each; a power of two long."""
     hi, lo = np.ascontiguousarray(hi), np.ascontiguousarray(lo)
-    slots = np.full(max(1 << (2 * len(hi) - 1).bit_length(), 2), -1, np.int64)
+    slots = np.full(1 << (2 * len(hi)).bit_length(), UNKNOWN, np.int64)
     _build(hi, lo, slots, len(slots) - 1)
     return hi, lo, slots
 
@@ -146,9 +145,8 @@ def have_key_among(hi: Array, lo: Array, other_hi: Array, other_lo: Array) -> Ar
         other_lo: low halves.
     """
     found = np.zeros(len(hi), np.bool_)
-    if len(hi) and len(other_hi):
-        keys_hi, keys_lo, slots = _index(other_hi, other_lo)
-        _find(keys_hi, keys_lo, slots, len(slots) - 1, np.ascontiguousarray(hi), np.ascontiguousarray(lo), found)
+    keys_hi, keys_lo, slots = _index(other_hi, other_lo)
+    _find(keys_hi, keys_lo, slots, len(slots) - 1, np.ascontiguousarray(hi), np.ascontiguousarray(lo), found)
     return found
 
 
@@ -163,22 +161,10 @@ def latest_of_keys(hi: Array, lo: Array, others: list[tuple[Array, Array, Array]
     Returns:
         ``int64[n]``; -1 where the key does not occur.
     """
-    latest = np.full(len(hi), -1, np.int64)
-    if not len(hi):
-        return latest
+    latest = np.full(len(hi), UNKNOWN, np.int64)
     hi, lo, slots = _index(hi, lo)
     mask = len(slots) - 1
-    for other_hi, other_lo, offsets in others:
-        if len(other_hi):
-            _raise_to(
-                hi,
-                lo,
-                slots,
-                mask,
-                latest,
-                np.ascontiguousarray(other_hi),
-                np.ascontiguousarray(other_lo),
-                np.ascontiguousarray(offsets),
-            )
+    for other in others:
+        _raise_to(hi, lo, slots, mask, latest, *(np.ascontiguousarray(column) for column in other))
     _spread(hi, lo, slots, mask, latest)
     return latest

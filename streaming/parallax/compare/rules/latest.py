@@ -123,7 +123,7 @@ def ripe(candidates: Array, positions: Array, members: int | Array) -> Array:
     """Mask of the candidates that all who lack them have been read past the horizon of."""
     done = candidates["horizon"] != UNKNOWN
     absent = lacking(candidates, members)
-    for slot in slots_of(int(np.bitwise_or.reduce(absent))) if len(absent) else ():
+    for slot in slots_of(int(np.bitwise_or.reduce(absent))):
         lacks = has_bit(absent, slot)
         done &= ~lacks | (positions[slot] >= candidates["horizon"])
     return done
@@ -153,12 +153,11 @@ def surely_committed(candidates: Array, markers: Array) -> Array:
         candidates: `CANDIDATE`.
         markers: `MARKER`; two at one offset are a difference of content and prove nothing.
     """
-    sure = candidates["producer_id"] < 0
+    sure = candidates["producer_id"] == UNKNOWN
     ends = markers[~disputed_offsets(markers)]
     at = np.searchsorted(ends["offset"], candidates["offset"] + 1)
-    known = at < len(ends)
     end = ends[np.minimum(at, len(ends) - 1)] if len(ends) else np.zeros(len(candidates), ends.dtype)
-    behind = known & (end["offset"] == candidates["offset"] + 1) & (end["producer_id"] == candidates["producer_id"])
+    behind = (end["offset"] == candidates["offset"] + 1) & (end["producer_id"] == candidates["producer_id"])
     mask: Array = sure | (behind & (end["type"] == COMMIT) & (end["shown"] & candidates["visible"] != 0))
     return mask
 

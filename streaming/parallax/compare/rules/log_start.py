@@ -28,7 +28,7 @@ def observe(brokers: Array, deleted_to: int, head: int, grace_ms: int) -> list[A
         grace_ms: how long a log start may trail that of the leader.
     """
     starts = brokers["log_start_offset"]
-    asked = brokers["member"] & brokers["reachable"] & (starts >= 0)
+    asked = brokers["member"] & brokers["reachable"] & (starts != UNKNOWN)
     lowest = int(starts[asked].min(initial=np.iinfo(np.int64).max))
     everyone = head != UNKNOWN and bool((asked == brokers["member"]).all())
     above = asked & (starts > max(min(lowest, head) if everyone else lowest, deleted_to))

@@ -96,7 +96,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     kind = np.full(len(offset), DATA, np.uint8)
     kind[len(carried) : len(carried) + len(over)] = _OVER
     kind[len(carried) + len(known) :] = types
-    origin = np.full(len(offset), -1)
+    origin = np.full(len(offset), UNKNOWN)
     origin[: len(carried)] = np.arange(len(carried))
     # A stable sort: at one offset what was over comes before what followed, and both before the rows.
     order = np.lexsort((offset, producer, slot))
@@ -124,7 +124,7 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
         next_start=NEVER,
     )
     came = origin[begins]
-    old = came >= 0
+    old = came != UNKNOWN
     for name in ("missed", "missed_type", "missed_shown", "missed_epoch", "told", "over_by", "next_start"):
         made[name][old] = carried[name][came[old]]
     made["missed"][made["missed"] >= made["end"]] = NEVER
@@ -139,9 +139,9 @@ def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Arra
     offset = np.concatenate([ended["start"], offsets])
     of_rows = np.arange(len(slot)) >= len(ended)
     order = np.lexsort((of_rows, offset, producer, slot))
-    last = np.maximum.accumulate(np.where(of_rows[order], -1, np.arange(len(order))))
+    last = np.maximum.accumulate(np.where(of_rows[order], UNKNOWN, np.arange(len(order))))
     before = order[np.maximum(last, 0)]
-    known = of_rows[order] & (last >= 0) & (slot[before] == slot[order]) & (producer[before] == producer[order])
+    known = of_rows[order] & (last != UNKNOWN) & (slot[before] == slot[order]) & (producer[before] == producer[order])
     rows, its = order[known] - len(ended), before[known]
     within = np.zeros(len(offsets), np.bool_)
     within[rows] = offsets[rows] < ended["end"][its]
@@ -278,12 +278,12 @@ def _lowest_inside(intervals: Array, mine: Array, markers: Array) -> tuple[Array
     markers = markers[np.isin(markers["producer_id"], intervals["producer_id"][mine])]
     producer = np.concatenate([intervals["producer_id"][mine], markers["producer_id"]])
     offset = np.concatenate([intervals["start"][mine], markers["offset"]])
-    interval = np.concatenate([mine, np.full(len(markers), -1)])
-    marker = np.concatenate([np.full(len(mine), -1), np.arange(len(markers))])
-    order = np.lexsort((interval >= 0, offset, producer))
+    interval = np.concatenate([mine, np.full(len(markers), UNKNOWN)])
+    marker = np.concatenate([np.full(len(mine), UNKNOWN), np.arange(len(markers))])
+    order = np.lexsort((interval != UNKNOWN, offset, producer))
     producer, interval, marker = producer[order], interval[order], marker[order]
-    last = np.maximum.accumulate(np.where(interval >= 0, np.arange(len(order)), -1))
-    rows = np.flatnonzero((marker >= 0) & (last >= 0))
+    last = np.maximum.accumulate(np.where(interval != UNKNOWN, np.arange(len(order)), UNKNOWN))
+    rows = np.flatnonzero((marker != UNKNOWN) & (last != UNKNOWN))
     rows = rows[producer[last[rows]] == producer[rows]]
     hit, found = interval[last[rows]], markers[marker[rows]]
     inside = found["offset"] < intervals["end"][hit]

@@ -251,12 +251,12 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
     begins[1:] = is_end[:-1] | (rows["slot"][1:] != rows["slot"][:-1])
     begins[1:] |= rows["producer_id"][1:] != rows["producer_id"][:-1]
     which = np.cumsum(begins) - 1
-    end_of = np.full(int(which[-1]) + 1 if len(rows) else 0, -1)
+    end_of = np.full(int(which[-1]) + 1 if len(rows) else 0, UNKNOWN)
     end_of[which[is_end]] = np.flatnonzero(is_end)
     end = end_of[which]
-    against = np.flatnonzero(~is_end & (end >= 0) & (rows["aborted"] != rows["aborted"][end]))
+    against = np.flatnonzero(~is_end & (end != UNKNOWN) & (rows["aborted"] != rows["aborted"][end]))
     against = against[np.unique(which[against], return_index=True)[1]]
-    waiting = np.flatnonzero(end < 0)
+    waiting = np.flatnonzero(end == UNKNOWN)
     waiting = waiting[np.unique(which[waiting] * 2 + rows["aborted"][waiting], return_index=True)[1]]
     return rows[waiting], rows[against], rows["offset"][end[against]]
 

@@ -62,7 +62,7 @@ def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots:
         broker["observed_at"] = now
         broker["reachable"] = rows.reachable[i]
         found.pop(slot, None)
-        if not rows.reachable[i] or rows.last_stable_offset[i] < 0:
+        if not rows.reachable[i] or rows.last_stable_offset[i] == UNKNOWN:
             broker["stalled_reference"] = broker["stalled_since"] = UNKNOWN
             continue
         ahead = _follow(brokers, slot, rows, int(i))
@@ -97,7 +97,7 @@ def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int) -> int:
 
 def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: int) -> tuple[int, int]:
     """The open transaction that a replica's last stable offset stands at, by what the replica itself lists."""
-    mine = (listed.broker == broker) & (listed.observed_at == observed_at) & (listed.start_offset >= 0)
+    mine = (listed.broker == broker) & (listed.observed_at == observed_at) & (listed.start_offset != UNKNOWN)
     at = np.flatnonzero(mine & (listed.start_offset <= stands_at))
     if not len(at):
         return UNKNOWN, UNKNOWN
@@ -112,7 +112,7 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
     divergence must be the same as that of the marker which was missed.
     """
     mine = intervals[(intervals["slot"] == frozen.slot) & (intervals["end"] == NEVER) & (intervals["over_by"] == NEVER)]
-    if frozen.producer_id >= 0:
+    if frozen.producer_id != UNKNOWN:
         mine = mine[mine["producer_id"] == frozen.producer_id]
     producer, start, missed = frozen.producer_id, frozen.start, UNKNOWN
     shown: dict[str, str] = {}
@@ -125,18 +125,18 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
             epoch = int(interval["missed_epoch"])
             marker = "commit" if interval["missed_type"] == COMMIT else "abort"
             shown = {str(brokers["broker"][slot]): marker for slot in slots_of(int(interval["missed_shown"]))}
-    if producer < 0 and frozen.seconds * 1000 < 3 * grace_ms:
+    if producer == UNKNOWN and frozen.seconds * 1000 < 3 * grace_ms:
         return None
     ahead = brokers["member"] & brokers["reachable"] & (brokers["last_stable_offset"] > frozen.last_stable_offset)
-    if missed == UNKNOWN and start >= 0 and not (brokers["log_start_offset"][ahead] <= start).any():
+    if missed == UNKNOWN and start != UNKNOWN and not (brokers["log_start_offset"][ahead] <= start).any():
         return None  # None of those that are ahead held the transaction's beginning: it may be open, unknown to them.
     return Accusation(
         Rule.PROGRESS,
         FindingKind.READ_COMMITTED_FROZEN,
         int(brokers["broker"][frozen.slot]),
-        offset=start if start >= 0 else frozen.last_stable_offset,
+        offset=start if start != UNKNOWN else frozen.last_stable_offset,
         producer_id=producer,
-        transaction_start_offset=start if start >= 0 else frozen.last_stable_offset,
+        transaction_start_offset=start if start != UNKNOWN else frozen.last_stable_offset,
         marker_offset=missed,
         observations={
             "markers": shown,
