@@ -109,12 +109,11 @@ def _cap_transactions(state: PartitionState, limit: int) -> None:
         state.markers = state.markers[:limit]
         _defer(state, READ_UNCOMMITTED, cut)
         state.content = state.content[state.content["offset"] < cut]
-    if len(state.intervals) > 2 * limit:
-        settled = (state.intervals["end"] != NEVER) & (state.intervals["missed"] == NEVER)
-        room = max(0, 2 * limit - int((~settled).sum()))
-        ends = np.sort(state.intervals["end"][settled])
-        if room < len(ends):
-            state.intervals = state.intervals[~settled | (state.intervals["end"] < ends[room])]
+    excess = len(state.intervals) - 2 * limit
+    if excess > 0:
+        settled = np.flatnonzero((state.intervals["end"] != NEVER) & (state.intervals["missed"] == NEVER))
+        newest = settled[np.argsort(state.intervals["end"][settled], kind="stable")][-excess:]
+        state.intervals = np.delete(state.intervals, newest)
 
 
 def _defer(state: PartitionState, view: int, start: int) -> None:

@@ -157,7 +157,7 @@ def _fresh(state: PartitionState, rows: ViewRows, row_slots: Array) -> dict[int,
     made = {}
     for view in VIEWS:
         mine = np.flatnonzero(usable & (rows.view == view))
-        mine = mine[rows.offset[mine] >= shown[row_slots[mine], view]] if len(mine) else mine
+        mine = mine[rows.offset[mine] >= shown[row_slots[mine], view]]
         offset, slot = rows.offset[mine], row_slots[mine]
         ordered = (slot[1:] > slot[:-1]) | ((slot[1:] == slot[:-1]) & (offset[1:] >= offset[:-1]))
         if not ordered.all():

@@ -173,6 +173,8 @@ class TestEnforce:
         made = state(0, intervals=intervals)
         cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.intervals["start"].tolist() == [0, 2, 6, 8]
+        cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
+        assert made.intervals["start"].tolist() == [0, 2, 6, 8], "as many as fit"
         cap.enforce(made, 0)
         assert made.intervals["start"].tolist() == [6, 8]
 

@@ -675,6 +675,23 @@ class TestLettingGo:
         _let_go_intervals(state, 20)
         assert len(state.intervals) == kept
 
+    @pytest.mark.parametrize(("floor", "kept"), [(9, True), (10, False)])
+    def test_a_transaction_that_missed_a_marker_and_ended_rightly_is_kept_until_its_outcomes_are_read(
+        self, floor: int, kept: bool
+    ) -> None:
+        ended = {"slot": 1, "start": 2, "end": 9, "end_type": ABORT, "missed": 7, "missed_type": ABORT}
+        state = PartitionState(intervals=table(INTERVAL, 1, over_by=NEVER, **ended))
+        state.partition["floor"] = [[20, floor]]
+        _let_go_intervals(state, 20)
+        assert len(state.intervals) == kept
+
+    def test_a_marker_that_not_all_have_come_to_stays(self, comparison: Comparison) -> None:
+        comparison.feed(tick(0, everywhere(6)), both(1, [commit(5, 7)], 6), *(both(b, [], 5) for b in (2, 3)))
+        assert comparison.last is not None
+        assert comparison.last.state.markers["offset"].tolist() == [5]
+        comparison.feed(*(both(b, [commit(5, 7)], 6) for b in (2, 3)))
+        assert len(comparison.last.state.markers) == 0
+
     def test_what_all_have_passed_without_a_difference_is_gone(self, comparison: Comparison) -> None:
         rows = [record(0, "K", "V", pid=9, outcome=COMMITTED), commit(1, 9), filler(2)]
         comparison.feed(tick(0, everywhere(3)))

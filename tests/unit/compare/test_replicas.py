@@ -270,3 +270,42 @@ class TestReadersThatBeginAtTheEnd:
 
 def test_the_views_are_named_as_the_columns_are() -> None:
     assert (READ_UNCOMMITTED, READ_COMMITTED) == (int(RU), int(RC)) == (0, 1)
+
+
+class TestLogStarts:
+    def begun_at(self, *starts: int, deletes: int = 0, deleted_to: int = -1) -> PartitionState:
+        made = state(*range(len(starts)), log_start_offset=list(starts))
+        made.partition["deletes"], made.partition["deleted_to"] = deletes, deleted_to
+        return made
+
+    def test_the_highest_while_the_policy_deletes_and_the_lowest_while_it_does_not_are_remembered(self) -> None:
+        for starts in ((10, 3), (3, 10, 5)):
+            made = self.begun_at(*starts, deletes=1)
+            replicas.follow_heads(made)
+            assert (made.partition["deleted_to"][0], made.partition["head"][0]) == (10, UNKNOWN)
+            made.partition["deletes"] = 0
+            replicas.follow_heads(made)
+            assert (made.partition["deleted_to"][0], made.partition["head"][0]) == (10, 3)
+            made.brokers["log_start_offset"] = 7
+            replicas.follow_heads(made)
+            assert made.partition["head"][0] == 3
+
+    def test_where_logs_begin_is_not_known_of_one_that_has_not_said(self) -> None:
+        assert replicas.log_starts(self.begun_at(4, -1, 0)) == [0, 4]
+        assert replicas.retained_from(self.begun_at(-1, -1)) == UNKNOWN
+
+    def test_two_of_a_topic_that_is_only_compacted_are_compared_as_far_down_as_both_go(self) -> None:
+        assert replicas.retained_from(self.begun_at(10, 3, 5)) == 5
+        assert replicas.retained_from(self.begun_at(10, 3, 5, deleted_to=8)) == 8
+        assert replicas.retained_from(self.begun_at(10, 3, 5, deleted_to=12)) == 10
+        assert replicas.retained_from(self.begun_at(10, 3, 5, deletes=1)) == 10
+        assert replicas.retained_from(self.begun_at(10, 3)) == 10
+        assert replicas.retained_from(self.begun_at(10)) == 10
+
+    def test_offset_0_is_a_last_stable_offset_that_is_known(self) -> None:
+        made = state(1, 2, stable_told=[0, -1])
+        made.brokers["position"] = 9
+        made.content = table(CONTENT, 2, offset=[0, 4], shown=[0b01, 0b11])
+        assert replicas.undecided(made).tolist() == [True, False]
+        made.brokers["stable_told"] = -1
+        assert replicas.undecided(made).tolist() == [False, False]

@@ -13,6 +13,8 @@ from parallax.compare.state import (
     CONTENT,
     DEFERRED,
     DISPUTED,
+    EARLY,
+    NAMELESS,
     NEVER,
     NOWHERE,
     NULL_KEY,
@@ -46,8 +48,8 @@ def test_a_state_survives_its_bytes(lengths: list[int], seed: int) -> None:
 
 
 def test_each_flag_is_a_bit_of_its_own() -> None:
-    flags = (TOMBSTONE, NULL_KEY, DISPUTED, REPORTED)
-    assert [flag.bit_count() for flag in flags] == [1, 1, 1, 1]
+    flags = (TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY)
+    assert [flag.bit_count() for flag in flags] == [1] * len(flags)
     assert len(set(flags)) == len(flags)
     assert max(flags) <= np.iinfo(PENDING["flags"]).max
 
