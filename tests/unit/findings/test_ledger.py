@@ -65,6 +65,15 @@ def test_a_dismissal_is_void_once_one_of_the_findings_that_it_leans_on_has_ended
     assert [c.suspect_id for c in ledger.add(leaning)] == ["s"], "they have ended already"
 
 
+def test_what_leans_on_an_incident_is_judged_again_once_that_has_ended() -> None:
+    ledger, incident = Ledger(), replace(confirmed(), finding_id="many", suspect_id="")
+    leaning = replace(
+        confirmed(), finding_id="s", suspect_id="s", status=FindingStatus.DISMISSED, evidence='{"leans_on": "many"}'
+    )
+    assert ledger.add(incident) == ledger.add(leaning) == ledger.add(incident) == []
+    assert [c.suspect_id for c in ledger.add(replace(incident, status=FindingStatus.RESOLVED))] == ["s"]
+
+
 class TestTotals:
     def totals(self, *events: Finding) -> tuple[int, int, int, int]:
         ledger = Ledger()

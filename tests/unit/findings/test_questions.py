@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.findings.questions import Reading, driven, questions, reading, wanted
@@ -27,6 +27,7 @@ from parallax.findings.requests import (
     Recreated,
     Transaction,
     TransactionRecords,
+    Wants,
     Where,
     Whereabouts,
 )
@@ -151,6 +152,11 @@ def test_an_accused_that_stays_behind_is_asked_a_bounded_number_of_times() -> No
 
 def asked_of(claims: list[Claim], **shows: dict[int, Reading]) -> list[Any]:
     """The questions that claims lead to, where replicas answer as said: by the number of the ask."""
+    return put(claims, **shows)[0]
+
+
+def put(claims: list[Claim], **shows: dict[int, Reading]) -> tuple[list[Any], list[Answers]]:
+    """The questions, and what they made of the answers."""
     asked: list[Any] = []
 
     def answer(question: Any) -> Any:
@@ -166,8 +172,7 @@ def asked_of(claims: list[Claim], **shows: dict[int, Reading]) -> list[Any]:
         number = sum(isinstance(a, Ask) for a in asked)
         return {b: shows.get(f"ask{number}", {}).get(b, Reading(ReplicaAnswer(b))) for b in question.brokers}
 
-    driven(questions(claims, 0), answer)
-    return asked
+    return asked, driven(questions(claims, 0), answer)
 
 
 def brokers(asked: list[Any]) -> list[tuple[int, ...]]:
@@ -225,6 +230,64 @@ def test_a_transaction_whose_record_is_gone_is_asked_about_by_its_key() -> None:
     still_open = replace(gone, answer=replace(gone.answer, open_transactions=(OpenTransaction(7, 10),)))
     for reads in (held, still_open, Reading(ReplicaAnswer(2))):
         assert brokers(asked_of([claim], ask2={2: reads})) == [(1, 3), (2,)]
+
+
+@pytest.mark.parametrize(("confirmed_at_ms", "recreated"), [(0, False), (5, True)])
+def test_that_a_log_is_another_one_is_said_of_a_finding_and_of_the_rest_of_its_transaction(
+    confirmed_at_ms: int, recreated: bool
+) -> None:
+    claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
+    claim = replace(claim, confirmed_at_ms=confirmed_at_ms)
+    gone = {2: Reading(ReplicaAnswer(2, open_transactions=()))}
+    _, (answers,) = put([claim], ask2=gone, ask3=gone)
+    assert answers.recreated is recreated
+    assert [(c.offset, a.recreated, a.leader, a.isr) for c, a in answers.rest] == [(11, recreated, 1, (1, 2, 3))]
+    assert "3" in (answers.rest_unknown or "")
+    held = put([claim, replace(FROZEN, suspect_id="w", confirmed_at_ms=9)], ask2=gone, ask3=gone)[1][1]
+    assert (held.recreated, held.rest, held.rest_unknown) == (False, (), None)
+
+
+def test_a_log_is_asked_to_be_another_one_since_the_last_of_the_findings() -> None:
+    claim = replace(FROZEN, kind=FindingKind.MARKER_MISSING, key_hash_lo=5, marker_offset=20)
+    both = [replace(claim, suspect_id=str(at), confirmed_at_ms=at) for at in (5, 9, 7)]
+    gone = {2: Reading(ReplicaAnswer(2, open_transactions=()))}
+    assert Recreated("t", 0, 2, 9) in asked_of(both, ask2=gone, ask3=gone)
+
+
+def test_the_bytes_of_a_key_are_those_that_any_replica_showed() -> None:
+    read = Reading(ReplicaAnswer(3), key_bytes={KEY: b"k"})
+    for ask in ({2: replace(read, answer=ReplicaAnswer(2))}, {}):
+        _, (answers,) = put([VALUE], ask1=ask, ask2={3: read})
+        assert answers.key == b"k"
+    _, (other,) = put([replace(VALUE, key_hash_lo=6)], ask2={3: read})
+    assert other.key is None
+
+
+def test_coordinators_are_asked_about_the_producers_of_transactions_that_are_known() -> None:
+    first, nameless = replace(FROZEN, producer_id=0), replace(FROZEN, suspect_id="n", producer_id=-1)
+    value = replace(VALUE, producer_id=8)
+    asked, answers = put([first, nameless, value, replace(FROZEN, suspect_id="o")])
+    assert [q for q in asked if isinstance(q, Coordinators)] == [Coordinators((0, 7))]
+    assert [a.coordinator.producer_id if a.coordinator else None for a in answers] == [0, None, None, 7]
+    assert not any(isinstance(question, Coordinators) for question in asked_of([nameless, value]))
+
+
+def test_what_is_wanted_are_the_places_producers_and_keys_that_the_claims_know() -> None:
+    nowhere = Claim("n", Rule.CONTENT, FindingKind.CONTENT_MISMATCH, "t", 0, 2, -1)
+    assert wanted([nowhere], (1, 2), keys=True) == Wants("t", 0, replicas=(1, 2))
+    begun_at_0 = replace(FROZEN, offset=0, producer_id=0, transaction_start_offset=0, marker_offset=1)
+    late = replace(FROZEN, offset=12, transaction_start_offset=-1, marker_offset=30)
+    got = wanted([begun_at_0, late, VALUE], (1, 2), keys=True)
+    offsets, markers, aborted = frozenset({0, 10, 12}), frozenset({1, 30}), frozenset({0, 12})
+    assert got == Wants("t", 0, offsets, markers, aborted, True, frozenset({KEY}), frozenset(), (1, 2))
+    assert wanted([VALUE], (1,)) == Wants("t", 0, frozenset({10}), replicas=(1,))
+
+
+@pytest.mark.parametrize(("end", "times"), [(99, 4), (100, 1)])
+def test_an_accused_that_has_come_to_where_the_others_end_is_asked_once(end: int, times: int) -> None:
+    cluster = Cluster({1: Log(100), 2: Log(end, {7: 10}), 3: Log(120)})
+    cluster.probe(FROZEN)
+    assert cluster.count(2, Producers) == times
 
 
 def test_what_has_lost_its_object_is_not_asked_about() -> None:
@@ -295,6 +358,15 @@ def test_of_a_key_the_last_stable_offset_is_asked_once_more_when_it_was_read() -
     kinds = [type(a) for a in asked]
     assert [i for i, kind in enumerate(kinds) if kind is Ends] == [0, kinds.index(Keys) + 1]
     assert (read.answer.last_stable_offset, read.answer.stable_after) == (40, 40)
+    stable = iter((40, 45))
+
+    def answer(request: Any) -> Any:
+        if isinstance(request, Ends):
+            return Marks(50, next(stable), 0, 60)
+        return KeysShown() if isinstance(request, Keys) else PointsShown()
+
+    said = driven(reading(2, wanted([VALUE], (1, 2), keys=True)), answer).answer
+    assert (said.last_stable_offset, said.stable_after) == (40, 45)
     assert requests_of(FROZEN, Marks(50, 40, 0, 60))[1].answer.stable_after == -1
 
 
@@ -384,6 +456,30 @@ def test_the_epoch_of_what_is_left_at_a_claims_places_is_part_of_its_answer() ->
     assert read.for_claim(replace(claim, marker_offset=-1)).epochs_at == {10: 3}
 
 
+@pytest.mark.parametrize(("epoch", "asked_about"), [(0, [0]), (1, [0, 1]), (7, [6, 7])])
+def test_the_end_of_the_epoch_before_is_asked_as_well_where_there_is_one(epoch: int, asked_about: list[int]) -> None:
+    claim = replace(VALUE, recorded=Recorded(leader_epoch=epoch))
+    asked, read = requests_of(claim, Marks(50, 40, 0, 60))
+    assert [a.epoch for a in asked if isinstance(a, EpochEnd)] == asked_about
+    assert read.answer.epoch_ends == {epoch: epoch + 100}
+
+
+@pytest.mark.parametrize(("start", "end", "is_asked"), [(10, 60, True), (11, 60, False), (0, 10, True), (0, 9, False)])
+def test_aborted_transactions_are_listed_only_from_an_offset_that_the_log_has(
+    start: int, end: int, is_asked: bool
+) -> None:
+    asked, read = requests_of(FROZEN, Marks(0, 0, start, end - 1))  # It grows by one with the first request.
+    assert (Aborted(10) in asked) is is_asked
+    assert bool(read.aborted) is is_asked
+
+
+def test_why_a_key_was_not_read_is_said_of_that_which_is_not_there_or_not_complete() -> None:
+    whole, partly = KeyShown(None, True), KeyShown(None, False)
+    for keys, error in (({KEY: whole}, None), ({KEY: partly}, "too long"), ({}, "too long")):
+        read = Reading(ReplicaAnswer(2), keys=keys, key_error="too long")
+        assert read.for_claim(VALUE).key_error == error
+
+
 def test_a_broker_that_is_too_old_to_say_where_an_epoch_ends_says_nothing_of_it() -> None:
     claim = replace(VALUE, recorded=Recorded(leader_epoch=7))
     assert requests_of(claim, Marks(50, 40, 0, 60), epoch_end="too old")[1].answer.epoch_ends == {}
@@ -404,6 +500,19 @@ def test_each_is_asked_where_the_epochs_end_of_what_those_before_it_show() -> No
 
     driven(questions([replace(VALUE, recorded=Recorded(leader_epoch=7))], 0), answer)
     assert asked == [((2,), {7}), ((1, 3), {7, 20}), ((2,), {7, 10, 20, 30})]
+    asked.clear()
+    shown_in = {2: 0, 1: -1, 3: 4}
+
+    def other(question: Any) -> Any:
+        answer(question)
+        return (
+            Whereabouts((1, 2, 3), (1, 2, 3), 1)
+            if isinstance(question, Where)
+            else {b: shown(b, shown_in[b]) for b in question.brokers}
+        )
+
+    driven(questions([VALUE], 0), other)
+    assert asked == [((2,), set()), ((1, 3), {0}), ((2,), {0, 4})]
 
 
 def test_where_a_leader_epoch_ends_is_asked_of_a_log_that_was_truncated() -> None:
