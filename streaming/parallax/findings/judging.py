@@ -76,7 +76,7 @@ class Judging:
 
     def member(self, page: Page, at: int, answers: Answers, before: Sequence[Finding]) -> Outcome:
         """Return what a probe makes of one member of a page."""
-        task = Task(0, page.claims[at], 0.0, "" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
+        task = Task(page.claims[at], finding_id="" if page.is_proven else None, gone=page.gone, lone=page.lone[at])
         outcome = self._outcome_of(task, page, page.originals[at], answers, before)
         return replace(outcome, gone=task.gone, lone=task.lone)
 

@@ -17,7 +17,7 @@ class Task:
     """A claim to be probed: a suspect, or a finding (by its id) that is checked again.
 
     Attributes:
-        number: no other task of the process has it.
+        number: no other task of the process has it; none where it is probed with a page of others.
         due: when to probe, by the monotonic clock.
         attempts: probes that decided nothing.
         gone: probes in a row that found the object gone.
@@ -26,9 +26,9 @@ class Task:
         busy: a probe is under way, or its event is being written.
     """
 
-    number: int
     claim: Claim
-    due: float
+    number: int = 0
+    due: float = 0.0
     finding_id: str | None = None
     attempts: int = 0
     gone: int = 0
@@ -58,7 +58,7 @@ class Tasks:
     def put(self, claim: Claim, due: float, finding_id: str | None = None) -> None:
         """A new task, in the place of the one of the same name."""
         self._last += 1
-        task = Task(self._last, claim, due, finding_id)
+        task = Task(claim, self._last, due, finding_id)
         self.drop(task.name)
         self._by_number[task.number] = task
         self._by_name[task.name] = task.number

@@ -715,6 +715,18 @@ class TestADifferenceOfAKeyThatAReplicaIsAccusedAbout:
         ]
         assert leans_on(life.last) == (life.table[0].finding_id,)
 
+    @pytest.mark.parametrize(
+        ("other", "explained"), [({}, True), ({"partition": 1}, False), ({"key_hash_lo": 6}, False)]
+    )
+    def test_is_none_either_where_both_are_found_at_once_and_about_one_key(
+        self, other: dict[str, int], explained: bool
+    ) -> None:
+        life = Life()
+        life.suspect(replace(self.suspected, **other), value())
+        life.answer(self.shown())
+        statuses = {e.suspect_id: str(e.status) for e in life.table}
+        assert statuses == {"v": "confirmed", self.suspected.suspect_id: "dismissed" if explained else "confirmed"}
+
     def test_is_one_where_those_that_are_not_accused_differ_as_well(self) -> None:
         life = Life().confirmed(value(), answering=self.shown(third=30))
         life.suspect(self.suspected)
@@ -762,6 +774,29 @@ class TestALoneWitness:
             assert life.statuses == []
             life.until_asked(self.answers)
         life.until_asked(self.answers)
+        assert [e.kind for e in life.table] == [FindingKind.VISIBILITY_MISMATCH]
+
+    def test_is_waited_for_longer_each_time(self) -> None:
+        life, waits = Life(), []
+        life.suspect(replace(value(), kind=FindingKind.RECORD_MISSING, broker=1))
+        life.answer(self.answers)
+        for _ in range(3):
+            before = life.now
+            life.until_asked(self.answers)
+            waits.append(life.now - before)
+        assert waits == [RETRY_S, 2 * RETRY_S, 4 * RETRY_S]
+
+    def test_is_waited_for_where_a_suspect_about_an_outcome_has_become_a_difference_of_value(self) -> None:
+        def answering(_: Claim) -> Answers:
+            return Answers({1: replica(1, key=self.COMMITTED), 2: replica(2, key=self.NOTHING)}, leader=1)
+
+        suspected = claim(kind=FindingKind.COMMITTED_RECORD_ABORTED, key_hash_lo=5)
+        life = Life()
+        life.suspect(replace(suspected, recorded=Recorded(outcomes={2: "aborted"})))
+        life.answer(answering)
+        for _ in range(4):
+            assert life.statuses == []
+            life.until_asked(answering)
         assert [e.kind for e in life.table] == [FindingKind.VISIBILITY_MISMATCH]
 
     def test_is_not_confirmed_by_probes_that_could_not_see_it(self) -> None:
