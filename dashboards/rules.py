@@ -14,6 +14,7 @@ import yaml
 
 from dashboards.parameters import Parameters
 from dashboards.partition import UID as PARTITION
+from parallax.alerting.listing import ALARMS, FindingState
 
 _FINDING = "cluster, topic, partition, finding_id"
 _WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
@@ -61,7 +62,8 @@ class Rules:
         rule: dict[str, Any] = {"alert": name, "expr": expr, "labels": {"severity": severity}}
         return rule | ({"for": wait} if wait else {}) | {"annotations": annotations}
 
-    def _finding(self, name: str, state: str, severity: str, summary: str) -> dict[str, Any]:
+    def _finding(self, state: FindingState) -> dict[str, Any]:
+        alarm = ALARMS[state]
         series = self._of("finding_state", f'state="{state}"')
         loaded = self._of("findings_loaded")
         now = f"max by ({_FINDING}) ({series}) > 0"
@@ -83,10 +85,10 @@ class Rules:
             place = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
             more["dashboard_url"] = f"{self._p.grafana}/d/{PARTITION}?{place}"
         return self._alert(
-            name,
+            alarm.name,
             f"({now}) or ({before} unless on (cluster) {loaded})",
-            severity,
-            summary,
+            alarm.severity.value,
+            alarm.headline.format(f"{_WHERE}{_FOR}"),
             f'{said}{{{{ label "summary" . }}}}{end}',
             **more,
         )
@@ -96,24 +98,7 @@ class Rules:
     def _findings(self) -> list[dict[str, Any]]:
         undecided = self._of("suspects_pending")
         return [
-            self._finding(
-                "ParallaxLossComplete",
-                "spread",
-                "critical",
-                f"Every replica of {_WHERE}{_FOR} is wrong, and nothing is left to compare with",
-            ),
-            self._finding(
-                "ParallaxDivergenceExposed", "exposed", "critical", f"Consumers of {_WHERE}{_FOR} read diverged data"
-            ),
-            self._finding(
-                "ParallaxDivergenceConfirmed", "confirmed", "critical", f"The replicas of {_WHERE}{_FOR} differ"
-            ),
-            self._finding(
-                "ParallaxMarkerMissing",
-                "warning",
-                "warning",
-                f"The replicas of {_WHERE}{_FOR} differ in a transaction's end marker",
-            ),
+            *(self._finding(state) for state in FindingState),
             self._alert(
                 "ParallaxFindingsUnlisted",
                 f"max by (cluster) ({self._last('findings_unlisted')}) > 0",

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState
+from parallax.alerting.webhook.metrics import WebhookCollector
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "metrics.md"
 HEAD = """# Metrics
@@ -25,7 +26,8 @@ are in the findings table.
 
 def families() -> list[Metric]:
     """All metric families, whether or not they have samples yet."""
-    return [*ParallaxCollector(MonitorState()).collect(), *ResourceCollector().collect()]
+    collectors = (ParallaxCollector(MonitorState()), ResourceCollector(), WebhookCollector(dict))
+    return [family for collector in collectors for family in collector.collect()]
 
 
 def exposed_name(family: Metric) -> str:

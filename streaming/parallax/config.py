@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -37,6 +46,9 @@ _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
 SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password")
 """Kafka's options whose values are shown nowhere, and taken as they are written."""
+
+PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+"""https://developer.pagerduty.com/docs/send-alert-event."""
 
 MAX_BYTES = 1 << 50
 """Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
@@ -191,12 +203,68 @@ class AuditSettings(_Section):
     )
 
 
+class WebhookSettings(_Section):
+    """A receiver of messages about findings; a secret is given as it is, or as the path of a file that holds it."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="Of the receiver, for logs and metrics."
+    )
+    format: Literal["alertmanager", "slack", "pagerduty"] = "alertmanager"
+    url: SecretStr | None = Field(None, description="http:// or https://; PagerDuty's own by default.")
+    url_file: str | None = None
+    secret: SecretStr | None = Field(None, description="Signs each message: X-Parallax-Signature (docs/security.md).")
+    secret_file: str | None = None
+    routing_key: SecretStr | None = Field(None, description="PagerDuty's integration key.")
+    routing_key_file: str | None = None
+    ca_file: str | None = Field(None, description="Certificates that the receiver's is checked against, PEM.")
+    timeout_ms: int = Field(5000, ge=100, le=60_000)
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", value.get_secret_value()):
+            raise ValueError("is no address; write http:// or https://, a host and a path")
+        return value
+
+    @field_validator("url_file", "secret_file", "routing_key_file", "ca_file")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                Path(value).read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or "not UTF-8"
+                raise ValueError(f"cannot be read ({reason}); give the path of a file") from None
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        for option in ("url", "secret", "routing_key"):
+            if getattr(self, option) is not None and getattr(self, f"{option}_file") is not None:
+                raise ValueError(f"give {option} or {option}_file, not both")
+        is_pagerduty = self.format == "pagerduty"
+        if is_pagerduty != (self.routing_key is not None or self.routing_key_file is not None):
+            raise ValueError("routing_key (or routing_key_file) goes with format: pagerduty, and with no other")
+        if not is_pagerduty and self.url is None and self.url_file is None:
+            raise ValueError("url (or url_file) is missing; write where messages are to be posted")
+        return self
+
+
 class AlertingSettings(_Section):
     """How findings are reported."""
 
-    cluster: _Label = Field("", description="What the cluster is called: a label of every metric.")
+    cluster: _Label = Field("", description="What the cluster is called: a label of every metric and message.")
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(9464, ge=0, le=65535)
+    webhooks: list[WebhookSettings] = Field(default_factory=list, description="Who is told without an Alertmanager.")
+    repeat_hours: float = Field(4.0, ge=0.1, le=_MAX_HOURS, description="How often they are told what still stands.")
+
+    @field_validator("webhooks")
+    @classmethod
+    def _named_apart(cls, value: list[WebhookSettings]) -> list[WebhookSettings]:
+        if len({one.name for one in value}) < len(value):
+            raise ValueError("two have the same name; give each its own")
+        return value
 
 
 class SupervisorSettings(_Section):

@@ -17,10 +17,13 @@ import structlog
 from parallax.alerting.refusals import NOBODY, Change
 from parallax.alerting.server import MetricsServer
 from parallax.alerting.state import MonitorState
+from parallax.alerting.webhook.metrics import WebhookCollector
+from parallax.alerting.webhook.sender import Webhooks
 from parallax.audit.result import AuditReport
 from parallax.compare.suspect import Coverage
 from parallax.config import Settings
 from parallax.findings.finding import Finding
+from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
@@ -58,6 +61,7 @@ class Job:
         self._lock_file: IO[str] | None = None
         self._client: ReplicaClient | None = None
         self._server: MetricsServer | None = None
+        self._webhooks: Webhooks | None = None
         self._manager: FindingsManager | None = None
         self._supervisor: Supervisor | None = None
         self._maintenance: Any = None
@@ -93,7 +97,15 @@ class Job:
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
         alerting = settings.alerting
-        self._server = MetricsServer(self.state, alerting.metrics_host, alerting.metrics_port, cluster=alerting.cluster)
+        self._webhooks = Webhooks(alerting, settings.storage.path)
+        self._server = MetricsServer(
+            self.state,
+            alerting.metrics_host,
+            alerting.metrics_port,
+            WebhookCollector(self._webhooks.status),
+            cluster=alerting.cluster,
+        )
+        self._webhooks.start()
         self._say(f"metrics on port {self._server.port}; starting Spark")
         self._start_spark()
         self._start_manager(self._client, key)
@@ -111,7 +123,7 @@ class Job:
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:
         hasher = ContentHasher(bytes.fromhex(key))
-        self._manager = FindingsManager(self._settings, client, hasher, on_change=self.state.update_findings)
+        self._manager = FindingsManager(self._settings, client, hasher, on_change=self._findings_changed)
         self._manager.start()
 
     def _start_audits(self, client: ReplicaClient, key: str) -> None:
@@ -202,6 +214,9 @@ class Job:
         if self._manager is not None:
             self._manager.stop()
             self._manager = None
+        if self._webhooks is not None:
+            self._webhooks.stop()
+            self._webhooks = None
         if self._spark is not None:
             self._stop_spark()
         if self._server is not None:
@@ -265,6 +280,11 @@ class Job:
         self.state.update_audit(report)
         if self._ledger is not None:
             self._ledger.take(report)
+
+    def _findings_changed(self, status: FindingsStatus) -> None:
+        self.state.update_findings(status)
+        if self._webhooks is not None and status.error is None:
+            self._webhooks.observe(status.open)
 
     def _query_reported(self, report: QueryReport) -> None:
         self.state.update_query(report)

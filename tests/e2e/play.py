@@ -19,7 +19,8 @@ from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from tests.e2e.job_process import JobProcess
-from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus, Receiver
+from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus
+from tests.receiver import Receiver
 
 _PATIENCE_S = 300.0
 
@@ -128,18 +129,16 @@ class Alerting:
 
     prometheus: Prometheus
     alertmanager: Alertmanager
-    receiver: Receiver
 
 
 @contextmanager
-def alerting(folder: Path) -> Iterator[Alerting]:
-    """Start Prometheus, Alertmanager and a receiver."""
+def alerting(folder: Path, receiver: Receiver) -> Iterator[Alerting]:
+    """Start Prometheus and Alertmanager."""
     with (
-        Receiver() as receiver,
         Alertmanager(folder / "alertmanager", receiver.port) as alertmanager,
         Prometheus(folder / "prometheus", alertmanager.port) as prometheus,
     ):
-        yield Alerting(prometheus, alertmanager, receiver)
+        yield Alerting(prometheus, alertmanager)
 
 
 @dataclass(frozen=True)
@@ -154,6 +153,7 @@ class Played:
         began: seconds since the epoch.
         gone: the five divergences, by producer; topics ``gone-<producer>-<script>``.
         well: the healthy controls, by producer; topics ``well-<producer>-<script>``.
+        receiver: has been told of all alerts, by Alertmanager, and by the job itself (path ``/direct``).
         alerting: has scraped the job since it began, and sent its alerts; None where it is not installed.
     """
 
@@ -164,21 +164,26 @@ class Played:
     began: float
     gone: Mapping[ProducerKind, ScenarioResult]
     well: Mapping[ProducerKind, ScenarioResult]
+    receiver: Receiver
     alerting: Alerting | None
 
 
 @contextmanager
 def played_once(folder: Path) -> Iterator[Played]:
     """Start brokers and a job, and play everything in one outage."""
+    with Receiver() as receiver, Cluster() as lab:
+        yield from _played(folder, lab, receiver)
+
+
+def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
     shown = {
-        "alerting": {"cluster": "played"},
+        "alerting": {"cluster": "played", "webhooks": [{"name": "direct", "url": f"{receiver.url}/direct"}]},
         "storage": {"maintenance_interval_s": 30},
         "audit": {"interval_s": 60},
     }
     with (
-        Cluster() as lab,
         JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*", **shown) as job,
-        alerting(folder) if INSTALLED else nullcontext() as chain,
+        alerting(folder, receiver) if INSTALLED else nullcontext() as chain,
     ):
         job.start()
         if chain is not None:
@@ -200,6 +205,6 @@ def played_once(folder: Path) -> Iterator[Played]:
         results = play(lab, parts)
         gone, well = (dict(zip(kinds, some, strict=True)) for some in (results[:2], results[2:]))
         try:
-            yield Played(lab, job, client, recorder, began, gone, well, chain)
+            yield Played(lab, job, client, recorder, began, gone, well, receiver, chain)
         finally:
             client.close()

@@ -1,17 +1,14 @@
-"""A real Prometheus and a real Alertmanager (Debian's packages), and what receives their messages."""
+"""A real Prometheus and a real Alertmanager (Debian's packages)."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,51 +25,6 @@ INSTALLED = bool(shutil.which("prometheus") and ALERTMANAGER)
 """A machine with nothing but Python and a JDK has none of them; continuous integration installs them (.ci/run)."""
 
 _STEP_S = 5
-
-
-@dataclass(frozen=True)
-class Message:
-    """What Alertmanager posted.
-
-    Attributes:
-        path: where to: the receiver.
-        at: when it came, seconds since the epoch.
-        body: https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
-    """
-
-    path: str
-    at: float
-    body: dict[str, Any]
-
-
-class Receiver:
-    """Takes in whatever is posted to it."""
-
-    def __init__(self) -> None:
-        messages: list[Message] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                messages.append(Message(self.path, time.time(), body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-                pass
-
-        self.messages = messages
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class _Service:

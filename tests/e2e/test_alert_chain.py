@@ -12,7 +12,8 @@ from parallax.findings.finding import Finding
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from tests.e2e.play import Alerting, Played
-from tests.e2e.prometheus import INSTALLED, Message, awaited
+from tests.e2e.prometheus import INSTALLED, awaited
+from tests.receiver import Message
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -33,35 +34,38 @@ def about(message: Message, finding_id: str) -> list[dict[str, Any]]:
     return [alert for alert in message.body["alerts"] if alert["labels"].get("finding_id") == finding_id]
 
 
-def sent(chain: Alerting, path: str, finding_id: str, status: str) -> list[Message]:
+def sent(played: Played, path: str, finding_id: str, status: str) -> list[Message]:
     """The messages in which an alert about a finding has a status."""
     return [
         message
-        for message in chain.receiver.messages
+        for message in played.receiver.messages
         if message.path == path and any(alert["status"] == status for alert in about(message, finding_id))
     ]
 
 
-def resolved(chain: Alerting) -> list[str]:
-    return [f.body["groupKey"] for f in chain.receiver.messages if f.path == "/page" and f.body["status"] == "resolved"]
+def resolved(played: Played, path: str) -> list[str]:
+    return [m.body["groupKey"] for m in played.receiver.messages if m.path == path and m.body["status"] == "resolved"]
+
+
+def groups(played: Played, path: str) -> Counter[str]:
+    """How many messages there were about each topic."""
+    return Counter(m.body["groupLabels"]["topic"] for m in played.receiver.messages if m.path == path)
 
 
 if INSTALLED:
 
     def test_each_finding_pages_once_and_the_page_says_what_was_found(played: Played) -> None:
-        chain = chain_of(played)
         findings = standing(played)
         assert len(findings) == 10
         for finding in findings:
             until(
-                lambda f=finding: sent(chain, "/page", f.finding_id, "firing"),
+                lambda f=finding: sent(played, "/page", f.finding_id, "firing"),
                 f"{finding.topic} to page",
                 timeout=_PATIENCE_S,
             )
-        pages = Counter(m.body["groupLabels"]["topic"] for m in chain.receiver.messages if m.path == "/page")
-        assert pages == dict.fromkeys([finding.topic for finding in findings], 1)
+        assert groups(played, "/page") == dict.fromkeys([finding.topic for finding in findings], 1)
         for finding in findings:
-            (message,) = sent(chain, "/page", finding.finding_id, "firing")
+            (message,) = sent(played, "/page", finding.finding_id, "firing")
             (alert,) = about(message, finding.finding_id)
             assert alert["labels"] == {
                 "alertname": "ParallaxDivergenceConfirmed",
@@ -81,6 +85,24 @@ if INSTALLED:
             )
             print(hops)
             assert message.at - confirmed < 120, hops
+
+    def test_a_receiver_that_the_job_tells_itself_is_told_the_same(played: Played) -> None:
+        findings = standing(played)
+        until(
+            lambda: len(groups(played, "/direct")) == len({finding.topic for finding in findings}),
+            "every partition to be told",
+            timeout=_PATIENCE_S,
+        )
+        assert groups(played, "/direct") == groups(played, "/page")
+        for finding in findings:
+            (paged,) = sent(played, "/page", finding.finding_id, "firing")
+            (told,) = sent(played, "/direct", finding.finding_id, "firing")
+            (theirs,), (ours,) = about(paged, finding.finding_id), about(told, finding.finding_id)
+            assert ours["labels"] == theirs["labels"]
+            said = {name: text for name, text in theirs["annotations"].items() if name in ours["annotations"]}
+            assert {**ours["annotations"], **said} == ours["annotations"]
+            assert {"summary", "description", "kind", "broker_id", "offset", "command"} <= said.keys()
+            print(f"{finding.kind}: confirmed to message {told.at - finding.decided_at.timestamp():.1f} s")
 
     def test_a_job_that_is_stopped_killed_and_started_again_resolves_nothing(played: Played) -> None:
         chain = chain_of(played)
@@ -103,7 +125,9 @@ if INSTALLED:
             )
             assert active(chain) == ids
             played.job.kill()
-        assert resolved(chain) == []
+        assert resolved(played, "/page") == []
+        assert resolved(played, "/direct") == []
+        assert set(groups(played, "/direct").values()) == {1}, "a job that starts tells nobody again"
 
     def test_a_repair_is_reported_within_a_minute(played: Played) -> None:
         chain = chain_of(played)
@@ -116,11 +140,14 @@ if INSTALLED:
         state = f'max(parallax_finding_state{{finding_id="{finding.finding_id}"}})'
         (first,) = awaited(chain.prometheus, f"{state} == 0", _PATIENCE_S)
         over = float(first["values"][0][0])
-        until(lambda: sent(chain, "/page", finding.finding_id, "resolved"), "the resolved message", timeout=90)
-        took = sent(chain, "/page", finding.finding_id, "resolved")[0].at - over
+        until(lambda: sent(played, "/page", finding.finding_id, "resolved"), "the resolved message", timeout=90)
+        took = sent(played, "/page", finding.finding_id, "resolved")[0].at - over
         print(f"from the metric to the resolved message: {took:.1f} s")
         assert took < 60
-        assert len(resolved(chain)) == 1
+        assert len(resolved(played, "/page")) == 1
+        (direct,) = sent(played, "/direct", finding.finding_id, "resolved")
+        print(f"from the metric to the job's own message: {direct.at - over:.1f} s")
+        assert len(resolved(played, "/direct")) == 1
 
 
 def active(chain: Alerting) -> set[str]:

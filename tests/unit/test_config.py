@@ -108,6 +108,27 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         ("audit", {"confirm_timeout_s": 1e300}, "audit.confirm_timeout_s: "),
         ("findings", {"recheck_interval_s": float("inf")}, "findings.recheck_interval_s: "),
         ("storage", {"path": "x", "retention_hours": 1e12}, "storage.retention_hours: "),
+        ("alerting", {"webhooks": [{"name": "a b", "url": "http://h/"}]}, "alerting.webhooks.0.name: "),
+        ("alerting", {"webhooks": [{"name": "a"}]}, "alerting.webhooks.0: url (or url_file) is missing"),
+        ("alerting", {"webhooks": [{"name": "a", "url": "h/x"}]}, "alerting.webhooks.0.url: is no address"),
+        ("alerting", {"webhooks": [{"name": "a", "url": "http://h a/"}]}, "alerting.webhooks.0.url: is no address"),
+        ("alerting", {"webhooks": [{"name": "a", "format": "pagerduty"}]}, "alerting.webhooks.0: routing_key "),
+        (
+            "alerting",
+            {"webhooks": [{"name": "a", "url": "http://h/", "routing_key": "k"}]},
+            "alerting.webhooks.0: routing_key ",
+        ),
+        ("alerting", {"webhooks": [{"name": "a", "url_file": "/no/file"}]}, "alerting.webhooks.0.url_file: cannot be"),
+        (
+            "alerting",
+            {"webhooks": [{"name": "a", "url": "http://h/", "secret": "s", "secret_file": __file__}]},
+            "alerting.webhooks.0: give secret or secret_file, not both",
+        ),
+        (
+            "alerting",
+            {"webhooks": [{"name": "a", "url": "http://h/"}, {"name": "a", "url": "http://g/"}]},
+            "alerting.webhooks: two have the same name",
+        ),
     ],
 )
 def test_what_no_platform_or_person_can_mean_is_refused(section: str, wrong: dict[str, object], option: str) -> None:
@@ -217,6 +238,27 @@ class TestSecrets:
         settings = validate(self.DOCUMENT)
         assert settings.kafka["sasl.password"] == "hunter2"
         assert "hunter2" not in f"{settings!r} {settings}"
+
+    @pytest.mark.parametrize(
+        "hook",
+        [
+            {"name": "a", "url": "http://h/hunter2", "secret": "hunter2"},
+            {"name": "a", "format": "pagerduty", "routing_key": "hunter2"},
+        ],
+    )
+    def test_those_of_a_receiver_are_never_printed_either(self, hook: dict[str, str]) -> None:
+        settings = validate({**self.DOCUMENT, "alerting": {"webhooks": [hook]}})
+        assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump_json(exclude={'kafka'})}"
+        with pytest.raises(ConfigError) as error:
+            validate({**self.DOCUMENT, "alerting": {"webhooks": [{**hook, "url": "hunter2", "timeout_ms": 1}]}})
+        assert "hunter2" not in str(error.value)
+
+    @pytest.mark.parametrize("option", ["url", "secret"])
+    def test_one_of_a_receiver_that_is_not_text_is_refused(self, option: str) -> None:
+        hook = {"name": "a", "url": "http://h/", option: 42798}
+        with pytest.raises(ConfigError, match=rf"alerting\.webhooks\.0\.{option}: ") as error:
+            validate({**self.DOCUMENT, "alerting": {"webhooks": [hook]}})
+        assert "42798" not in str(error.value)
 
     @pytest.mark.parametrize("value", [12345, 0o123456, 1.5, True, None, ["hunter2"]])
     def test_one_that_is_not_text_is_refused(self, value: Any) -> None:

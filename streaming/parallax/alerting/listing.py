@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -25,6 +25,31 @@ class FindingState(StrEnum):
     CONFIRMED = "confirmed"
     WARNING = "warning"
     """Confirmed, and of a kind that pages nobody."""
+
+
+class Alarm(NamedTuple):
+    """What raises an alarm about a finding in a state.
+
+    Attributes:
+        name: of the alert; its section of docs/runbook.md has the same.
+        headline: a format, of the partition.
+    """
+
+    name: str
+    severity: Severity
+    headline: str
+
+
+ALARMS: Mapping[FindingState, Alarm] = {
+    FindingState.SPREAD: Alarm(
+        "ParallaxLossComplete", Severity.CRITICAL, "Every replica of {} is wrong, and nothing is left to compare with"
+    ),
+    FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "Consumers of {} read diverged data"),
+    FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL, "The replicas of {} differ"),
+    FindingState.WARNING: Alarm(
+        "ParallaxMarkerMissing", Severity.WARNING, "The replicas of {} differ in a transaction's end marker"
+    ),
+}
 
 
 class Listed(NamedTuple):

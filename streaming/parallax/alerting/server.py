@@ -14,6 +14,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.registry import Collector
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.resources import ResourceCollector
@@ -40,6 +41,7 @@ class MetricsServer:
 
     Args:
         state: what is served.
+        more: collectors that are served beside it.
         cluster: ``alerting.cluster``, a label of every metric; none where it is empty.
         host: ``alerting.metrics_host``.
         port: ``alerting.metrics_port``; 0 takes a free one.
@@ -50,10 +52,16 @@ class MetricsServer:
     """
 
     def __init__(
-        self, state: MonitorState, host: str, port: int, *, cluster: str = "", stale_after_s: float = 120.0
+        self,
+        state: MonitorState,
+        host: str,
+        port: int,
+        *more: Collector,
+        cluster: str = "",
+        stale_after_s: float = 120.0,
     ) -> None:
         registry = CollectorRegistry()
-        for collector in (ParallaxCollector(state), ResourceCollector()):
+        for collector in (ParallaxCollector(state), ResourceCollector(), *more):
             registry.register(OfCluster(collector, cluster) if cluster else collector)
         metrics = make_wsgi_app(registry)
         self._state = state

@@ -61,7 +61,7 @@ def explain(finding: Finding) -> Explanation:
         steps=_steps(finding, leads_right=leader in right, can_copy=away is not None),
         away=away,
         back=back,
-        runbook=f"{RUNBOOK}#{_section(finding)}",
+        runbook=runbook_of(finding),
     )
 
 
@@ -165,7 +165,10 @@ def _steps(finding: Finding, *, leads_right: bool, can_copy: bool) -> tuple[str,
     )
 
 
-def _section(finding: Finding) -> str:
+def runbook_of(finding: Finding) -> str:
+    """The section of the runbook that says what to do about a finding."""
     if finding.status is FindingStatus.SPREAD:
-        return "parallaxlosscomplete"
-    return "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
+        section = "parallaxlosscomplete"
+    else:
+        section = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
+    return f"{RUNBOOK}#{section}"

@@ -14,13 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from parallax.findings.explain import RUNBOOK, Explanation, explain
+from parallax.findings.explain import Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import examples, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
 from parallax.findings.table import read_events
-from parallax.kinds import KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 
 _COLUMNS = ("id", "kind", "status", "broker")
@@ -78,17 +77,13 @@ def as_document(finding: Finding) -> dict[str, Any]:
         document[name] = value.isoformat() if isinstance(value, datetime) else value
     document["key"] = key_text(finding)
     document["evidence"] = evidence_of(finding)
-    document["runbook"] = _runbook(finding)
+    document["runbook"] = runbook_of(finding)
     return document
 
 
 def key_text(finding: Finding) -> str | None:
     """The key for people: as text where it is UTF-8, else hexadecimal; None where only its hash is known."""
     return key_as_text(finding.key)
-
-
-def _runbook(finding: Finding) -> str:
-    return f"{RUNBOOK}#{KINDS[finding.kind].runbook}"
 
 
 def _examples(finding: Finding) -> str:
@@ -164,7 +159,7 @@ def _in_words(finding: Finding) -> str:
     elif (key := key_text(finding)) is not None:
         said.append(f"The key is {key}.")
     if finding.stands:
-        said.append(f"What to do: {_runbook(finding)}")
+        said.append(f"What to do: {runbook_of(finding)}")
     return " ".join(said)
 
 

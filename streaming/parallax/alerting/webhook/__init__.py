@@ -1,0 +1,1 @@
+"""Messages about findings straight to a receiver, for those who run no Alertmanager."""

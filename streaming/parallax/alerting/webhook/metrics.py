@@ -1,0 +1,45 @@
+"""How the messages to each receiver stand, as metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from parallax.alerting.webhook.sender import WebhookStatus
+
+
+class WebhookCollector(Collector):
+    """Exposes the status of all receivers.
+
+    Args:
+        status: by the receiver's name.
+    """
+
+    def __init__(self, status: Callable[[], Mapping[str, WebhookStatus]]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        messages = CounterMetricFamily(
+            "parallax_webhook_messages",
+            "Tries to deliver a message to the receiver since the job started, by result.",
+            labels=["receiver", "result"],
+        )
+        pending = GaugeMetricFamily(
+            "parallax_webhook_pending_incidents",
+            "Incidents of which the receiver is still to be told something.",
+            labels=["receiver"],
+        )
+        oldest = GaugeMetricFamily(
+            "parallax_webhook_pending_seconds",
+            "For how long the first of them has waited; 0 where none does.",
+            labels=["receiver"],
+        )
+        for name, status in sorted(self._status().items()):
+            messages.add_metric([name, "success"], status.delivered_total)
+            messages.add_metric([name, "failure"], status.failed_total)
+            pending.add_metric([name], status.waiting)
+            oldest.add_metric([name], status.oldest_s)
+        yield from (messages, pending, oldest)

@@ -1,0 +1,168 @@
+"""What each receiver knows and is still to be told, on record: the Delta table ``notifications``.
+
+A finding is on record before the first message about it is tried, and what a receiver took after that. A process that
+dies between the two sends the message again, with the same key. The table has one row for each receiver and finding
+and is replaced as a whole, in one commit: a finding leaves it once its end was delivered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import structlog
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from parallax.alerting.listing import FindingState
+from parallax.alerting.webhook.outbox import Alert
+from parallax.errors import one_line
+from parallax.model import TopicPartition
+from parallax.views.tables import rust_uri
+
+log = structlog.get_logger(__name__)
+
+NOTIFICATIONS = "notifications"
+
+_TIME: Any = pa.timestamp("us", tz="UTC")
+_FIELDS: list[Any] = [
+    pa.field("receiver", pa.string()),
+    pa.field("finding_id", pa.string()),
+    pa.field("group_topic", pa.string()),
+    pa.field("group_partition", pa.int32()),
+    pa.field("state", pa.string()),
+    pa.field("told", pa.string()),
+    pa.field("starts_at", _TIME),
+    pa.field("ends_at", _TIME),
+    pa.field("delivered_at", pa.float64()),
+    pa.field("labels", pa.string()),
+    pa.field("annotations", pa.string()),
+]
+_SCHEMA = pa.schema(_FIELDS)
+_PROPERTIES: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
+_KEPT_HOURS = 2
+_KEEP_UP_EVERY = 16
+"""Commits after which files that nobody reads any more are removed."""
+
+Row = dict[str, Any]
+
+
+class Record:
+    """The table of all receivers of a job; may be used from any thread.
+
+    Args:
+        storage: ``storage.path``.
+    """
+
+    def __init__(self, storage: str) -> None:
+        self._uri = rust_uri(storage, NOTIFICATIONS)
+        self._lock = threading.Lock()
+        self._commits = 0
+        self._rows: dict[str, list[Row]] = {}
+        for row in _load(self._uri):
+            self._rows.setdefault(row["receiver"], []).append(row)
+
+    def of(self, receiver: str) -> tuple[list[Alert], dict[TopicPartition, float]]:
+        """What is on record of a receiver: its alerts, and when each incident was last told to it."""
+        rows = self._rows.get(receiver, [])
+        alerts = [_alert(row) for row in rows]
+        times = {_group(row): row["delivered_at"] for row in rows if row["delivered_at"] is not None}
+        return alerts, times
+
+    def put(self, receiver: str, alerts: Sequence[Alert], delivered: Mapping[TopicPartition, float]) -> bool:
+        """Put on record what there is of a receiver now; a failure is logged, and the messages go out all the same.
+
+        Returns:
+            Whether it is on record.
+        """
+        with self._lock:
+            self._rows[receiver] = [_row(receiver, alert, delivered.get(alert.group)) for alert in alerts]
+            rows = [row for name in sorted(self._rows) for row in self._rows[name]]
+            self._commits += 1
+            return _tried(lambda: self._write(rows))
+
+    def keep(self, receivers: Sequence[str]) -> None:
+        """Forget the receivers that are none of these: they are told nothing more."""
+        self._rows = {name: rows for name, rows in self._rows.items() if name in receivers}
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        table = pa.Table.from_pylist(list(rows), schema=_SCHEMA)
+        write_deltalake(self._uri, table, mode="overwrite", configuration=_PROPERTIES)
+        if self._commits % _KEEP_UP_EVERY == 0:
+            there = DeltaTable(self._uri)
+            there.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+            there.create_checkpoint()
+            there.cleanup_metadata()
+
+
+def _tried(step: Callable[[], None]) -> bool:
+    try:
+        step()
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        log.warning("what receivers were told is not on record; after a crash they are told again", error=_said(error))
+        return False
+    return True
+
+
+def _load(uri: str) -> list[Row]:
+    """The rows; none where the table is not there or cannot be read: open findings are told again then."""
+    try:
+        if not DeltaTable.is_deltatable(uri):
+            return []
+        rows: list[Row] = DeltaTable(uri).to_pyarrow_table().cast(_SCHEMA).to_pylist()
+        for row in rows:
+            _alert(row)
+    except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
+        log.warning("the record of what receivers were told cannot be read; they are told again", error=_said(error))
+        return []
+    return rows
+
+
+def _said(error: Exception) -> str:
+    return one_line(error)
+
+
+def _row(receiver: str, alert: Alert, delivered_at: float | None) -> Row:
+    return {
+        "receiver": receiver,
+        "finding_id": alert.finding_id,
+        "group_topic": alert.group.topic,
+        "group_partition": alert.group.partition,
+        "state": str(alert.state),
+        "told": None if alert.told is None else str(alert.told),
+        "starts_at": alert.starts_at,
+        "ends_at": alert.ends_at,
+        "delivered_at": delivered_at,
+        "labels": json.dumps(dict(alert.labels)),
+        "annotations": json.dumps(dict(alert.annotations)),
+    }
+
+
+def _group(row: Row) -> TopicPartition:
+    return TopicPartition(row["group_topic"], row["group_partition"])
+
+
+def _alert(row: Row) -> Alert:
+    """The alert of a row.
+
+    Raises:
+        ValueError: no version of Parallax that this one knows has written it.
+    """
+    return Alert(
+        finding_id=row["finding_id"],
+        group=_group(row),
+        state=FindingState(row["state"]),
+        told=None if row["told"] is None else FindingState(row["told"]),
+        starts_at=_utc(row["starts_at"]),
+        ends_at=None if row["ends_at"] is None else _utc(row["ends_at"]),
+        labels=json.loads(row["labels"]),
+        annotations=json.loads(row["annotations"]),
+    )
+
+
+def _utc(at: datetime) -> datetime:
+    return at.astimezone(UTC)

@@ -1,0 +1,290 @@
+"""Posts messages to the receivers: a thread for each, so that one that is slow or down delays nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+import structlog
+import urllib3
+from pydantic import SecretStr
+
+from parallax.alerting.webhook.bodies import body
+from parallax.alerting.webhook.outbox import Message, Outbox, Pace
+from parallax.alerting.webhook.record import Record
+from parallax.config import PAGERDUTY, AlertingSettings, WebhookSettings
+from parallax.findings.finding import Finding
+
+log = structlog.get_logger(__name__)
+
+_IDLE_S = 60.0
+"""The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
+_TAKEN = range(200, 300)
+_CLOSING_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a post.
+
+    Attributes:
+        error: None where the message was taken; else one line without a secret.
+        retry_after_s: how long the receiver wants to be left alone.
+    """
+
+    error: str | None
+    retry_after_s: float = 0.0
+
+
+class Posts(Protocol):
+    """What sends a message."""
+
+    def __call__(self, message: Message, /) -> Answer:
+        """Send it, and wait for the answer for a bounded time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookStatus:
+    """How the messages to a receiver stand.
+
+    Attributes:
+        delivered_total: messages that were taken since the job started.
+        failed_total: tries that failed since then.
+        waiting: incidents of which something is still to be told.
+        oldest_s: for how long the first of them has waited.
+    """
+
+    delivered_total: int = 0
+    failed_total: int = 0
+    waiting: int = 0
+    oldest_s: float = 0.0
+
+
+class Post:
+    """Posts to the receiver that the settings name.
+
+    Args:
+        settings: of the receiver.
+        cluster: ``alerting.cluster``.
+        clock: seconds since 1970 UTC; part of the signature.
+    """
+
+    def __init__(self, settings: WebhookSettings, cluster: str, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._clock = clock
+        total = settings.timeout_ms / 1000
+        self._http = urllib3.PoolManager(
+            num_pools=1,
+            timeout=urllib3.Timeout(total=total),
+            retries=False,
+            ca_certs=settings.ca_file,
+            headers={"Content-Type": "application/json", "User-Agent": f"parallax/{version('kafka-parallax')}"},
+        )
+
+    def __call__(self, message: Message, /) -> Answer:
+        """Post it; redirects are not followed, and of the answer only the beginning is read."""
+        settings = self._settings
+        try:
+            url = _secret(settings.url, settings.url_file) or PAGERDUTY
+            document = dict(body(message, settings, self._cluster))
+            if settings.routing_key_file is not None:
+                document["routing_key"] = _secret(None, settings.routing_key_file)
+            content = json.dumps(document).encode()
+            headers = {**self._http.headers, "Idempotency-Key": message.key}
+            if secret := _secret(settings.secret, settings.secret_file):
+                headers["X-Parallax-Signature"] = signature(secret, content, int(self._clock()))
+            answer = self._http.request("POST", url, body=content, headers=headers, preload_content=False)
+            answer.close()
+        except urllib3.exceptions.HTTPError as error:
+            return Answer(_reason(error))
+        except (OSError, ValueError) as error:
+            return Answer(f"a file of its settings cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'})")
+        if answer.status in _TAKEN:
+            return Answer(None)
+        return Answer(f"it answered {answer.status}", _retry_after(answer.headers.get("Retry-After"), self._clock()))
+
+
+def signature(secret: str, content: bytes, at: int) -> str:
+    """The header by which a receiver knows who sent a body, and when: HMAC-SHA256 over ``<seconds>.<body>``."""
+    mac = hmac.new(secret.encode(), str(at).encode() + b"." + content, hashlib.sha256)
+    return f"t={at},v1={mac.hexdigest()}"
+
+
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    """What went wrong, without the address: a path may be a secret."""
+    for kind, said in _REASONS.items():
+        if isinstance(error, kind):
+            return said
+    return type(error).__name__
+
+
+_REASONS: Mapping[type[Exception], str] = {
+    urllib3.exceptions.NewConnectionError: "no connection to it",
+    urllib3.exceptions.TimeoutError: "it did not answer in time",
+    urllib3.exceptions.SSLError: "no TLS that both sides accept; look at its certificate and at ca_file",
+    urllib3.exceptions.ProtocolError: "it broke off the connection",
+    urllib3.exceptions.LocationValueError: "its address is none",
+}
+"""The first that fits: a connection that is refused is a kind of timeout to urllib3."""
+
+
+def _secret(value: SecretStr | None, file: str | None) -> str | None:
+    """A secret as it is set; a file is read each time, so that it can be renewed.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no text.
+    """
+    if file is not None:
+        return Path(file).read_text(encoding="utf-8").strip()
+    return value.get_secret_value() if value is not None else None
+
+
+def _retry_after(header: str | None, now: float) -> float:
+    """Seconds, from a number of them or a date (RFC 9110, 10.2.3); 0 where it says nothing that can be understood."""
+    if header is None:
+        return 0.0
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        at = parsedate_to_datetime(header)
+    except ValueError:
+        return 0.0
+    return max((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - now, 0.0)
+
+
+class Notifier:
+    """Tells one receiver, in a thread of its own.
+
+    Args:
+        name: of the receiver.
+        outbox: with what was on record taken up.
+        record: where it is put on record.
+        post: sends a message.
+        clock: seconds since 1970 UTC.
+    """
+
+    def __init__(
+        self, name: str, outbox: Outbox, record: Record, post: Posts, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._name = name
+        self._outbox = outbox
+        self._record = record
+        self._post = post
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._is_stopped = self._is_unrecorded = False
+        self._delivered = self._failed = 0
+        self._thread = threading.Thread(target=self._run, name=f"webhook-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Send nothing more; what is under way may take longer than the time that is waited for it."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def observe(self, open_findings: Sequence[Finding]) -> None:
+        """Take in all findings that are open; returns at once."""
+        with self._changed:
+            self._is_unrecorded |= self._outbox.observe(open_findings, self._clock())
+            self._changed.notify()
+
+    def status(self) -> WebhookStatus:
+        """How its messages stand."""
+        with self._changed:
+            since = self._outbox.waiting_since()
+            oldest = max(self._clock() - min(since), 0.0) if since else 0.0
+            return WebhookStatus(self._delivered, self._failed, len(since), oldest)
+
+    def _run(self) -> None:
+        while (message := self._next()) is not None:
+            answer = self._post(message)
+            with self._changed:
+                self._note(message, answer)
+
+    def _next(self) -> Message | None:
+        """Wait for the message to be sent next, and have it on record; None where no more is to be sent."""
+        while True:
+            with self._changed:
+                if self._is_stopped:
+                    return None
+                now = self._clock()
+                message = self._outbox.due(now)
+                is_unrecorded, self._is_unrecorded = self._is_unrecorded, False
+                known = self._outbox.alerts, self._outbox.delivered_at
+                if message is None and not is_unrecorded:
+                    self._changed.wait(min(max(self._outbox.next_at(now) - now, 0.0), _IDLE_S))
+            if is_unrecorded:
+                self._record.put(self._name, *known)
+            if message is not None:
+                return message
+
+    def _note(self, message: Message, answer: Answer) -> None:
+        about = {"receiver": self._name, "topic": message.group.topic, "partition": message.group.partition}
+        if answer.error is None:
+            self._outbox.delivered(message, self._clock())
+            self._is_unrecorded = True
+            self._delivered += 1
+            log.info("message delivered", **about, status="firing" if message.is_firing else "resolved")
+        else:
+            wait = self._outbox.failed(message, self._clock(), answer.retry_after_s)
+            self._failed += 1
+            log.warning("message not delivered", **about, error=answer.error, again_in_s=round(wait))
+
+
+class Webhooks:
+    """All receivers of a job.
+
+    Args:
+        settings: section ``alerting``.
+        storage: ``storage.path``; what receivers were told is on record there.
+        pace: when messages are sent; as the settings say by default.
+    """
+
+    def __init__(self, settings: AlertingSettings, storage: str, pace: Pace | None = None) -> None:
+        self._notifiers: dict[str, Notifier] = {}
+        if not settings.webhooks:
+            return
+        record = Record(storage)
+        record.keep([one.name for one in settings.webhooks])
+        for one in settings.webhooks:
+            outbox = Outbox(pace or Pace(settings.repeat_hours * 3600), Random())  # noqa: S311 - jitter
+            outbox.restore(*record.of(one.name), time.time())
+            self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, settings.cluster))
+
+    def start(self) -> None:
+        """Begin to send."""
+        for notifier in self._notifiers.values():
+            notifier.start()
+
+    def stop(self) -> None:
+        """Send nothing more; what was not delivered is on record, and sent by the next job on this storage path."""
+        for notifier in self._notifiers.values():
+            notifier.stop(_CLOSING_S)
+
+    def observe(self, open_findings: Sequence[Finding]) -> None:
+        """Take in all findings that are open; returns at once."""
+        for notifier in self._notifiers.values():
+            notifier.observe(open_findings)
+
+    def status(self) -> dict[str, WebhookStatus]:
+        """How the messages to each receiver stand, by its name."""
+        return {name: notifier.status() for name, notifier in self._notifiers.items()}

@@ -1,0 +1,244 @@
+"""What a receiver is told, and when: every state once, nothing lost while it cannot be reached, and few messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from parallax.alerting.listing import FindingState
+from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
+from parallax.findings.finding import Finding
+from parallax.model import FindingStatus
+from tests.unit.alerting.webhook.samples import finding
+
+PACE = Pace(repeat_s=3600, wait_s=10, interval_s=30, retry_s=1, retry_most_s=300)
+
+
+class Told:
+    """An outbox, a clock, and what was delivered of it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.outbox = Outbox(PACE, Random(1))
+        self.open: list[Finding] = []
+
+    def observe(self, *open_findings: Finding) -> bool:
+        self.open = list(open_findings)
+        return self.outbox.observe(self.open, self.now)
+
+    def after(self, seconds: float) -> Message | None:
+        self.now += seconds
+        return self.outbox.due(self.now)
+
+    def delivered(self, seconds: float) -> Message:
+        message = self.after(seconds)
+        assert message is not None
+        self.outbox.delivered(message, self.now)
+        return message
+
+    def again(self) -> Outbox:
+        """The outbox of the next process, made of what is on record."""
+        outbox = Outbox(PACE, Random(1))
+        outbox.restore(self.outbox.alerts, self.outbox.delivered_at, self.now)
+        return outbox
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def ids(message: Message) -> list[str]:
+    return [alert.finding_id for alert in message.alerts]
+
+
+def test_the_findings_of_a_partition_go_in_one_message_after_a_short_wait(told: Told) -> None:
+    told.observe(finding("a"))
+    assert told.after(9) is None
+    told.observe(finding("a"), finding("b"))
+    message = told.delivered(1)
+    assert (ids(message), message.is_firing) == (["a", "b"], True)
+    assert told.after(3599) is None
+
+
+def test_each_partition_has_messages_of_its_own(told: Told) -> None:
+    told.observe(finding("a"), finding("b", topic="payments"))
+    assert {told.delivered(10).group.topic, told.delivered(0).group.topic} == {"orders", "payments"}
+
+
+def test_what_still_stands_is_told_again(told: Told) -> None:
+    told.observe(finding("a"))
+    first = told.delivered(10)
+    second = told.delivered(3600)
+    assert ids(second) == ["a"]
+    assert second.key != first.key, "the receiver must not take it for the first"
+
+
+def test_the_end_is_told_once_and_the_next_incident_is_a_new_one(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe()
+    message = told.delivered(30)
+    assert (ids(message), message.is_firing) == (["a"], False)
+    assert told.outbox.next_at(told.now) == float("inf")
+    told.observe(finding("b"))
+    assert told.after(9) is None
+    assert ids(told.delivered(1)) == ["b"]
+
+
+def test_a_message_says_what_is_over_beside_what_still_stands(told: Told) -> None:
+    told.observe(finding("a"), finding("b"))
+    told.delivered(10)
+    told.observe(finding("b"))
+    message = told.delivered(30)
+    assert [(alert.finding_id, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
+    assert told.after(30) is None
+
+
+def test_a_finding_that_is_refined_is_no_news_and_one_that_consumers_see_now_is(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe(replace(finding("a"), summary="another text"))
+    assert told.after(1000) is None
+    told.observe(replace(finding("a"), exposed=True))
+    message = told.delivered(0)
+    assert message.alerts[0].state is FindingState.EXPOSED
+    told.observe(replace(finding("a"), status=FindingStatus.SPREAD))
+    assert told.after(29) is None, "two messages about an incident are an interval apart"
+    assert told.delivered(1).alerts[0].state is FindingState.SPREAD
+
+
+def test_the_gravest_finding_comes_first(told: Told) -> None:
+    told.observe(finding("a"), replace(finding("b"), exposed=True))
+    assert ids(told.delivered(10)) == ["b", "a"]
+
+
+def test_a_finding_that_is_over_before_anybody_could_be_told_is_told_as_over(told: Told) -> None:
+    told.observe(finding("a"))
+    told.observe()
+    message = told.delivered(10)
+    assert (ids(message), message.is_firing) == (["a"], False)
+
+
+def test_what_was_not_taken_is_tried_again_later_and_later_with_the_same_key(told: Told) -> None:
+    told.observe(finding("a"))
+    message = told.after(10)
+    assert message is not None
+    waits = []
+    for _ in range(12):
+        waits.append(told.outbox.failed(message, told.now))
+        assert told.after(waits[-1] - 0.01) is None
+        again = told.after(0.02)
+        assert again is not None
+        assert again.key == message.key
+    assert waits[0] <= 1 < waits[1] <= 2 < waits[2]
+    assert 200 < waits[-1] <= 300
+
+
+def test_a_receiver_that_asks_to_be_left_alone_is_for_an_hour_at_most(told: Told) -> None:
+    told.observe(finding("a"))
+    message = told.after(10)
+    assert message is not None
+    assert told.outbox.failed(message, told.now, asked_for_s=120) == 120
+    assert told.after(119) is None
+    assert told.after(1) is not None
+    assert told.outbox.failed(message, told.now, asked_for_s=1e9) == 3600
+
+
+def test_after_an_outage_of_the_receiver_one_message_says_how_things_stand(told: Told) -> None:
+    told.observe(finding("a"))
+    message = told.after(10)
+    assert message is not None
+    told.outbox.failed(message, told.now)
+    told.observe(finding("b"))
+    message = told.delivered(5)
+    assert [(alert.finding_id, alert.ends_at is None) for alert in message.alerts] == [("b", True), ("a", False)]
+    assert told.after(1000) is None
+
+
+def test_what_changes_while_a_message_is_on_its_way_is_told_by_the_next(told: Told) -> None:
+    told.observe(finding("a"), finding("b"))
+    message = told.after(10)
+    assert message is not None
+    told.observe(finding("b"), finding("c"))
+    told.outbox.delivered(message, told.now)
+    again = told.delivered(30)
+    assert [(alert.finding_id, alert.ends_at is None) for alert in again.alerts] == [
+        ("b", True),
+        ("c", True),
+        ("a", False),
+    ]
+
+
+def test_a_finding_that_comes_back_while_its_end_is_told_is_told_once_more(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe()
+    message = told.after(30)
+    assert message is not None
+    told.observe(finding("a"))
+    told.outbox.delivered(message, told.now)
+    assert told.delivered(30).is_firing
+
+
+def test_the_next_process_tells_what_the_last_one_could_not_and_nothing_twice(told: Told) -> None:
+    told.observe(finding("a"), finding("b", topic="payments"), finding("c", topic="refunds"))
+    assert told.delivered(10).group.topic == "orders"
+    told.outbox = told.again()
+    told.observe(finding("a"), finding("b", topic="payments"))
+    messages = [told.delivered(10), told.delivered(0)]
+    assert [(ids(m), m.is_firing) for m in messages] == [(["b"], True), (["c"], False)]
+    assert told.after(1000) is None
+
+
+def test_a_message_that_was_sent_and_not_noted_has_the_same_key_in_the_next_process(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.observe(replace(finding("a"), exposed=True))
+    message = told.after(30)
+    assert message is not None
+    told.outbox = told.again()
+    told.observe(replace(finding("a"), exposed=True))
+    again = told.after(0)
+    assert again is not None
+    assert again.key == message.key
+
+
+def test_a_mass_incident_is_a_bounded_number_of_messages_and_all_of_it_ends(told: Told) -> None:
+    everything = [finding(f"f{n}", partition=n) for n in range(10_000)]
+    told.observe(*everything)
+    messages = [told.delivered(10), *(told.delivered(0) for _ in range(MOST_GROUPS))]
+    assert told.after(1000) is None
+    assert sum(len(message.alerts) for message in messages) == 10_000
+    (rest,) = [message for message in messages if message.group == OTHERS]
+    assert len(rest.alerts) == 10_000 - MOST_GROUPS
+    told.observe()
+    ends = [told.delivered(0) for _ in range(MOST_GROUPS + 1)]
+    assert not any(message.is_firing for message in ends)
+    assert told.outbox.alerts == []
+
+
+def test_a_clock_that_is_set_back_delays_nothing(told: Told) -> None:
+    told.observe(finding("a"))
+    told.delivered(10)
+    told.now -= 86_400
+    told.observe(replace(finding("a"), exposed=True))
+    assert told.delivered(30).is_firing
+
+
+def test_only_what_changes_is_to_be_recorded(told: Told) -> None:
+    assert told.observe(finding("a"))
+    assert not told.observe(finding("a"))
+    assert told.observe()
+    assert not told.observe()
+
+
+def test_it_is_known_since_when_something_waits(told: Told) -> None:
+    began = told.now
+    told.observe(finding("a"))
+    told.after(50)
+    assert told.outbox.waiting_since() == [began]
+    told.delivered(0)
+    assert told.outbox.waiting_since() == []

@@ -1,0 +1,170 @@
+"""Messages over real HTTP, to receivers that take, refuse, hang and come back."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax.alerting.webhook.outbox import Pace
+from parallax.alerting.webhook.sender import Post, Webhooks
+from parallax.config import AlertingSettings
+from parallax.lab.waiting import until
+from tests.receiver import Receiver
+from tests.unit.alerting.webhook.samples import finding
+from tests.unit.alerting.webhook.test_bodies import message
+
+QUICK = Pace(repeat_s=3600, wait_s=0.05, interval_s=0.05, retry_s=0.05, retry_most_s=0.2)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as one:
+        yield one
+
+
+def alerting(*receivers: dict[str, Any]) -> AlertingSettings:
+    return AlertingSettings.model_validate({"cluster": "lab", "webhooks": list(receivers)})
+
+
+Sends = Callable[..., Webhooks]
+
+
+@pytest.fixture
+def sends(tmp_path: Path) -> Iterator[Sends]:
+    """Makes the webhooks of a job over one storage path; the one before ends first, as a process does."""
+    running: list[Webhooks] = []
+
+    def start(*receivers: dict[str, Any]) -> Webhooks:
+        for one in running:
+            one.stop()
+        running.append(Webhooks(alerting(*receivers), str(tmp_path), QUICK))
+        running[-1].start()
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+def post(**settings: Any) -> Post:
+    (one,) = alerting({"name": "hook", **settings}).webhooks
+    return Post(one, "lab", clock=lambda: 1_000_000.0)
+
+
+def test_a_message_is_signed_and_has_a_key_by_which_it_is_known_again(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("shared\n")
+    told = message(finding("a"))
+    answer = post(url=receiver.url, secret_file=str(tmp_path / "secret"))(told)
+    assert answer.error is None
+    (got,) = receiver.messages
+    headers, content = got.headers, got.content
+    mac = hmac.new(b"shared", b"1000000." + content, hashlib.sha256).hexdigest()
+    assert headers["X-Parallax-Signature"] == f"t=1000000,v1={mac}"
+    assert headers["Idempotency-Key"] == told.key
+    assert headers["Content-Type"] == "application/json"
+    assert json.loads(content)["alerts"][0]["labels"]["finding_id"] == "a"
+
+
+def test_a_secret_in_a_file_is_read_for_each_message(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("first")
+    (tmp_path / "url").write_text(receiver.url)
+    send = post(format="pagerduty", url_file=str(tmp_path / "url"), routing_key_file=str(tmp_path / "key"))
+    send(message(finding("a")))
+    (tmp_path / "key").write_text("second\n")
+    send(message(finding("a")))
+    assert [got.body["routing_key"] for got in receiver.messages] == ["first", "second"]
+    (tmp_path / "key").unlink()
+    assert "cannot be read (No such file or directory)" in (send(message(finding("a"))).error or "")
+
+
+@pytest.mark.parametrize(("after", "seconds"), [("7", 7.0), ("Mon, 12 Jan 1970 13:47:40 GMT", 60.0), ("soon", 0.0)])
+def test_what_the_receiver_asks_for_is_understood(receiver: Receiver, after: str, seconds: float) -> None:
+    receiver.status = 429
+    receiver.headers = {"Retry-After": after}
+    answer = post(url=receiver.url)(message(finding("a")))
+    assert (answer.error, answer.retry_after_s) == ("it answered 429", seconds)
+
+
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
+    receiver.status = 302
+    receiver.headers = {"Location": "http://169.254.169.254/"}
+    assert post(url=receiver.url)(message(finding("a"))).error == "it answered 302"
+
+
+def test_what_goes_wrong_is_said_without_the_address(receiver: Receiver) -> None:
+    receiver.answers.clear()
+    assert post(url=receiver.url, timeout_ms=100)(message(finding("a"))).error == "it did not answer in time"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    assert post(url=f"http://127.0.0.1:{port}/secret")(message(finding("a"))).error == "no connection to it"
+    receiver.answers.set()
+    https = receiver.url.replace("http:", "https:")
+    assert "TLS" in (post(url=https)(message(finding("a"))).error or "")
+    for strange in ("http://[::1/hidden", "http://127.0.0.1:99999999/hidden"):
+        error = post(url=strange)(message(finding("a"))).error
+        assert error
+        assert "hidden" not in error
+
+
+def test_a_receiver_that_fails_hangs_and_comes_back_is_told_everything_once(receiver: Receiver, sends: Sends) -> None:
+    receiver.status = 503
+    hooks = sends({"name": "hook", "url": receiver.url, "timeout_ms": 200})
+    hooks.observe([finding("a")])
+    until(lambda: hooks.status()["hook"].failed_total >= 2, "tries that fail")
+    receiver.answers.clear()
+    failed = hooks.status()["hook"].failed_total
+    until(lambda: hooks.status()["hook"].failed_total > failed, "a try that hangs")
+    hooks.observe([finding("a"), finding("b", topic="payments")])
+    status = hooks.status()["hook"]
+    assert (status.delivered_total, status.waiting) == (0, 2)
+    assert status.oldest_s > 0
+    receiver.status = 200
+    receiver.answers.set()
+    until(lambda: hooks.status()["hook"].waiting == 0, "everything to be told")
+    keys = {got.headers["Idempotency-Key"] for got in receiver.messages}
+    assert len(keys) == 2, "a try that timed out may have been taken: the key tells"
+    hooks.observe([])
+    until(lambda: hooks.status()["hook"].waiting == 0 and len(receiver.messages) >= 4, "the ends to be told")
+    assert {got.body["status"] for got in receiver.messages[-2:]} == {"resolved"}
+
+
+def test_a_receiver_that_hangs_delays_neither_the_job_nor_another_receiver(receiver: Receiver, sends: Sends) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        hangs = {"name": "deaf", "url": f"http://127.0.0.1:{deaf.getsockname()[1]}/", "timeout_ms": 20_000}
+        hooks = sends(hangs, {"name": "hook", "url": receiver.url})
+        began = time.monotonic()
+        hooks.observe([finding("a")])
+        hooks.status()
+        assert time.monotonic() - began < 1
+        until(lambda: receiver.messages, "the other receiver to be told")
+        hooks.observe([])
+        until(lambda: len(receiver.messages) == 2, "the other receiver to be told of the end")
+        assert hooks.status()["deaf"].waiting == 1
+
+
+def test_the_next_process_goes_on_where_the_last_one_was(receiver: Receiver, sends: Sends) -> None:
+    hook = {"name": "hook", "url": receiver.url}
+    first = sends(hook)
+    first.observe([finding("a"), finding("b", topic="payments")])
+    until(lambda: first.status()["hook"].delivered_total == 2, "both to be told")
+    receiver.status = 500
+    first.observe([finding("a"), finding("c", topic="refunds")])
+    until(lambda: first.status()["hook"].failed_total >= 1, "the receiver to refuse")
+    second = sends(hook)
+    receiver.status = 200
+    # The findings are not loaded yet: nothing is told to be over but what was seen to be.
+    until(lambda: len(receiver.messages) == 4, "what was left to be told")
+    second.observe([finding("a")])
+    until(lambda: len(receiver.messages) == 5, "what ended while no job ran")
+    told = [(m.body["status"], m.body["groupLabels"]["topic"]) for m in receiver.messages]
+    assert sorted(told[:2]) == [("firing", "orders"), ("firing", "payments")]
+    assert sorted(told[2:4]) == [("firing", "refunds"), ("resolved", "payments")]
+    assert told[4:] == [("resolved", "refunds")]
