@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from parallax.config import PAGES
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -22,9 +24,10 @@ class Parameters:
         undecided: how long what has no verdict may be so.
         lag: offsets that a view may be behind.
         restarts: of a query in 15 minutes.
+        undelivered_s: seconds that a receiver of the job's own messages may be out of reach.
     """
 
-    pages: str = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
+    pages: str = PAGES
     grafana: str = ""
     selector: str = ""
     gap: str = "2m"
@@ -36,6 +39,7 @@ class Parameters:
     undecided: str = "15m"
     lag: int = 100_000
     restarts: int = 3
+    undelivered_s: int = 300
 
     @property
     def runbook(self) -> str:

@@ -236,6 +236,13 @@ class Rules:
                 f"The findings table has not been readable or writable for {p.absent_for}; suspects stay pending.",
                 wait=p.absent_for,
             ),
+            self._alert(
+                "ParallaxMessagesUndelivered",
+                f"max by ({job}, receiver) ({self._last('webhook_pending_seconds')}) > {p.undelivered_s}",
+                "warning",
+                f"Parallax cannot reach the receiver {{{{ $labels.receiver }}}}{_FOR}",
+                "Findings have not been reported to {{ $labels.receiver }} for {{ $value | humanizeDuration }}.",
+            ),
             # What a newer version wrote counts in no other alert.
             self._alert(
                 "ParallaxFindingsSkipped",

@@ -50,6 +50,9 @@ SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password")
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 """https://developer.pagerduty.com/docs/send-alert-event."""
 
+PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
+"""Where the documents are that alerts link to, unless an installation has them elsewhere."""
+
 MAX_BYTES = 1 << 50
 """Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
 _MAX_MS = (1 << 31) - 1
@@ -258,6 +261,8 @@ class AlertingSettings(_Section):
     metrics_port: int = Field(9464, ge=0, le=65535)
     webhooks: list[WebhookSettings] = Field(default_factory=list, description="Who is told without an Alertmanager.")
     repeat_hours: float = Field(4.0, ge=0.1, le=_MAX_HOURS, description="How often they are told what still stands.")
+
+    runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")
 
     @field_validator("webhooks")
     @classmethod

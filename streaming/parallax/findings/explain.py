@@ -165,10 +165,10 @@ def _steps(finding: Finding, *, leads_right: bool, can_copy: bool) -> tuple[str,
     )
 
 
-def runbook_of(finding: Finding) -> str:
-    """The section of the runbook that says what to do about a finding."""
+def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
+    """Where the runbook, at an address or a path, says what to do about a finding."""
     if finding.status is FindingStatus.SPREAD:
         section = "parallaxlosscomplete"
     else:
         section = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
-    return f"{RUNBOOK}#{section}"
+    return f"{runbook}#{section}"

@@ -16,7 +16,7 @@ from random import Random
 
 from parallax.alerting.listing import FindingState, state_of
 from parallax.backoff import backoff
-from parallax.findings.explain import runbook_of
+from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
 from parallax.model import TopicPartition, broker_label
 
@@ -118,10 +118,12 @@ class Outbox:
     Args:
         pace: when messages are sent.
         draw: jitter of retries.
+        runbook: where it is.
     """
 
-    def __init__(self, pace: Pace, draw: Random) -> None:
+    def __init__(self, pace: Pace, draw: Random, runbook: str = RUNBOOK) -> None:
         self._pace = pace
+        self._runbook = runbook
         self._draw = draw
         self._alerts: dict[str, Alert] = {}
         self._groups: dict[TopicPartition, Group] = {}
@@ -190,7 +192,7 @@ class Outbox:
                 "broker_id": broker_label(finding.broker),
                 "offset": str(finding.offset),
                 "command": f"parallax findings explain {finding.finding_id}",
-                "runbook_url": runbook_of(finding),
+                "runbook_url": runbook_of(finding, self._runbook),
             },
         )
 

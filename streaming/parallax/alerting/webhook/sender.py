@@ -266,7 +266,8 @@ class Webhooks:
         record = Record(storage)
         record.keep([one.name for one in settings.webhooks])
         for one in settings.webhooks:
-            outbox = Outbox(pace or Pace(settings.repeat_hours * 3600), Random())  # noqa: S311 - jitter
+            every = pace or Pace(settings.repeat_hours * 3600)
+            outbox = Outbox(every, Random(), settings.runbook_url)  # noqa: S311 - jitter
             outbox.restore(*record.of(one.name), time.time())
             self._notifiers[one.name] = Notifier(one.name, outbox, record, Post(one, settings.cluster))
 
