@@ -107,33 +107,21 @@ if INSTALLED:
     def test_a_job_that_is_stopped_killed_and_started_again_resolves_nothing(played: Played) -> None:
         chain = chain_of(played)
         ids = {finding.finding_id for finding in standing(played)}
-        started: list[int] = []
         if played.job.process.poll() is None:
             played.job.stop()
-        for _ in range(2):  # stopped in good order, then killed
-            until(lambda: not chain.prometheus.now("up == 1"), "the job to be away", timeout=_PATIENCE_S)
-            assert not chain.prometheus.now("parallax_finding_state")
-            until(lambda: ids == active(chain), "the alerts to stand while the job is away", timeout=_PATIENCE_S)
-            played.job.start()
-            chain.prometheus.scrape(played.job.port)
-            started.append(played.job.port)
-            loaded = f'parallax_findings_loaded{{instance="127.0.0.1:{played.job.port}"}}'
-            until(
-                lambda query=loaded: chain.prometheus.now(f"count_over_time({query}[1m]) > 3"),
-                "findings to be loaded, and the rules to have looked at them",
-                timeout=_PATIENCE_S,
-            )
-            assert active(chain) == ids
-            played.job.kill()
+        stands_alone(chain, ids)
+        start(played)
+        assert active(chain) == ids
+        played.job.kill()
+        stands_alone(chain, ids)
+        start(played)
+        assert active(chain) == ids
         assert resolved(played, "/page") == []
         assert resolved(played, "/direct") == []
         assert set(groups(played, "/direct").values()) == {1}, "a job that starts tells nobody again"
 
     def test_a_repair_is_reported_within_a_minute(played: Played) -> None:
         chain = chain_of(played)
-        played.job.start()
-        chain.prometheus.scrape(played.job.port)
-        until(lambda: chain.prometheus.now("parallax_findings_loaded"), "findings to be loaded", timeout=_PATIENCE_S)
         (wrong,) = [f for f in played.gone["java"].expected if f.kind == "deleted_record_resurrected"]
         (finding,) = [f for f in standing(played) if f.topic == wrong.topic]
         PlainProducer(played.lab.bootstrap_servers).send(wrong.topic, wrong.key, "written again")
@@ -148,6 +136,26 @@ if INSTALLED:
         (direct,) = sent(played, "/direct", finding.finding_id, "resolved")
         print(f"from the metric to the job's own message: {direct.at - over:.1f} s")
         assert len(resolved(played, "/direct")) == 1
+
+
+def start(played: Played) -> None:
+    """Start the job, and wait until the rules have looked at what it has loaded."""
+    chain = chain_of(played)
+    played.job.start()
+    chain.prometheus.scrape(played.job.port)
+    loaded = f'parallax_findings_loaded{{instance="127.0.0.1:{played.job.port}"}}'
+    until(
+        lambda: chain.prometheus.now(f"count_over_time({loaded}[1m]) > 2"),
+        "findings to be loaded, and the rules to have looked at them",
+        timeout=_PATIENCE_S,
+    )
+
+
+def stands_alone(chain: Alerting, ids: set[str]) -> None:
+    """The alerts stand while the job is away."""
+    until(lambda: not chain.prometheus.now("up == 1"), "the job to be away", timeout=_PATIENCE_S)
+    assert not chain.prometheus.now("parallax_finding_state")
+    until(lambda: ids == active(chain), "the alerts to stand while the job is away", timeout=_PATIENCE_S)
 
 
 def active(chain: Alerting) -> set[str]:
