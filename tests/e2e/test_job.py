@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from functools import reduce
@@ -88,3 +89,12 @@ def test_a_second_job_on_the_same_storage_is_refused_in_one_line(played: Played)
 
 def test_it_stops_in_good_order_on_sigterm(played: Played) -> None:
     assert played.job.stop() == 0, "nothing that comes later needs it"
+
+
+def test_each_line_of_its_log_is_an_event_or_says_how_far_it_has_come(played: Played) -> None:
+    said = r"=== start|metrics on port \d+; starting Spark|the job runs|stopping the queries|stopped"
+    lines = played.job.log.read_text().splitlines()
+    others = [line for line in lines if not re.fullmatch(said, line)]
+    assert [line for line in others if not line.startswith("{")] == []
+    assert {"event", "level", "timestamp"} <= set.intersection(*(set(json.loads(line)) for line in others))
+    assert sum(json.loads(line)["event"] == "finding" for line in others) >= 10

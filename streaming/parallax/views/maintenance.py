@@ -74,10 +74,14 @@ class Maintenance:
         storage = self._settings.path
         oldest = oldest_kept(today or datetime.now(UTC).date(), self._settings.retention_hours)
         for name in (*VIEWS, PROGRESS):
+            if self._stop.is_set():
+                return  # Spark is being stopped: what fails then says nothing of the table
             try:
                 self._look_after(storage, name, oldest)
                 size: TableSize | None = size_of(storage, name)
             except Exception as error:  # noqa: BLE001 - upkeep that fails once is tried again; the job goes on
+                if self._stop.is_set():
+                    return
                 log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
                 size = None
             self._on_done(name, size)

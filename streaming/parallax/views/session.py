@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
@@ -25,6 +26,7 @@ from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
 from parallax.views.archive import archive_file, archive_options
+from parallax.views.chatter import Chatter
 
 _CONF: Mapping[str, str] = {
     # A checksum file for each commit costs a good tenth of it; nothing here reads them.
@@ -112,9 +114,9 @@ def build_session(
     for option, value in chosen.items():
         builder = builder.config(option, value)
     try:
+        _start_jvm({"spark.master": settings.master, "spark.app.name": name, **chosen})
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        # What the JVM had to say went to the terminal, past this process.
         raise SetupError(
             f"Spark's JVM ({jdk.path}) did not start, for the reason it gives above ({error.getCondition()}); correct "
             "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
@@ -123,6 +125,21 @@ def build_session(
     spark.dataSource.register(KafkaReplicaSource)
     spark.dataSource.register(KafkaProgressSource)
     return spark
+
+
+def _start_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM, where there is none yet, so that what it prints becomes lines of the log."""
+    if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to give Popen's options
+        return
+    chatter = Chatter()
+    try:
+        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), chatter.options)
+    except PySparkRuntimeError:
+        chatter.started()
+        chatter.ended()
+        raise
+    chatter.started()
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
 
 
 def _java_options(settings: SparkSettings, jdk: Java) -> str:

@@ -1,0 +1,84 @@
+"""What Spark's JVM and its Python processes print, as lines of the job's log.
+
+All of them print to the JVM's output, each in its own way: banners, log4j's lines, stack traces, what PySpark's workers
+say of themselves. One thing is one line here, with its level; what is said at each start, or says nothing, is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import Any, NamedTuple
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+_LOGGED = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^:]+): (.*)")
+"""A line of Spark's default log4j profile."""
+_LEVELS = {"WARN": "warning", "ERROR": "error", "FATAL": "critical"}
+_OF_A_TRACE = re.compile(r"\s+\S|Caused by: |Suppressed: |Traceback \(most recent call last\)")
+"""What goes on about the line before."""
+_NOISE = re.compile(
+    r"\s*$|WARNING: Using incubator modules|Using Spark's default log4j|Setting default log level"
+    r"|To adjust logging level|(Starting )?Streaming TransformWithState|Deleted \d+ files and directories"
+)
+_NOISE_OF = re.compile(r"NativeCodeLoader$|Utils$")
+"""Loggers of which nothing is worth knowing but errors: names and addresses of this host, missing native code."""
+_CHARACTERS = 2000
+
+
+class Line(NamedTuple):
+    """One thing that was said.
+
+    Attributes:
+        level: of the job's log.
+        logger: Spark's class; empty where it is not known.
+    """
+
+    level: str
+    logger: str
+    text: str
+
+
+def heard(line: str) -> Line | None:
+    """What a printed line says; None where it is not worth a line of the log."""
+    if (found := _LOGGED.match(line)) is not None:
+        level, logger, text = found.groups()
+        is_noise = level not in _LEVELS or (level == "WARN" and _NOISE_OF.search(logger))
+        return None if is_noise else Line(_LEVELS[level], logger, text[:_CHARACTERS])
+    if _NOISE.match(line) or _OF_A_TRACE.match(line):
+        return None
+    return Line("warning", "", line.rstrip()[:_CHARACTERS])
+
+
+class Chatter:
+    """A pipe for the JVM's output, read by a thread until all who write to it have ended.
+
+    Attributes:
+        options: for ``subprocess.Popen``.
+    """
+
+    def __init__(self) -> None:
+        read, self._write = os.pipe()
+        self.options: dict[str, Any] = {"stdout": self._write, "stderr": self._write}
+        self._thread = threading.Thread(target=_listen, args=(read,), name="spark-output", daemon=True)
+        self._thread.start()
+
+    def started(self) -> None:
+        """Leave the pipe to those that were started with it."""
+        os.close(self._write)
+
+    def ended(self, timeout_s: float = 5.0) -> None:
+        """Wait until all that was printed is logged, where those that print have ended."""
+        self._thread.join(timeout_s)
+
+
+def _listen(read: int) -> None:
+    with os.fdopen(read, encoding="utf-8", errors="replace", newline="\n") as output:
+        for text in output:
+            line = heard(text)
+            if line is not None:
+                about = {"logger": line.logger} if line.logger else {}
+                getattr(log, line.level)("spark", said=line.text, **about)
