@@ -43,13 +43,18 @@ def sent(played: Played, path: str, finding_id: str, status: str) -> list[Messag
     ]
 
 
+def of_partitions(played: Played, path: str) -> list[Message]:
+    """All messages but those about the job itself, which is away for minutes on a machine that runs other things."""
+    return [m for m in played.receiver.messages if m.path == path and "topic" in m.body["groupLabels"]]
+
+
 def resolved(played: Played, path: str) -> list[str]:
-    return [m.body["groupKey"] for m in played.receiver.messages if m.path == path and m.body["status"] == "resolved"]
+    return [m.body["groupKey"] for m in of_partitions(played, path) if m.body["status"] == "resolved"]
 
 
 def groups(played: Played, path: str) -> Counter[str]:
     """How many messages there were about each topic."""
-    return Counter(m.body["groupLabels"]["topic"] for m in played.receiver.messages if m.path == path)
+    return Counter(m.body["groupLabels"]["topic"] for m in of_partitions(played, path))
 
 
 if INSTALLED:
