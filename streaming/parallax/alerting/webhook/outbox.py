@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
 
-from parallax.alerting.listing import FindingState, state_of
+from parallax.alerting.listing import ALARMS, FindingState, state_of
 from parallax.backoff import backoff
 from parallax.findings.explain import RUNBOOK, runbook_of
 from parallax.findings.finding import Finding
@@ -174,11 +174,11 @@ class Outbox:
         return self._alerts != before
 
     def _alert(self, finding: Finding) -> Alert:
-        known = self._alerts.get(finding.finding_id)
+        known, state = self._alerts.get(finding.finding_id), state_of(finding)
         return Alert(
             finding_id=finding.finding_id,
             group=self._group_of(finding.place) if known is None else known.group,
-            state=state_of(finding),
+            state=state,
             starts_at=finding.decided_at if known is None else known.starts_at,
             told=known.told if known is not None else None,
             labels={
@@ -192,7 +192,8 @@ class Outbox:
                 "broker_id": broker_label(finding.broker),
                 "offset": str(finding.offset),
                 "command": f"parallax findings explain {finding.finding_id}",
-                "runbook_url": runbook_of(finding, self._runbook),
+                "runbook_url": f"{self._runbook}#{ALARMS[state].name.lower()}",
+                "kind_runbook_url": runbook_of(finding, self._runbook),
             },
         )
 

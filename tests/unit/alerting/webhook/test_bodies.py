@@ -53,7 +53,8 @@ def test_alertmanagers_payload_names_the_incident_and_each_finding() -> None:
         "broker_id": "2",
         "offset": "17",
         "command": "parallax findings explain a",
-        "runbook_url": "docs/runbook.md#a-missed-tombstone",
+        "runbook_url": "docs/runbook.md#parallaxdivergenceconfirmed",
+        "kind_runbook_url": "docs/runbook.md#a-missed-tombstone",
     }
     assert (first["status"], first["startsAt"], first["endsAt"]) == (
         "firing",
