@@ -216,7 +216,11 @@ class Notifier:
 
     def _run(self) -> None:
         while (message := self._next()) is not None:
-            answer = self._post(message)
+            try:
+                answer = self._post(message)
+            except Exception as error:
+                log.exception("a message cannot be posted, by a fault of Parallax", receiver=self._name)
+                answer = Answer(type(error).__name__)
             with self._changed:
                 self._note(message, answer)
 

@@ -9,12 +9,15 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import structlog
 
-from parallax.alerting.webhook.outbox import Pace
-from parallax.alerting.webhook.sender import Post, Webhooks
+from parallax.alerting.webhook.outbox import Message, Outbox, Pace
+from parallax.alerting.webhook.record import Record
+from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks
 from parallax.config import AlertingSettings
 from parallax.lab.waiting import until
 from tests.receiver import Receiver
@@ -168,3 +171,22 @@ def test_the_next_process_goes_on_where_the_last_one_was(receiver: Receiver, sen
     assert sorted(told[:2]) == [("firing", "orders"), ("firing", "payments")]
     assert sorted(told[2:4]) == [("firing", "refunds"), ("resolved", "payments")]
     assert told[4:] == [("resolved", "refunds")]
+
+
+def test_a_fault_of_parallax_in_a_message_is_logged_and_the_message_tried_again(tmp_path: Path) -> None:
+    tries: list[Message] = []
+
+    def fails_once(told: Message) -> Answer:
+        tries.append(told)
+        if len(tries) == 1:
+            raise KeyError("a fault")
+        return Answer(None)
+
+    notifier = Notifier("hook", Outbox(QUICK, Random(1)), Record(str(tmp_path)), fails_once)
+    with structlog.testing.capture_logs() as logged:
+        notifier.start()
+        notifier.observe([finding("a")])
+        until(lambda: notifier.status().delivered_total == 1, "the second try")
+        notifier.stop(5)
+    assert notifier.status().failed_total == 1
+    assert next(line["log_level"] for line in logged) == "error"
