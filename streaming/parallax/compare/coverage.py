@@ -71,7 +71,9 @@ def _missing_heads(state: PartitionState) -> int:
     if not starts or state.partition["deletes"][0] > 0 or state.partition["strict_from"][0] != NEVER:
         return 0
     head, lowest = int(state.partition["head"][0]), starts[0]
-    since = max(lowest if head == UNKNOWN else min(head, lowest), int(state.partition["deleted_to"][0]))
+    # While the policy is not known it may be retention that moves all log starts together.
+    followed = head != UNKNOWN and state.partition["deletes"][0] == 0
+    since = max(min(head, lowest) if followed else lowest, int(state.partition["deleted_to"][0]))
     return max(0, starts[-1] - since)
 
 

@@ -269,13 +269,35 @@ def undecided(state: PartitionState) -> Array:
     return mask
 
 
-def follow_heads(state: PartitionState) -> None:
-    """Remember where the logs began while nothing but compaction could move that."""
-    starts = log_starts(state)
+def follow_heads(state: PartitionState, rows: ViewRows, *, was_known: bool) -> None:
+    """Remember where the logs began while nothing but compaction could move that.
+
+    Args:
+        state: after the log starts and the cleanup policy were taken in; written to.
+        rows: of the views, which may come before any policy is known.
+        was_known: the policy was known before this step.
+    """
+    partition, starts = state.partition, log_starts(state)
+    if not was_known:
+        _see_heads(state, rows)
+        if partition["deletes"][0] == UNKNOWN:
+            return
+        if starts and only_compacts(state) and partition["head"][0] != UNKNOWN:
+            # Whether a policy deleted that, before it was known, nobody can tell: it accuses nobody.
+            partition["skipped"][0] += max(0, starts[0] - int(partition["head"][0]))
+        partition["head"] = UNKNOWN
     if not only_compacts(state):
-        state.partition["head"] = UNKNOWN
-        if starts and state.partition["deletes"][0] > 0:
-            state.partition["deleted_to"] = starts[-1]
+        partition["head"] = UNKNOWN
+        if starts and partition["deletes"][0] > 0:
+            partition["deleted_to"] = starts[-1]
     elif starts:
-        head = int(state.partition["head"][0])
-        state.partition["head"] = starts[0] if head == UNKNOWN else min(head, starts[0])
+        head = int(partition["head"][0])
+        partition["head"] = starts[0] if head == UNKNOWN else min(head, starts[0])
+
+
+def _see_heads(state: PartitionState, rows: ViewRows) -> None:
+    """The lowest log start that any reader met, while no policy is known."""
+    seen = rows.log_start_offset[(rows.kind == POSITION) & (rows.log_start_offset >= 0)]
+    head = int(state.partition["head"][0])
+    lowest = int(seen.min(initial=NEVER if head == UNKNOWN else head))
+    state.partition["head"] = UNKNOWN if lowest == NEVER else lowest

@@ -52,7 +52,7 @@ its key; `NEVER` while the topic is compacted, or its policy not known. ``policy
 ``retention_ms``: the topic's ``delete.retention.ms``, as reported last. ``read_to`` by view: where any replica has been
 read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
 (compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
-not, the lowest log start that was seen; ``deleted_to``: the highest that was seen while it did.
+not, or is not known, the lowest log start that was seen; ``deleted_to``: the highest that was seen while it did.
 """
 
 BROKER = np.dtype(

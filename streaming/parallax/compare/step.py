@@ -100,7 +100,8 @@ def step(
     cap.close_ranges(work)
     _reconcile(work, observations)
     frozen = _follow_progress(work, observations, settings.grace_ms)
-    accusations += _follow_log_starts(work, observations, settings.grace_ms)
+    was_known = bool(state.partition["deletes"][0] != UNKNOWN)
+    accusations += _follow_log_starts(work, observations, settings.grace_ms, was_known=was_known)
     accusations += judge(work, left_out, _leader(observations.progress))
     accusations += [
         a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
@@ -311,8 +312,10 @@ def _leader(rows: ProgressRows) -> int | None:
     return int(rows.leader[answered[np.argmax(rows.observed_at[answered])]]) if len(answered) else None
 
 
-def _follow_log_starts(state: PartitionState, observations: Observations, grace_ms: int) -> list[Accusation]:
-    replicas.follow_heads(state)
+def _follow_log_starts(
+    state: PartitionState, observations: Observations, grace_ms: int, *, was_known: bool
+) -> list[Accusation]:
+    replicas.follow_heads(state, observations.rows, was_known=was_known)
     if not len(observations.progress) or not replicas.only_compacts(state):
         return []
     deleted_to, head = (int(state.partition[name][0]) for name in ("deleted_to", "head"))

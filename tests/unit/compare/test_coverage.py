@@ -75,8 +75,9 @@ class TestLogsThatBeginApart:
         ("partition", "missing"),
         [
             ({}, 7),
-            ({"head": 1}, 9),
-            ({"head": 5}, 7),
+            ({"head": 1}, 7),
+            ({"head": 1, "deletes": 0}, 9),
+            ({"head": 5, "deletes": 0}, 7),
             ({"deleted_to": 6}, 4),
             ({"deleted_to": 12}, 0),
             ({"deletes": 1}, 0),

@@ -149,6 +149,34 @@ class TestHeads:
         comparison.feed(progress(LONG, (0, 5, 0), None))
         assert (comparison.kinds, unknown(comparison)) == ([], (5, 5))
 
+    def test_what_all_lost_before_the_policy_was_known_is_unknown_and_accuses_nobody(self) -> None:
+        comparison = Comparison()
+        comparison.feed(shown(RC, 1, ROWS, 8, log_start_offset=0))
+        late = [shown(v, b, ROWS[5:], 8, 2, log_start_offset=5) for b in (1, 2, 3) for v in (RU, RC)]
+        comparison.feed(progress(LONG, (5, 5, 5), None), *late)
+        assert unknown(comparison) == (0, 0), "retention may be what moves them"
+        comparison.feed(progress(2 * LONG, (6, 6, 6)))
+        comparison.feed(progress(3 * LONG, (6, 6, 6)))
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (6, 6)
+        assert (comparison.kinds, unknown(comparison)) == ([], (0, 0))
+
+    def test_what_all_lost_before_the_first_tick_is_unknown(self) -> None:
+        comparison = Comparison()
+        later = [shown(v, b, ROWS[5:], 8, 2, log_start_offset=5) for b in (1, 2, 3) for v in (RU, RC)]
+        comparison.feed(shown(RC, 1, ROWS, 8, log_start_offset=0), *later, progress(0, (5, 5, 5)))
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (5, 5)
+        assert comparison.kinds == []
+
+    def test_where_the_policy_turns_out_to_delete_nothing_is_missing(self) -> None:
+        comparison = Comparison()
+        comparison.feed(shown(RC, 1, ROWS, 8, log_start_offset=0), progress(0, (5, 5, 5), "compact,delete"))
+        comparison.feed(progress(LONG, (6, 6, 6), "compact,delete"), progress(2 * LONG, (6, 6, 6)))
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 0)
+        assert (comparison.kinds, unknown(comparison)) == ([], (0, 0))
+
     def test_what_an_unreachable_replica_said_before_accuses_nobody(self, watched: Comparison) -> None:
         for at in (1000, 1000 + LONG):
             watched.feed(progress(at, (0, 5, 5), down=(1,)))
