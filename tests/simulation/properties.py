@@ -272,7 +272,9 @@ def _tells_outcome(replica: Replica, truth: Truth, offset: int) -> bool:
     transaction = truth.of_offset[offset][1]
     if transaction is None:
         return False
-    marked = any(b.marker is not None and b.base == transaction.marker for b in replica.batches)
+    # A log that was not truncated far enough may hold at that offset an end marker that the truth does not have.
+    true = transaction.marker, transaction.producer_id, transaction.end
+    marked = transaction.end is not None and any((b.base, b.producer_id, b.marker) == true for b in replica.batches)
     listed = replica.is_aborted(transaction.producer_id, offset)
     return marked or (listed if transaction.end is End.ABORT else not listed and _holds(replica, offset))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation import oracle
+from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.oracle import Span, judge
 from tests.simulation.records import End, Limits
@@ -191,6 +191,35 @@ def test_the_truth_is_cut_to_what_an_unclean_leader_was_given_and_not_to_what_it
     c.start(2)
     c.sync()
     assert judge(c, compacted=True) == {}
+
+
+def test_an_end_marker_that_the_truth_does_not_have_tells_nobody_the_outcome() -> None:
+    """2 and 3 keep, below what they have of the new epoch, what the cluster has lost: both show the wrong outcome."""
+    c = cluster((1, 2, 3, 4))
+    c.write([(7, 1)], VERSION2)
+    c.sync()
+    c.stop(4)
+    c.end(VERSION2, End.ABORT)
+    c.sync()
+    assert c.usurp(4)
+    c.end(VERSION2, End.COMMIT)
+    c.write([(7, 2), (8, 1)], VERSION2)
+    c.end(VERSION2, End.COMMIT)
+    for _ in range(5):
+        turn(c, 1_001)
+    c.start(1)
+    c.sync()
+    c.lead(1)
+    turn(c)
+    c.start(2)
+    c.start(3)
+    c.sync()
+    held = {b: [batch.marker for batch in r.batches if batch.base == 1] for b, r in c.replicas.items()}
+    assert held == {1: [], 2: [End.ABORT], 3: [End.ABORT], 4: []}
+    now, truth = judge(c, compacted=True), oracle.truth_of(c)
+    turned = [place for place in properties.places(truth, now) if place.what == "outcome"]
+    assert [(place.broker, place.offset) for place in turned] == [(2, 0), (3, 0)]
+    assert not any(properties.shows(c, truth, now, place, compacted=True) for place in turned)
 
 
 def test_a_follower_that_catches_up_over_a_cleaned_log_is_right() -> None:

@@ -603,6 +603,7 @@ SHRUNKEN = {
     "a value that the cleaner takes while it is asked for is no difference to a replica that is behind": (
         951000365,
         940000335,
+        960002914,
         (
             "write -1 0 78105; write 3 0 54014; sync; stop 1; end 3 1; sync; round; usurp 1; end 3; start 2; sync; "
             "round 102"
@@ -707,6 +708,7 @@ SEEDS = (
         910013198,
         951000365,
         940000335,
+        960002914,
     ),
 )
 
