@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, claim_of
@@ -35,6 +36,11 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         key=None if claim.key is None else key_of_halves(*claim.key),
         everywhere=event.status is FindingStatus.SPREAD,
     )
+
+
+def _cut_since(monitor: Monitor, event: Finding) -> frozenset[int]:
+    before = monitor.cuts_before[event.finding_id]
+    return frozenset(b for b, cuts in monitor.cluster.cuts.items() if len(cuts) > before.get(b, 0))
 
 
 def _sides(events: Iterable[Finding]) -> frozenset[int]:
@@ -69,6 +75,6 @@ def at_the_end(monitor: Monitor) -> Ended:
     as_healed = [e for e in resolved if json.loads(e.evidence or "{}").get("resolution") == Resolution.HEALED]
     return Ended(
         standing=tuple(said(event, monitor.events) for event in last.values() if event.stands),
-        healed=tuple(said(event, monitor.events) for event in as_healed),
+        healed=tuple(replace(said(event, monitor.events), cut_since=_cut_since(monitor, event)) for event in as_healed),
         gone=tuple(said(event, monitor.events) for event in resolved if event not in as_healed),
     )

@@ -78,6 +78,8 @@ class Monitor(Readers):
     """What the findings table would hold, in order; of an incident, what it says of each key."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
+    cuts_before: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By finding that has ended: how often the log of each broker had been truncated by then."""
     coverage: Any = None
     steps: int = 0
     compacted: bool = True
@@ -229,6 +231,8 @@ class Monitor(Readers):
                 self.confirmed.append(_finding(event, claim, self.cluster.now, before))
             elif event.status is FindingStatus.DISMISSED:
                 self.dismissed.append((claim, event.summary))
+            elif event.status is FindingStatus.RESOLVED:
+                self.cuts_before[event.finding_id] = {b: len(cuts) for b, cuts in self.cluster.cuts.items()}
         return then
 
     def _singles_of(self, event: findings.Finding) -> list[findings.Finding]:

@@ -177,7 +177,7 @@ def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wro
     hanging = _hanging(truth, replica)
     true_end = truth.stable_below(replica.hw, start)
     stops_at = stable if stable < true_end and hanging else None
-    turned = _turned(truth, replica, start, stable)
+    turned = turned_in(truth, replica, start, stable)
     if not (keys or unlike or offsets or turned or hanging or stops_at is not None):
         return RIGHT
     return Wrong(frozenset(keys), frozenset(unlike), frozenset(offsets), turned, hanging, stops_at)
@@ -280,7 +280,7 @@ def _hanging(truth: Truth, replica: Replica) -> frozenset[Span]:
     return frozenset(found)
 
 
-def _turned(truth: Truth, replica: Replica, start: int, stable: int) -> tuple[tuple[Span, frozenset[int]], ...]:
+def turned_in(truth: Truth, replica: Replica, start: int, stable: int) -> tuple[tuple[Span, frozenset[int]], ...]:
     """Transactions that the replica has ended, or shows as ended, otherwise than the truth."""
     found: dict[Span, set[int]] = {}
     for ended in replica.ended:

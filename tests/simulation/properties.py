@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.simulation import oracle
 from tests.simulation.cluster import Cluster
 from tests.simulation.oracle import Key, Span, Truth, Wrong
 from tests.simulation.records import End
@@ -38,6 +39,7 @@ class Said:
         about: ``transaction``, ``key``, ``record`` (an offset), ``cut`` (a log that gave up what it had shown) or
             ``head`` (a log that begins at the offset, and should not).
         everywhere: it says that all replicas are wrong alike.
+        cut_since: brokers whose log was truncated since it ended.
     """
 
     kind: str
@@ -49,6 +51,7 @@ class Said:
     offset: int = -1
     key: Key = None
     everywhere: bool = False
+    cut_since: frozenset[int] = frozenset()
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -131,6 +134,8 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     seen = list(moments)
     if any(is_wrong_in(said, moment[b]) for moment in seen for b in said.brokers if b in moment):
         return None
+    if misleads(said, cluster):
+        return None
     if said.accused is None:
         return Broken(SOUND, said.kind, f"{said}: none of them was wrong in that; wrong was {_texts(seen)}")
     if not any(said.accused in moment for moment in seen):
@@ -138,15 +143,29 @@ def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken
     return Broken(SOUND, said.kind, f"{said}: it was not wrong in that; wrong was {_texts(seen)}")
 
 
+def misleads(said: Said, cluster: Cluster) -> bool:
+    """Whether the accused shows its consumers the outcome of the record otherwise than its transaction ended.
+
+    That is between the replica and the truth alone: where the logs of others begin, maybe of one that is down, is no
+    matter. Nobody has to know what lies below the largest log start, but who says so is not mistaken.
+    """
+    replica = cluster.replicas.get(-1 if said.accused is None else said.accused)
+    if said.about != "transaction" or replica is None:
+        return False
+    turned = oracle.turned_in(oracle.truth_of(cluster), replica, replica.log_start, replica.lso)
+    return any(said.offset in offsets for _, offsets in turned)
+
+
 def healed(said: Said, truth: Truth, now: Moment, open_now: Iterable[Said]) -> Broken | None:
     """Hold a finding that ended as healed against what is wrong now.
 
-    What an open finding speaks of is another divergence of the same key, which came later.
+    What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
+    was truncated since (an unclean election): it may have lost what had healed it.
     """
     if said.about in ("cut", "head"):
         return None
     standing = list(open_now)
-    for broker in sorted(said.brokers & now.keys()):
+    for broker in sorted((said.brokers & now.keys()) - said.cut_since):
         mine = [place for place in places(truth, {broker: now[broker]}) if covers(said, place, truth, now)]
         if mine and all(any(covers(one, place, truth, now) for one in standing) for place in mine):
             continue

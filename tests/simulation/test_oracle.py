@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.oracle import Span, judge
@@ -160,6 +162,42 @@ def test_a_replica_whose_index_of_aborted_transactions_is_lost_is_wrong() -> Non
     c.start(2)
     c.sync()
     assert (set(judge(c, compacted=True)), judge(c, compacted=True)[2].keys) == ({2}, {7})
+
+
+def test_below_where_another_log_begins_a_replica_may_be_said_to_contradict_itself() -> None:
+    c = cluster()
+    c.write([(7, 1)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    c.sync()
+    c.stop(2)
+    assert c.damage(2, lambda replica: replica.lose_index(0))
+    c.start(2)
+    c.sync()
+    c.trim(1)
+    assert judge(c, compacted=True) == {}
+    said = properties.Said("any", 2, frozenset(), "transaction", c.writers[VERSION2].producer_id, 0, 0)
+    assert properties.confirmed(said, [{}], c) is None
+    of_3 = properties.confirmed(replace(said, accused=3), [{}], c)
+    assert of_3 is not None
+    assert of_3.name == properties.NEVER_RIGHT
+
+
+def test_what_had_healed_may_be_lost_again_with_a_log_that_is_truncated() -> None:
+    c = cluster()
+    c.write([(7, 1)])
+    c.sync()
+    c.stop(3)
+    c.write([(7, None)])
+    for _ in range(3):
+        turn(c, 1_001)
+    c.start(3)
+    c.sync()
+    now, truth = judge(c, compacted=True), oracle.truth_of(c)
+    said = properties.Said("any", 3, frozenset(), "key", offset=1, key=7)
+    assert now[3].keys == {7}
+    assert properties.healed(said, truth, now, []) is not None
+    assert properties.healed(replace(said, cut_since=frozenset({2})), truth, now, []) is not None
+    assert properties.healed(replace(said, cut_since=frozenset({3})), truth, now, []) is None
 
 
 def test_a_head_that_is_lost_is_missed_and_one_that_was_deleted_is_not() -> None:

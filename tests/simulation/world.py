@@ -237,7 +237,8 @@ class World:
         """Whether the accused is frozen, and a finding says so, before what would decide the claim.
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
-        those that have come further, for what deleted or replaced the value may lie behind. Or whether others are
+        those that have come further, for what deleted or replaced the value may lie behind. So it is where nobody is
+        accused about a key, and one of those that differ is frozen. Or whether others are
         frozen so, which would have to bear witness: all of them, whether reported or not (what pins them may begin
         below their log start), or those of which it is reported. Or whether all have lost what is claimed, and nothing
         was written in its place yet.
@@ -251,6 +252,9 @@ class World:
             return True
         frozen = {f.broker for f in self.monitor.confirmed if f.kind == FindingKind.READ_COMMITTED_FROZEN}
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
+        named = {b for side in claim.recorded.sides.values() for b in side} if claim.broker == NOBODY else set()
+        if claim.key is not None and named & frozen:
+            return True
         if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
             return True
         others = set(self.cluster.replicas) - {pivot}
