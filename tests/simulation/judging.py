@@ -126,7 +126,7 @@ class Judge:
         if self.profile.healthy and now:
             raise AssertionError(f"the model itself diverged without a fault: {now}")
         for said in findings.healed:
-            if (broken := properties.healed(said, truth, now, findings.standing)) is not None:
+            if (broken := properties.healed(said, self.cluster, now, findings.standing)) is not None:
                 self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.

@@ -199,6 +199,12 @@ def _read(replica: Replica, start: int, bound: int, committed: bool) -> dict[int
     return got
 
 
+def newest_shown(replica: Replica, key: Key) -> int:
+    """The offset of the record of a key that a replica's consumers end up with, the lower one of both; -1 for none."""
+    ends = ((True, replica.lso), (False, replica.hw))
+    return min(_latest(_read(replica, 0, end, committed)).get(key, (-1, None))[0] for committed, end in ends)
+
+
 def _true_records(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> dict[int, Record]:
     """What a consumer gets of the truth: a read_uncommitted one may get what was aborted, or not.
 

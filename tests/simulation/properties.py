@@ -156,18 +156,21 @@ def misleads(said: Said, cluster: Cluster) -> bool:
     return any(said.offset in offsets for _, offsets in turned)
 
 
-def healed(said: Said, truth: Truth, now: Moment, open_now: Iterable[Said]) -> Broken | None:
+def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) -> Broken | None:
     """Hold a finding that ended as healed against what is wrong now.
 
     What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
-    was truncated since (an unclean election): it may have lost what had healed it.
+    was truncated since (an unclean election): it may have lost what had healed it. And so is what a replica lacks of a
+    key of which it shows a record that was written after what the finding speaks of.
     """
     if said.about in ("cut", "head"):
         return None
-    standing = list(open_now)
+    standing, truth = list(open_now), oracle.truth_of(cluster)
     for broker in sorted((said.brokers & now.keys()) - said.cut_since):
         mine = [place for place in places(truth, {broker: now[broker]}) if covers(said, place, truth, now)]
         if mine and all(any(covers(one, place, truth, now) for one in standing) for place in mine):
+            continue
+        if said.about == "key" and oracle.newest_shown(cluster.replicas[broker], said.key) > said.offset:
             continue
         if is_wrong_in(said, now[broker]):
             return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
