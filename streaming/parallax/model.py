@@ -49,6 +49,8 @@ class RowKind(IntEnum):
     POSITION = 3
     LISTED = 4
     """By the replica's index an aborted transaction of the producer begins here, and no record of it is held here."""
+    EMPTIED = 5
+    """A transaction of the producer ended here, and the cleaner has emptied the batch of its end marker."""
 
 
 CONTENT_VERSION = 2

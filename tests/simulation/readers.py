@@ -125,6 +125,7 @@ class Readers:
         if view == RC:
             shown, rows = len(rows), _with_listed(rows, replica, start, end)
             self.listed_alone += len(rows) - shown
+            rows = _with_emptied(rows, replica, start, end)
         # The last answer holds the batch that lies around the end or beyond it, if there is one below the bound.
         bound = replica.hw if view == RU else replica.lso
         epoch = next((b.leader_epoch for b in replica.batches if b.last >= end - 1 and b.base < bound), -1)
@@ -266,16 +267,28 @@ def _with_listed(rows: list[Row], replica: Replica, start: int, end: int) -> lis
     return sorted([*rows, *(_listed(replica, a) for a in listed)], key=lambda row: row["offset"]) if listed else rows
 
 
+def _with_emptied(rows: list[Row], replica: Replica, start: int, end: int) -> list[Row]:
+    """The rows, and the end markers that the cleaner has emptied."""
+    left = [b for b in replica.batches if b.control and b.marker is None and start <= b.last < end]
+    emptied = [_nameless(replica, b.last, b.producer_id, RowKind.EMPTIED, Outcome.UNDECIDED) for b in left]
+    return sorted([*rows, *emptied], key=lambda row: row["offset"]) if emptied else rows
+
+
 def _listed(replica: Replica, entry: Aborted) -> Row:
+    return _nameless(replica, entry.first, entry.producer_id, RowKind.LISTED, Outcome.ABORTED)
+
+
+def _nameless(replica: Replica, offset: int, producer_id: int, kind: RowKind, outcome: Outcome) -> Row:
+    """What a replica tells of a transaction without a record."""
     blank = dict.fromkeys(("timestamp", "key_hash_hi", "key_hash_lo", "content_hash"), 0)
     unknown = dict.fromkeys(("leader_epoch", "producer_epoch", "key_size", "value_size"), -1)
     return {
         "view": RC,
         "broker": replica.id,
-        "offset": entry.first,
-        "producer_id": entry.producer_id,
-        "kind": int(RowKind.LISTED),
-        "outcome": int(Outcome.ABORTED),
+        "offset": offset,
+        "producer_id": producer_id,
+        "kind": int(kind),
+        "outcome": int(outcome),
         **blank,
         **unknown,
     }

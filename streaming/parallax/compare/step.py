@@ -17,6 +17,7 @@ from parallax.compare.observations import (
     ABORT,
     ABORTED,
     COMMIT,
+    EMPTIED,
     LISTED,
     NOT_TRANSACTIONAL,
     POSITION,
@@ -182,7 +183,8 @@ def _take_in_transactions(state: PartitionState, fresh: dict[int, tuple[ViewRows
     rows, slots = fresh[READ_UNCOMMITTED]
     committed, its_slots = fresh[READ_COMMITTED]
     shown = state.brokers["shown"]
-    ahead = np.flatnonzero((committed.kind != LISTED) & (committed.offset >= shown[its_slots, READ_UNCOMMITTED]))
+    told = (committed.kind != LISTED) & (committed.kind != EMPTIED)
+    ahead = np.flatnonzero(told & (committed.offset >= shown[its_slots, READ_UNCOMMITTED]))
     if len(ahead):
         rows, slots = ViewRows.concat([rows, committed.take(ahead)]), np.concatenate([slots, its_slots[ahead]])
         order = np.lexsort((rows.offset, slots))
@@ -260,30 +262,32 @@ def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Ac
     """Compare what a replica shows of its transactions with the end markers that it shows behind them itself."""
     if not len(rows):
         return []
-    data = np.flatnonzero((rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id != UNKNOWN))
-    ends = np.flatnonzero((rows.kind == COMMIT) | (rows.kind == ABORT))
-    if not len(data) and not len(ends):
+    is_data = (rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id != UNKNOWN)
+    is_end = (rows.kind == COMMIT) | (rows.kind == ABORT)
+    is_emptied = rows.kind == EMPTIED
+    if not (is_data | is_end | is_emptied).any():
         return []
-    shown = table(
-        UNENDED,
-        len(data),
-        slot=slots[data],
-        producer_id=rows.producer_id[data],
-        offset=rows.offset[data],
-        key_hash_hi=rows.key_hash_hi[data],
-        key_hash_lo=rows.key_hash_lo[data],
-        aborted=rows.outcome[data] == ABORTED,
-    )
-    of_ends = table(
-        UNENDED,
-        len(ends),
-        slot=slots[ends],
-        producer_id=rows.producer_id[ends],
-        offset=rows.offset[ends],
-        aborted=rows.kind[ends] == ABORT,
-    )
-    state.unended, against, at = outcome.follow_ends(state.unended, shown, of_ends)
+    shown, ends, emptied = (_as_unended(rows, slots, np.flatnonzero(mask)) for mask in (is_data, is_end, is_emptied))
+    for end, record in zip(emptied, outcome.never_ended(state.unended, shown, ends, emptied), strict=True):
+        read = (state.markers["offset"] == end["offset"]) & (state.markers["producer_id"] == end["producer_id"])
+        if record >= 0 and not read.any():
+            # It ended there by the truth, and not in this log: nobody can tell how.
+            state.partition["skipped"][0, READ_COMMITTED] += int(end["offset"]) + 1 - record
+    state.unended, against, at = outcome.follow_ends(state.unended, shown, ends)
     return accuse_contradicted(state, against, at)
+
+
+def _as_unended(rows: ViewRows, slots: Array, at: Array) -> Array:
+    return table(
+        UNENDED,
+        len(at),
+        slot=slots[at],
+        producer_id=rows.producer_id[at],
+        offset=rows.offset[at],
+        key_hash_hi=rows.key_hash_hi[at],
+        key_hash_lo=rows.key_hash_lo[at],
+        aborted=(rows.outcome[at] == ABORTED) | (rows.kind[at] == ABORT),
+    )
 
 
 def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Array:

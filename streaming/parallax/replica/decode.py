@@ -86,7 +86,7 @@ class Columns:
     """Records and markers in offset order, as arrays of equal length."""
 
     kind: Array
-    """int8: RowKind (0 record, 1 commit marker, 2 abort marker, 4 listed)."""
+    """int8: RowKind (0 record, 1 commit marker, 2 abort marker, 4 listed, 5 emptied)."""
     offset: Array
     """int64."""
     timestamp: Array

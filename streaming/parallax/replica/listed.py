@@ -1,8 +1,11 @@
-"""Aborted transactions that a replica lists and of whose beginning it holds no record any more.
+"""What a replica tells of transactions without a record: by its list of aborted ones, by end markers that are gone.
 
 Fetch lists the aborted transactions of what it answers as (producer id, first offset), from the index of that replica.
 The cleaner takes the records of an aborted transaction away before the entry and its end marker, so for a while the
 entry alone says what this replica has made of them. Most lists add nothing to what the records show.
+
+Of an end marker the cleaner leaves an empty control batch, while that is the last batch of its producer. It only says
+that a transaction of the producer ended there.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from parallax.model import Outcome, RowKind
+from parallax.replica import kernels
 from parallax.replica.decode import Columns
 from parallax.replica.parts import DTYPES
 
-_BLANK = {"kind": RowKind.LISTED, "leader_epoch": -1, "producer_epoch": -1, "key_size": -1, "value_size": -1}
+_BLANK = {"transactional": True, "leader_epoch": -1, "producer_epoch": -1, "key_size": -1, "value_size": -1}
 
 
 def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: int) -> tuple[Columns, Any]:
@@ -41,12 +45,39 @@ def with_listed(columns: Columns, outcome: Any, aborted: Any, start: int, end: i
     if not len(listed):
         return columns, outcome
     listed = listed[np.argsort(listed[:, 1], kind="stable")]
-    at = np.searchsorted(columns.offset, listed[:, 1])
-    new: dict[str, Any] = {**_BLANK, "offset": listed[:, 1], "producer_id": listed[:, 0], "transactional": True}
+    new = {"kind": RowKind.LISTED, "offset": listed[:, 1], "producer_id": listed[:, 0]}
+    return _with_rows(columns, outcome, new, Outcome.ABORTED)
+
+
+def with_emptied(columns: Columns, outcome: Any, start: int, end: int) -> tuple[Columns, Any]:
+    """Add a row (`RowKind.EMPTIED`) for each end marker of [start, end) that the cleaner has emptied.
+
+    Args:
+        columns: the rows of the range, in offset order, with the batches of the response.
+        outcome: of each row.
+        start: where the range begins.
+        end: where it ends.
+
+    Returns:
+        The columns and the outcomes; those that were given, where there is nothing to add.
+    """
+    table = columns.batches
+    emptied = table[(table[:, kernels.ATTRIBUTES] & kernels.IS_CONTROL != 0) & (table[:, kernels.COUNT] == 0)]
+    emptied = emptied[(emptied[:, kernels.LAST] >= start) & (emptied[:, kernels.LAST] < end)]
+    if not len(emptied):
+        return columns, outcome
+    new = {"kind": RowKind.EMPTIED, "offset": emptied[:, kernels.LAST], "producer_id": emptied[:, kernels.PRODUCER]}
+    return _with_rows(columns, outcome, new, Outcome.UNDECIDED)
+
+
+def _with_rows(columns: Columns, outcome: Any, new: dict[str, Any], its_outcome: Outcome) -> tuple[Columns, Any]:
+    """Insert rows in the order of their offsets."""
+    at = np.searchsorted(columns.offset, new["offset"])
+    new = _BLANK | new
     added: dict[str, Any] = {name: np.insert(getattr(columns, name), at, new.get(name, 0)) for name in DTYPES}
     for name in ("keys", "values", "headers"):
         added[name] = _with_nulls(getattr(columns, name), at)
-    return replace(columns, **added), np.insert(outcome, at, Outcome.ABORTED)
+    return replace(columns, **added), np.insert(outcome, at, its_outcome)
 
 
 def _with_nulls(payload: Any, at: Any) -> Any:

@@ -19,7 +19,7 @@ from parallax.replica.connection import ReceiveBuffer
 from parallax.replica.decode import Columns, ContentHasher, Payload, batch_table, decode_slices, no_columns
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unsupported
 from parallax.replica.inflate import Inflater
-from parallax.replica.listed import with_listed
+from parallax.replica.listed import with_emptied, with_listed
 from parallax.replica.outcomes import Int8, outcomes
 
 _MAX_FETCH = 1 << 29
@@ -30,8 +30,8 @@ class Chunk:
     """Rows of one Fetch response: all of them, or a slice of those that are many.
 
     Attributes:
-        columns: records and markers; as read_committed, aborted transactions without their first record as well
-            (`parallax.replica.listed`).
+        columns: records and markers; as read_committed, aborted transactions without their first record and end
+            markers that were emptied as well (`parallax.replica.listed`).
         outcome: int8[n] of Outcome, what this replica's consumers make of each row.
         position: next offset to read; everything below it that this replica shows in the range is in this chunk or
             in an earlier one.
@@ -329,6 +329,8 @@ class _Batches:
         outcome = outcomes(columns, answer.aborted, isolation)
         if len(answer.aborted):
             columns, outcome = with_listed(columns, outcome, answer.aborted, *span)
+        if isolation is IsolationLevel.READ_COMMITTED:
+            columns, outcome = with_emptied(columns, outcome, *span)
         return Chunk(
             columns=columns,
             outcome=outcome,

@@ -1,4 +1,7 @@
-"""The list of aborted transactions as a witness: what a replica has made of records that it holds no more (I2)."""
+"""The list of aborted transactions as a witness: what a replica has made of records that it holds no more (I2).
+
+And end markers that the cleaner has emptied: where a record lies before one, its replica never got the marker.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import pytest
 
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack, unpack
-from parallax.model import FindingKind, Outcome, RowKind
+from parallax.model import FindingKind, Outcome, RowKind, UnknownReason
 
 from .history import RC, RU, Comparison, Row, abort, commit, everywhere, filler, record, settle, shown, tick
 
@@ -21,7 +24,7 @@ def listed(offset: int, pid: int) -> Row:
 
 def read(broker: int, *rows: Row) -> list[Row]:
     """One replica read to its end in both views; only read_committed sees the list."""
-    uncommitted = [row for row in rows if row["kind"] != RowKind.LISTED]
+    uncommitted = [row for row in rows if row["kind"] not in (RowKind.LISTED, RowKind.EMPTIED)]
     return shown(RU, broker, uncommitted, END) + shown(RC, broker, rows, END)
 
 
@@ -86,3 +89,54 @@ def test_an_entry_goes_through_the_shuffle() -> None:
     rows = Observations.of("t", 0, read(3, *WRONG))
     again = unpack("t", 0, pack(rows))
     assert again.rows.kind.tolist() == rows.rows.kind.tolist()
+
+
+def emptied(offset: int, pid: int) -> Row:
+    """An end marker of which the cleaner has left an empty batch."""
+    return {"kind": RowKind.EMPTIED, "offset": offset, "producer_id": pid, "outcome": Outcome.UNDECIDED, "key_size": -1}
+
+
+def unknown(comparison: Comparison) -> int:
+    assert comparison.last is not None
+    return comparison.last.coverage.unknown_for(UnknownReason.SKIPPED)[1]
+
+
+HIDDEN = record(1, "k", "v", pid=7, outcome=ABORTED)
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["in one batch", "in two"])
+def test_a_record_before_an_emptied_end_marker_never_got_it_so_that_its_end_is_unknown(
+    comparison: Comparison, cut: bool
+) -> None:
+    left = [emptied(2, 7), filler(4), abort(8, 7)]
+    comparison.feed(read(1, *left), read(2, *left))
+    if cut:
+        comparison.feed(shown(RC, 3, [HIDDEN], 2))
+    comparison.feed(read(3, HIDDEN, *left))
+    settle(comparison, END)
+    assert (comparison.kinds, unknown(comparison)) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param([emptied(2, 7), filler(4), abort(8, 7)], id="nothing before it"),
+        pytest.param([HIDDEN, abort(2, 7), emptied(3, 7), filler(4), abort(8, 7)], id="ended before it"),
+        pytest.param([record(1, "k", "v"), emptied(2, 7), filler(4), abort(8, 7)], id="of no transaction"),
+        pytest.param([emptied(1, 9), HIDDEN, filler(4), abort(8, 7)], id="another producer's"),
+        pytest.param([filler(1), emptied(2, 7), {**HIDDEN, "offset": 3}, filler(4), abort(8, 7)], id="behind it"),
+    ],
+)
+def test_an_emptied_end_marker_tells_nothing_of_any_other_record(comparison: Comparison, log: list[Row]) -> None:
+    for broker in (1, 2, 3):
+        comparison.feed(read(broker, *log))
+    settle(comparison, END)
+    assert (comparison.kinds, unknown(comparison)) == ([], 0)
+
+
+def test_where_another_replica_showed_the_marker_its_type_is_known(comparison: Comparison) -> None:
+    comparison.feed(read(1, PUT, commit(2, 7), filler(4), abort(8, 7)))
+    comparison.feed(read(3, HIDDEN, emptied(2, 7), filler(4), abort(8, 7)))
+    comparison.feed(read(2, emptied(2, 7), filler(4), abort(8, 7)))
+    settle(comparison, END)
+    assert (comparison.kinds, unknown(comparison)) == ([(FindingKind.COMMITTED_RECORD_ABORTED, 3)], 0)

@@ -1,4 +1,4 @@
-"""Aborted transactions that the list of a Fetch tells of and the records do not."""
+"""What a Fetch tells of transactions and the records do not: aborted ones that it lists, ends that were emptied."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from parallax.model import IsolationLevel, Outcome, RowKind
 from parallax.replica.client import FetchedPartition
 from parallax.replica.decode import Columns, ContentHasher, Payload, decode
-from parallax.replica.listed import with_listed
+from parallax.replica.listed import with_emptied, with_listed
 from parallax.replica.outcomes import outcomes
 from parallax.replica.reader import Chunk, read_range
 
-from .batches import Batch, Record, marker, transactional
+from .batches import CONTROL, TRANSACTIONAL, Batch, Record, marker, transactional
 
 HASHER = ContentHasher(bytes(16))
-RECORD, ABORT, LISTED = RowKind.RECORD, RowKind.ABORT, RowKind.LISTED
+RECORD, ABORT, LISTED, EMPTIED = RowKind.RECORD, RowKind.ABORT, RowKind.LISTED, RowKind.EMPTIED
 
 
 def rows(columns: Columns) -> list[tuple[int, int, int]]:
@@ -96,3 +96,27 @@ def test_a_reader_tells_each_once_though_every_answer_lists_it() -> None:
     assert chunks == [[(LISTED, 2, 7), (RECORD, 3, -1)], [(LISTED, 4, 7), (RECORD, 5, -1)], [(ABORT, 8, 7)]]
     uncommitted = [row for chunk in read(replica, IsolationLevel.READ_UNCOMMITTED) for row in rows(chunk.columns)]
     assert LISTED not in {kind for kind, _, _ in uncommitted}
+
+
+def cleaned(base: int, producer: int) -> Batch:
+    """What the cleaner leaves of an end marker while it is the last batch of its producer."""
+    return Batch(base, flags=TRANSACTIONAL | CONTROL, producer=producer)
+
+
+def test_an_end_marker_that_was_emptied_is_reported_where_it_lay() -> None:
+    left = [Batch(3, [Record(b"k", b"v")]), cleaned(5, 7), Batch(6, producer=8), marker(8, 7, commit=False)]
+    columns = decode(b"".join(b.encode() for b in left), hasher=HASHER, payload=Payload.FULL)
+    found, outcome = with_emptied(columns, outcomes(columns, []), 0, 9)
+    assert rows(found) == [(RECORD, 3, -1), (EMPTIED, 5, 7), (ABORT, 8, 7)]
+    assert outcome.tolist() == [Outcome.NONE, Outcome.UNDECIDED, Outcome.ABORTED]
+    assert (found.key_size.tolist(), found.transactional.tolist()) == ([1, -1, -1], [False, True, True])
+    for start, end in ((6, 9), (0, 5)):
+        assert with_emptied(columns, outcomes(columns, []), start, end)[0] is columns
+
+
+def test_a_reader_in_read_committed_tells_of_an_emptied_end_marker_once() -> None:
+    replica = Replica([transactional(2, 7), cleaned(5, 7), marker(8, 7, commit=True)], [], 9)
+    found = [row for chunk in read(replica, IsolationLevel.READ_COMMITTED) for row in rows(chunk.columns)]
+    assert found == [(RECORD, 2, 7), (EMPTIED, 5, 7), (RowKind.COMMIT, 8, 7)]
+    uncommitted = [row for chunk in read(replica, IsolationLevel.READ_UNCOMMITTED) for row in rows(chunk.columns)]
+    assert uncommitted == [(RECORD, 2, 7), (RowKind.COMMIT, 8, 7)]

@@ -261,6 +261,30 @@ def follow_ends(unended: Array, shown: Array, ends: Array) -> tuple[Array, Array
     return rows[waiting], rows[against], rows["offset"][end[against]]
 
 
+def never_ended(unended: Array, shown: Array, ends: Array, emptied: Array) -> list[int]:
+    """Find records of transactions that ended behind them, though not in this log.
+
+    The cleaner empties an end marker once no record of its transaction is left. So where a replica shows a record and
+    behind it an emptied end marker of its producer, with none between, it got the empty batch in the marker's place.
+
+    Args:
+        unended: `UNENDED` of the steps before.
+        shown: `UNENDED` rows of transactional records that are new.
+        ends: the same of end markers.
+        emptied: the same of end markers that were emptied.
+
+    Returns:
+        For each of these the last such record; -1 where there is none.
+    """
+
+    def last(rows: Array, end: Array) -> int:
+        mine = (rows["slot"] == end["slot"]) & (rows["producer_id"] == end["producer_id"])
+        return int(rows["offset"][mine & (rows["offset"] < end["offset"])].max(initial=-1))
+
+    records = [max(last(unended, end), last(shown, end)) for end in emptied]
+    return [record if record > last(ends, end) else -1 for record, end in zip(records, emptied, strict=True)]
+
+
 def turned(intervals: Array) -> Array:
     """Mask of the intervals that another type of marker ended than the one that was missed."""
     return (
