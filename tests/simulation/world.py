@@ -11,7 +11,7 @@ from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 from tests.simulation import events
 from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.expected import (
@@ -243,14 +243,17 @@ class World:
         below their log start), or those of which it is reported. Or whether all have lost what is claimed, and nothing
         was written in its place yet.
         """
-        pivot = claim.pivot
+        pivot, freezes = claim.pivot, FindingKind.READ_COMMITTED_FROZEN
         if self.cluster.lost and self.cluster.replicas[pivot].lso <= claim.first_offset:
             return True
         if claim.kind is FindingKind.LOG_TRUNCATED and all(
             replica.leo < claim.lost_to for replica in self.cluster.replicas.values()
         ):
             return True
-        frozen = {f.broker for f in self.monitor.confirmed if f.kind == FindingKind.READ_COMMITTED_FROZEN}
+        frozen = {f.broker for f in self.monitor.confirmed if f.kind == freezes}
+        last = {event.finding_id: event for event in self.monitor.events}
+        if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
+            frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
         named = {b for side in claim.recorded.sides.values() for b in side} if claim.broker == NOBODY else set()
         if claim.key is not None and named & frozen:

@@ -136,20 +136,14 @@ def unlike_outcomes(case: Case) -> Decision:
     claim, accused = case.claim, case.accused
     if accused.last_stable_offset <= claim.offset:
         return case.pending(f"broker {accused.broker} has not decided offset {claim.offset} yet")
-    own = _live_outcome(claim, accused)
-    reaches = accused.log_start_offset <= claim.offset
-    if own is None and not case.live_only and reaches and not _has_lost_its_end(claim, accused):
-        own = claim.recorded.outcomes.get(accused.broker)
-    if case.live_only:
-        # What one had shown, and holds no more, is no difference that stands.
-        truth = _live_outcomes(case)
-        truth.pop(accused.broker, None)
-    else:
-        # It is not known of a replica that cannot be asked whether its log is still the one that was read.
-        absent = {a.broker for a in case.absent}
-        truth = {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
+    own, truth = _compared_outcomes(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
-    stands = len(set(_live_outcomes(case).values())) > 1
+    live = _live_outcomes(case)
+    stands = len(set(live.values())) > 1
+    if own is None and stands:
+        # The one that was asked last holds the record no more; two others differ about it still.
+        unlike = f"{broker_list(sorted(live))} do not show offset {claim.offset} alike"
+        return case.differs(_by_outcome(live), unlike)
     # The record may be gone where it had the other outcome, and a value with it.
     if (own is None or not stands) and (differing := _latest_differs(case)) is not None:
         return case.differs(_by_value(case), differing.reason)
@@ -165,6 +159,24 @@ def unlike_outcomes(case: Case) -> Decision:
     if truth:
         return case.unproven(f"every replica that answered shows offset {claim.offset} as {own}")
     return case.not_shown(claim.offset, f"no other replica shows an outcome for offset {claim.offset}")
+
+
+def _compared_outcomes(case: Case) -> tuple[str | None, dict[int, str]]:
+    """Return the outcome of the replica that was asked last, and by broker those of the others that count against it.
+
+    Of a finding what is shown now alone counts: what one had shown, and holds no more, is no difference that stands.
+    """
+    claim, accused = case.claim, case.accused
+    own = _live_outcome(claim, accused)
+    if case.live_only:
+        truth = _live_outcomes(case)
+        truth.pop(accused.broker, None)
+        return own, truth
+    if own is None and accused.log_start_offset <= claim.offset and not _has_lost_its_end(claim, accused):
+        own = claim.recorded.outcomes.get(accused.broker)
+    # It is not known of a replica that cannot be asked whether its log is still the one that was read.
+    absent = {a.broker for a in case.absent}
+    return own, {b: outcome for b, outcome in _outcomes_of_others(case).items() if b not in absent}
 
 
 def _was_unlike(case: Case, reason: str, sides: Mapping[str, list[int]]) -> Decision:
@@ -268,7 +280,8 @@ def contradiction(case: Case) -> Decision:
 
 
 def _live_outcomes(case: Case) -> dict[int, str]:
-    found = {a.broker: _live_outcome(case.claim, a) for a in (case.accused, *case.others)}
+    others = [a for a in case.others if not is_another_log(case.claim, a)]
+    found = {a.broker: _live_outcome(case.claim, a) for a in (case.accused, *others)}
     return {broker: own for broker, own in found.items() if own is not None}
 
 

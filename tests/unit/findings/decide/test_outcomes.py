@@ -327,6 +327,23 @@ class TestUnlikeOutcomes:
         assert verdict(got) == self.UNDIRECTED
         assert "no end marker" in got.reason
 
+    @pytest.mark.parametrize("live_only", [False, True])
+    def test_two_that_differ_still_are_a_difference_though_the_one_asked_last_holds_the_record_no_more(
+        self, live_only: bool
+    ) -> None:
+        left = [holding(1, "aborted"), shows(2, None), holding(3, "committed")]
+        got = decide(self.c, answers(*left), live_only=live_only)
+        assert verdict(got) == self.UNDIRECTED
+        # Of a suspect what the one asked last was read to show counts as well.
+        assert (got.accused, got.sides) == (NOBODY, {"aborted": (1,), "committed": (3,) if live_only else (2, 3)})
+        alike = [left[0], left[1], holding(3, "aborted")]
+        assert decide(self.c, answers(*alike), live_only=True).verdict is Verdict.DISMISSED
+
+    def test_what_another_log_shows_there_is_no_difference_once_the_one_asked_last_holds_it_no_more(self) -> None:
+        other = holding(3, "committed", markers=(MarkerShown(10, PID, "commit"),))
+        left = answers(holding(1, "aborted"), replica(2), other)
+        assert decide(self.c, left, live_only=True).verdict is Verdict.DISMISSED
+
     def test_recorded_outcomes_are_reported_as_over_where_no_replica_holds_the_record(self) -> None:
         got = decide(self.c, answers(replica(1), replica(2), replica(3)))
         assert verdict(got) == (Verdict.DISMISSED, FindingKind.VISIBILITY_MISMATCH)
