@@ -150,18 +150,21 @@ class Judge:
         self.broken += properties.repeated(standing, self.now())
 
     def _may_be_deleted_everywhere(self, truth: oracle.Truth, place: Place) -> bool:
-        """Whether every log begins above a key's record where the policy deletes: that is what retention does.
+        """Whether every log begins above what is wrong where the policy deletes: that is what retention does.
 
         One that has lost its head leads, and the others have followed: below where all begin nothing is promised.
         """
         return all(self._may_be_deleted(truth, replace(place, broker=broker)) for broker in self.cluster.replicas)
 
     def _may_be_deleted(self, truth: oracle.Truth, place: Place) -> bool:
-        """Whether a key's record lies below the log start where the policy deletes: nobody can tell a loss from that.
+        """Whether what is wrong lies below the log start where the policy deletes: nobody can tell a loss from that.
 
-        A lost head is to be a finding where the policy does not explain it, and unknown where it does.
+        A key's record, or a transaction with its end. A lost head is to be a finding where the policy does not explain
+        it, and unknown where it does.
         """
         start = self.cluster.replicas[place.broker].log_start
+        if place.what == "outcome" and place.span is not None:
+            return self.profile.trims and place.span.end < start
         return self.profile.trims and place.what == "key" and truth.latest.get(place.key, -1) < start
 
     def audit(self, open_now: Sequence[Said], result: str) -> None:

@@ -199,6 +199,11 @@ def _read(replica: Replica, start: int, bound: int, committed: bool) -> dict[int
     return got
 
 
+def values_shown(replica: Replica, key: Key, start: int) -> tuple[int | None, ...]:
+    """The latest value of a key to consumers of a replica in read_committed, and of all but what it has aborted."""
+    return tuple(_latest(_read(replica, start, end, True)).get(key, (-1, None))[1] for end in (replica.lso, replica.hw))
+
+
 def newest_shown(replica: Replica, key: Key) -> int:
     """The offset of the record of a key that a replica's consumers end up with, the lower one of both; -1 for none."""
     ends = ((True, replica.lso), (False, replica.hw))

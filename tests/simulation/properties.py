@@ -263,12 +263,18 @@ def _texts(moments: Iterable[Moment]) -> str:
 def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: bool) -> bool:
     """Whether the replicas as they stand differ there; if not, nobody who comes only now can tell.
 
+    Of a key: another one that is right shows another value, but for what each has aborted: on a healthy cluster others
+    lack that as well. Or an emptied end marker lies behind the record.
     Of an outcome: a replica shows the record wrongly, and another one shows the true outcome or holds the true marker.
     Or its aborted list says that a transaction begins there, and another one shows that record as committed.
     """
     others = [r for b, r in cluster.replicas.items() if b != place.broker]
     if place.what == "key":
-        return any(place.key not in now[r.id].keys if r.id in now else True for r in others)
+        right = [r for r in others if r.id not in now or place.key not in now[r.id].keys]
+        start, mine = oracle.compared_from(cluster), cluster.replicas[place.broker]
+        shown = oracle.values_shown(mine, place.key, start)
+        unlike = any(oracle.values_shown(r, place.key, start) != shown for r in right)
+        return unlike or any(_has_an_emptied_end(mine, span) for span, _ in now[place.broker].turned)
     if place.what == "progress" and place.span is not None:
         hanging = {s.producer_id for r in others if r.id in now for s in now[r.id].hanging}
         return any(r.id not in now for r in others) or place.span.producer_id not in hanging
@@ -284,6 +290,12 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     if any(_holds(r, o) and _tells_outcome(r, truth, o) for o in listed for r in others):
         return True
     return any(_tells_outcome(r, truth, o) for o in mine for r in others)
+
+
+def _has_an_emptied_end(replica: Replica, span: Span) -> bool:
+    """Whether a transaction of a replica goes on over an end marker that was emptied when it got it."""
+    emptied = [b for b in replica.batches if b.control and b.marker is None and span.holds(b.producer_id, b.base)]
+    return any(_holds(replica, o) for b in emptied for o in range(span.first, b.base))
 
 
 def _holds(replica: Replica, offset: int) -> bool:

@@ -280,6 +280,28 @@ def test_an_end_marker_that_the_truth_does_not_have_tells_nobody_the_outcome() -
     assert not any(properties.shows(c, truth, now, place, compacted=True) for place in turned)
 
 
+def test_what_a_replica_has_aborted_and_others_lack_tells_nobody_but_by_an_emptied_end_marker_behind_it() -> None:
+    """A COMMIT was lost on 3, which has aborted the record; 1 and 2 have cleaned it with the tombstone of its key."""
+    for expires, told in ((True, False), (False, True)):
+        c = Cluster(Limits(delete_retention=1_000, producer_expiration=500 if expires else FOREVER))
+        c.write([(7, 1)], VERSION2)
+        c.sync()
+        c.stop(3)
+        c.end(VERSION2, End.COMMIT)
+        c.write([(7, None)])
+        for _ in range(6):
+            turn(c, 1_001)
+        c.write([(8, 1)], VERSION2)
+        c.end(VERSION2, End.ABORT)
+        c.start(3)
+        c.sync()
+        now, truth = judge(c, compacted=True), oracle.truth_of(c)
+        (place,) = (place for place in properties.places(truth, now) if place.what == "key")
+        assert (place.broker, place.key) == (3, 7)
+        assert [oracle.values_shown(r, 7, 0) for r in c.replicas.values()] == [(None, None)] * 3
+        assert properties.shows(c, truth, now, place, compacted=True) is told
+
+
 def test_a_follower_that_catches_up_over_a_cleaned_log_is_right() -> None:
     c = cluster()
     c.write([(7, 1)])

@@ -122,7 +122,8 @@ class Claim:
         spread: it is of a finding that all replicas have come to share: no other side is left.
         confirmed_at_ms: of a finding, when its last event was decided, milliseconds since 1970 UTC; 0 of a suspect.
         renamed: it was about another transaction, and is about the one that holds the accused back now.
-        freed: of a suspect, a finding had explained it, and has ended: only what is shown live proves it now.
+        freed: of a suspect, a finding had explained it, or was the same, and has ended: only what is shown live proves
+            it now.
     """
 
     suspect_id: str

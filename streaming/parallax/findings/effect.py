@@ -104,9 +104,8 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
     if first.decision.verdict is not Verdict.DISMISSED or first.decision.resolution is Resolution.GONE:
         return first
-    rest = [
-        Judged(replace(c, suspect_id=claim.suspect_id), decide(c, a, live_only=live_only), a) for c, a in answers.rest
-    ]
+    others = [(replace(c, suspect_id=claim.suspect_id, freed=claim.freed), a) for c, a in answers.rest]
+    rest = [Judged(c, decide(c, a, live_only=live_only), a) for c, a in others]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
     if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and decision.resolution in _TRACES:

@@ -102,7 +102,9 @@ class Judging:
         self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
     ) -> tuple[Claim, Decision, Answers, tuple[str, ...]]:
         """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
-        judged = whole(named(task.claim, answers), answers, live_only=live_only)
+        # A suspect that goes by what is live is no finding: nothing was proven of it by then.
+        suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
+        judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         decision = self._twice(task, claim, judged.decision, answers)
         leans_on: tuple[str, ...] = ()

@@ -875,6 +875,20 @@ class TestADismissedSuspect:
         life.answer(only_recorded)
         assert life.statuses[2:] == found
 
+    def test_that_was_raised_before_its_finding_ended_is_not_proven_by_the_value_of_its_key(self) -> None:
+        def unlike(_: Claim) -> Answers:
+            """The accused holds nothing of the key, and another shows a value: who is right nobody can tell."""
+            value = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+            return Answers({b: replica(b, key=KeyShown(None, True) if b == 2 else value) for b in (1, 2, 3)}, leader=1)
+
+        life = Life().confirmed(claim())
+        life.until_asked(agree)
+        assert life.statuses == ["confirmed", "resolved"]
+        raised = self.raised(life, seconds=-1)
+        life.suspect(replace(raised, suspect_id="again", kind=COMMITTED_WRONGLY, key_hash_lo=7, marker_offset=20))
+        life.answer(unlike)
+        assert life.statuses == ["confirmed", "resolved", "dismissed"]
+
     def test_is_forgotten_after_many_others_and_then_probed_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ledger, "HANDLED", 2)
         life = Life()
