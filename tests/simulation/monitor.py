@@ -150,11 +150,12 @@ class Monitor(Readers):
         seen = Observations.of(TOPIC, PARTITION, rows)
         before = PartitionState.from_bytes(self.state)
         options = {"from_log_start": not self.late, "compacted": self.compacted}
-        result = step(before, seen, self.settings, self.cluster.now, **options)
+        now_ms = int(EPOCH.timestamp() * 1000) + self.cluster.now  # The clock by which findings are decided.
+        result = step(before, seen, self.settings, now_ms, **options)
         state = result.state.to_bytes()
         if crash:
             assert before.to_bytes() == self.state, "a step must not write into its input"
-            again = step(PartitionState.from_bytes(self.state), seen, self.settings, self.cluster.now, **options)
+            again = step(PartitionState.from_bytes(self.state), seen, self.settings, now_ms, **options)
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
         self.steps += 1

@@ -61,8 +61,10 @@ class Readers:
         self.taken_back: set[Reader] = set()
         """Readers that were shown a truncated log, and have read nothing of the log that took its place."""
         self.given_up: dict[int, int] = {}
-        self.positions = {(v, b): 0 for v in (RU, RC) for b in self.cluster.replicas}
-        self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in self.cluster.replicas}
+        # One that the partition was taken from may get it back.
+        brokers = (*self.cluster.replicas, *self.cluster.away)
+        self.positions = {(v, b): 0 for v in (RU, RC) for b in brokers}
+        self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in brokers}
 
     def read(self, view: int, broker: int, limit: int = 1_000) -> bool:
         """What a micro-batch reads of one replica, at most ``limit`` offsets; False where there is nothing to read."""

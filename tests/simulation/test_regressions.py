@@ -602,18 +602,6 @@ SHRUNKEN = {
     ),
     "a value that the cleaner takes while it is asked for is no difference to a replica that is behind": (
         951000365,
-        940000335,
-        960002914,
-        970005722,
-        970007759,
-        970009430,
-        980000471,
-        940001066,
-        970022877,
-        970023006,
-        970031977,
-        970033032,
-        970034150,
         (
             "write -1 0 78105; write 3 0 54014; sync; stop 1; end 3 1; sync; round; usurp 1; end 3; start 2; sync; "
             "round 102"
@@ -729,6 +717,7 @@ SEEDS = (
         970031977,
         970033032,
         970034150,
+        970041574,
     ),
 )
 

@@ -272,6 +272,9 @@ def test_the_views_are_named_as_the_columns_are() -> None:
     assert (READ_UNCOMMITTED, READ_COMMITTED) == (int(RU), int(RC)) == (0, 1)
 
 
+NOTHING = observed([]).rows
+
+
 class TestLogStarts:
     def begun_at(self, *starts: int, deletes: int = 0, deleted_to: int = -1) -> PartitionState:
         made = state(*range(len(starts)), log_start_offset=list(starts))
@@ -281,13 +284,13 @@ class TestLogStarts:
     def test_the_highest_while_the_policy_deletes_and_the_lowest_while_it_does_not_are_remembered(self) -> None:
         for starts in ((10, 3), (3, 10, 5)):
             made = self.begun_at(*starts, deletes=1)
-            replicas.follow_heads(made)
+            replicas.follow_heads(made, NOTHING, was_known=True)
             assert (made.partition["deleted_to"][0], made.partition["head"][0]) == (10, UNKNOWN)
             made.partition["deletes"] = 0
-            replicas.follow_heads(made)
+            replicas.follow_heads(made, NOTHING, was_known=True)
             assert (made.partition["deleted_to"][0], made.partition["head"][0]) == (10, 3)
             made.brokers["log_start_offset"] = 7
-            replicas.follow_heads(made)
+            replicas.follow_heads(made, NOTHING, was_known=True)
             assert made.partition["head"][0] == 3
 
     def test_where_logs_begin_is_not_known_of_one_that_has_not_said(self) -> None:
