@@ -283,8 +283,9 @@ class Job:
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self.state.update_findings(status)
-        if self._webhooks is not None and status.error is None:
-            self._webhooks.observe(status.open)
+        webhooks = self._webhooks
+        if webhooks is not None and status.error is None:
+            webhooks.observe(status.open)
 
     def _query_reported(self, report: QueryReport) -> None:
         self.state.update_query(report)
