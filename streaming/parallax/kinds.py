@@ -27,6 +27,24 @@ class Family(StrEnum):
     """The beginning of a log."""
 
 
+class Clears(StrEnum):
+    """Which replicas the proof of a kind clears, beside accusing one (`parallax.findings.cleared`)."""
+
+    NOBODY = "nobody"
+    """It says of the accused that it is wrong, and nothing of the others."""
+    NO_VALUE = "no_value"
+    """A tombstone clears those that show no value, unless another shows a value that is newer than the accused's."""
+    OTHER_OUTCOME = "other_outcome"
+    """An end marker clears those that show, or are known to have, the outcome that the accused should show."""
+    ENDED_ALIKE = "ended_alike"
+    """That a transaction has ended says not how: it clears those that ended it only if all did so alike."""
+    NEWER_EPOCH = "newer_epoch"
+    """A newer leader epoch clears those that hold what the leader's log holds."""
+    ALL_ALIKE = "all_alike"
+    """A newer record is no proof that it is the newest: it clears the others only if all were read and show the same.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """The facts and texts that one kind of finding needs.
@@ -40,6 +58,7 @@ class Kind:
             accused shows).
         consumers: what consumers of the accused meet, behind the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
+        clears: which of the other replicas its proof shows to be right.
         many: the sentence on many keys at once, of a kind of which one cause may hit many. Fields: broker, partition,
             count, lowest and highest (offsets).
         agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
@@ -52,6 +71,7 @@ class Kind:
     shows: str
     consumers: str
     runbook: str
+    clears: Clears
     severity: Severity = Severity.CRITICAL
     agreeing: int = 1
     many: str = ""
@@ -66,6 +86,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "offset {start} of {partition}; it has ended {others}.",
         consumers="may read that transaction's records the wrong way round, or nothing beyond them",
         runbook="a-missed-end-marker",
+        clears=Clears.ENDED_ALIKE,
         severity=Severity.WARNING,
     ),
     FindingKind.READ_COMMITTED_FROZEN: Kind(
@@ -76,6 +97,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "producer {producer_id} that has ended {others}.",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
+        clears=Clears.ENDED_ALIKE,
         agreeing=2,
     ),
     FindingKind.ABORTED_RECORD_COMMITTED: Kind(
@@ -86,6 +108,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "aborted {others}.",
         consumers="read data that was rolled back",
         runbook="a-missed-end-marker",
+        clears=Clears.OTHER_OUTCOME,
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: Kind(
         rule=Rule.OUTCOME,
@@ -95,6 +118,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "committed {others}.",
         consumers="in read_committed never see that record",
         runbook="a-missed-end-marker",
+        clears=Clears.OTHER_OUTCOME,
     ),
     FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
         rule=Rule.OUTCOME,
@@ -104,6 +128,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
         consumers="read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
+        clears=Clears.OTHER_OUTCOME,
     ),
     FindingKind.DELETED_RECORD_RESURRECTED: Kind(
         rule=Rule.LATEST_VALUE,
@@ -113,6 +138,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "{offset}. Shown: {sides}.",
         consumers="read a record that was deleted",
         runbook="a-missed-tombstone",
+        clears=Clears.NO_VALUE,
         many="Broker {broker} still shows values of {partition} whose keys were deleted, {count} in all (deleted at "
         "offsets {lowest} to {highest}).",
     ),
@@ -124,6 +150,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "Shown: {sides}.",
         consumers="miss that record",
         runbook="values-that-differ",
+        clears=Clears.ALL_ALIKE,
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
         "{highest}).",
     ),
@@ -134,6 +161,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The replicas of {partition} do not show the same latest value for the key of offset {offset}: {sides}.",
         consumers="may read a value that is wrong, or miss one",
         runbook="values-that-differ",
+        clears=Clears.NOBODY,
         many="The replicas of {partition} do not show the same latest values for {count} keys (offsets {lowest} to "
         "{highest}).",
     ),
@@ -144,6 +172,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         shows="The replicas of {partition} do not hold the same at offset {offset}: {sides}.",
         consumers="may read a record that is wrong",
         runbook="another-record-or-none",
+        clears=Clears.NEWER_EPOCH,
     ),
     FindingKind.LOG_TRUNCATED: Kind(
         rule=Rule.CONTENT,
@@ -153,6 +182,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "there on is lost or replaced.",
         consumers="miss what was truncated",
         runbook="another-record-or-none",
+        clears=Clears.NOBODY,
     ),
     FindingKind.LOG_HEAD_MISSING: Kind(
         rule=Rule.LATEST_VALUE,
@@ -162,6 +192,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "although the topic's cleanup policy deletes no records.",
         consumers="miss what lies below",
         runbook="a-log-that-lost-its-head",
+        clears=Clears.NOBODY,
     ),
 }
 

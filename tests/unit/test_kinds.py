@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, UNLIKE_OUTCOMES, Family, kinds_of, refines
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, UNLIKE_OUTCOMES, Clears, Family, kinds_of, refines
 from parallax.model import FindingKind, Rule, Severity
 
 RUNBOOK = (Path(__file__).parents[2] / "docs/runbook.md").read_text()
@@ -44,6 +44,11 @@ class TestEachKind:
         assert row.shows.endswith(".")
         assert row.consumers
         assert not row.consumers.endswith(".")
+
+    def test_says_whom_its_proof_clears_and_nobody_without_direction(self, kind: FindingKind) -> None:
+        assert isinstance(KINDS[kind].clears, Clears)
+        if kind is FindingKind.VISIBILITY_MISMATCH:
+            assert KINDS[kind].clears is Clears.NOBODY
 
     def test_is_explained_in_the_section_of_the_runbook_that_it_names(self, kind: FindingKind) -> None:
         assert f"`{kind}`" in section(KINDS[kind].runbook)

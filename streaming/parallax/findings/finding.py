@@ -26,7 +26,8 @@ class Finding:
         evidence: JSON: what each broker answered to the probe, and what had been recorded of it.
         broker: the accused; `NOBODY` of a difference without direction.
         suspect_id: of the suspect that has led to it; empty of an incident.
-        exposed: consumers see it: the accused is the leader, or one of the sides leads, or all replicas share it.
+        exposed: consumers see it: the accused leads, or one that shows the same, or, without direction, one of the
+            sides; or all replicas share it.
     """
 
     finding_id: str
@@ -164,10 +165,13 @@ def made(
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
-    """Whether consumers see what the accused shows; without direction, whether they see what one of the sides shows."""
-    if accused != NOBODY:
-        return answers.leader == accused
-    return any(answers.leader in brokers for brokers in decision.sides.values())
+    """Whether consumers see what the accused shows, on it or on a leader that shows the same.
+
+    Without direction, whether they see what one of the sides shows.
+    """
+    if answers.leader == accused != NOBODY:
+        return True
+    return any(answers.leader in side and accused in (NOBODY, *side) for side in decision.sides.values())
 
 
 def evidence_of(finding: Finding) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
@@ -29,7 +29,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         partition=f"{claim.topic}-{claim.partition}",
         others=_others(decision, answers),
         sides=sides_in_words(decision.sides),
-        offset=_place(claim, kind, answer),
+        offset=_place(claim, decision, answers),
         marker=claim.marker_offset,
         producer_id=claim.producer_id,
         start=claim.transaction_start_offset,
@@ -44,12 +44,28 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     if answers.leader == accused:
         return f"{sentence} It leads the partition: consumers {consumers}."
+    if any({accused, answers.leader} <= set(brokers) for brokers in decision.sides.values()):
+        return f"{sentence} Broker {answers.leader} leads the partition and shows the same: consumers {consumers}."
     return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
 
 
-def _place(claim: Claim, kind: FindingKind, accused: ReplicaAnswer | None) -> int:
-    """The offset to name: the record's, or where the accused's log begins now."""
-    return accused.log_start_offset if kind is FindingKind.LOG_HEAD_MISSING and accused else claim.first_offset
+def _place(claim: Claim, decision: Decision, answers: Answers) -> int:
+    """The offset to name: the record's, or where the accused's log begins now, or where its key was deleted.
+
+    A claim on a difference of values names a value: where that has become a deletion, a tombstone that is shown.
+    """
+    accused = answers.replicas.get(decision.accused)
+    if decision.kind is FindingKind.LOG_HEAD_MISSING and accused is not None:
+        return accused.log_start_offset
+    if decision.kind is FindingKind.DELETED_RECORD_RESURRECTED and accused is not None and accused.live is not None:
+        tombstones = _tombstones(answers, accused.live.offset)
+        return min(tombstones) if tombstones and claim.first_offset not in tombstones else claim.first_offset
+    return claim.first_offset
+
+
+def _tombstones(answers: Answers, above: int) -> set[int]:
+    visible = (a.key.visible for a in answers.replicas.values() if a.key is not None)
+    return {v.offset for v in visible if v is not None and v.value_size < 0 and v.offset > above}
 
 
 def sides_in_words(sides: Mapping[str, Sequence[int]]) -> str:
@@ -91,7 +107,7 @@ def incident(
         offsets: the lowest and the highest one.
         waiting: suspects that no probe has decided.
         status: confirmed, or spread where all replicas share it.
-        is_exposed: the accused leads.
+        is_exposed: the accused leads, or a replica that shows what it shows.
     """
     partition = f"{group.place.topic}-{group.place.partition}"
     lowest, highest = offsets
@@ -106,7 +122,7 @@ def incident(
         return f"{sentence} All replicas show the same by now: nothing is left to compare with."
     if group.broker == NOBODY:
         return f"{sentence} {NO_DIRECTION} Consumers {row.consumers}."
-    leads = "It leads the partition:" if is_exposed else f"If broker {group.broker} becomes the leader,"
+    leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
     return f"{sentence} {leads} consumers {row.consumers}."
 
 
@@ -163,10 +179,17 @@ def resolved(claim: Claim, decision: Decision) -> str:
 
 
 def _others(decision: Decision, answers: Answers) -> str:
+    if decision.kind in _BY_OUTCOME and decision.sides and _OUTCOMES.isdisjoint(decision.sides):
+        # Values of the key differ: they say nothing of how any replica has ended the transaction.
+        return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
         return f"on {_broker_words(decision.witnesses)}"
     coordinator = answers.coordinator
     return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
+
+
+_OUTCOMES = frozenset({COMMITTED, ABORTED})
+_BY_OUTCOME = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
 
 
 def _broker_words(brokers: Sequence[int]) -> str:

@@ -338,7 +338,7 @@ class TestWhatIsReported:
         assert "If broker 2 becomes the leader, consumers read a record that was deleted." in life.open[0].summary
         life.after(RECHECK_S, lambda c: replace(resurrected(c), leader=2))
         assert life.open[0].exposed
-        assert "It leads the partition" in life.open[0].summary
+        assert "The leader shows that: consumers" in life.open[0].summary
 
     def test_names_samples_and_shows_what_proves_some(self) -> None:
         (event,) = flood(range(1_000), at_once=1_000).open

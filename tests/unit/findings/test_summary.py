@@ -45,6 +45,30 @@ def test_one_that_is_frozen_as_well_is_not_among_those_where_it_has_ended() -> N
     assert "that has ended on broker 1." in text
 
 
+def test_a_leader_that_shows_what_the_accused_shows_is_named() -> None:
+    old = record(30, producer_id=-1)
+    given = shows(1, None), shows(2, old), shows(3, old)
+    text = said(about_key(FindingKind.DELETED_RECORD_RESURRECTED), *given, leader=3)
+    assert text.endswith("Broker 3 leads the partition and shows the same: consumers read a record that was deleted.")
+    assert "becomes the leader" not in text
+
+
+def test_values_of_a_key_do_not_say_which_replica_has_aborted_a_transaction() -> None:
+    sides = {"a value": (2,), "no value": (1,)}
+    c = claim(FindingKind.ABORTED_RECORD_COMMITTED)
+    text = summary(c, Decision(Verdict.CONFIRMED, c.kind, "r", accused=2, sides=sides), answers(replica(1), replica(2)))
+    assert "it was aborted by what was read. Shown for its key: a value on broker 2, no value on broker 1." in text
+
+
+def test_a_deletion_is_named_by_the_tombstone_and_not_by_the_value_that_the_claim_was_about() -> None:
+    old, tombstone = record(30, producer_id=-1), record(70, producer_id=-1, value_size=-1)
+    given = shows(1, tombstone), shows(2, old), shows(3, tombstone)
+    assert "was deleted at offset 70." in said(about_key(FindingKind.VISIBILITY_MISMATCH, offset=50), *given)
+    deleted = FindingKind.DELETED_RECORD_RESURRECTED
+    assert "was deleted at offset 70." in said(about_key(deleted, offset=70), *given)
+    assert "was deleted at offset 50." in said(about_key(deleted), shows(1, None), shows(2, old), shows(3, None))
+
+
 def test_a_replica_that_did_not_answer_is_not_named() -> None:
     text = said(claim(FindingKind.ABORTED_RECORD_COMMITTED), holding(1, "aborted"), holding(2, "committed"), silent(3))
     assert "3" not in text

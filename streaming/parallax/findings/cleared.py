@@ -1,0 +1,173 @@
+"""Which replicas the evidence of a finding proves to be right: by kind of proof, as `parallax.kinds.KINDS` has it.
+
+That a replica is proven wrong proves of no other that it is right: it may be wrong as well, and otherwise. So a replica
+is cleared only by what proves the finding, and only if it answered: what one holds that did not is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from parallax.findings.answers import ABORTED, COMMITTED
+from parallax.findings.finding import Finding, evidence_of
+from parallax.kinds import KINDS, Clears
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
+
+_OUTCOMES = frozenset({COMMITTED, ABORTED})
+_BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
+_RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_RECORD_ABORTED: COMMITTED}
+_VALUE = "value at offset "
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The evidence of a finding, as far as it says who shows what.
+
+    Attributes:
+        leader: node id; `NOBODY` where it is not known.
+        sides: by what they show, the brokers.
+        replicas: what each broker answered.
+        markers: by broker, the end marker that it was recorded to show.
+        outcomes: by broker, the outcome that it was recorded to show.
+    """
+
+    finding: Finding
+    leader: int
+    sides: Mapping[str, frozenset[int]]
+    replicas: Mapping[int, Mapping[str, Any]]
+    markers: Mapping[int, str]
+    outcomes: Mapping[int, str]
+
+    @classmethod
+    def of(cls, finding: Finding) -> Shown:
+        """Read the evidence of a finding's last event."""
+        evidence = evidence_of(finding)
+        recorded = evidence.get("recorded") or {}
+        return cls(
+            finding=finding,
+            leader=int(evidence.get("leader", NOBODY)),
+            sides={text: frozenset(brokers) for text, brokers in (evidence.get("sides") or {}).items()},
+            replicas=_by_broker(evidence.get("replicas")),
+            markers=_by_broker(recorded.get("markers")),
+            outcomes=_by_broker(recorded.get("outcomes")),
+        )
+
+    @property
+    def alike(self) -> frozenset[int]:
+        """The accused, and those that show what it shows."""
+        accused = self.finding.broker
+        return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
+
+    @property
+    def against(self) -> list[frozenset[int]]:
+        """The sides that show otherwise than the accused."""
+        return [side for side in self.sides.values() if side and self.finding.broker not in side]
+
+    @property
+    def answered(self) -> frozenset[int]:
+        """The replicas that answered."""
+        return frozenset(broker for broker, answer in self.replicas.items() if answer.get("error") is None)
+
+
+def _by_broker(part: Mapping[str, Any] | None) -> dict[int, Any]:
+    return {int(broker): value for broker, value in (part or {}).items()}
+
+
+def cleared(shown: Shown) -> list[int]:
+    """The brokers that the proof of a finding shows to be right; none where it accuses nobody, or all are wrong."""
+    finding = shown.finding
+    if finding.broker == NOBODY or finding.status is FindingStatus.SPREAD:
+        return []
+    right = CLEARED[KINDS[finding.kind].clears](shown)
+    return sorted(frozenset(right) & shown.answered - shown.alike)
+
+
+def _nobody(shown: Shown) -> Iterable[int]:
+    del shown
+    return ()
+
+
+def _no_value(shown: Shown) -> Iterable[int]:
+    """A newer value may have replaced the tombstone: then those that show none may have lost it."""
+    offsets = {text: int(text.removeprefix(_VALUE)) for text in shown.sides if text.startswith(_VALUE)}
+    own = [offset for text, offset in offsets.items() if shown.finding.broker in shown.sides[text]]
+    if not own or max(offsets.values()) > own[0]:
+        return ()
+    return (broker for broker in shown.sides.get("no value", ()) if _was_read_whole(shown.replicas.get(broker)))
+
+
+def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:
+    """Whether a replica that shows no value was read far enough down to say so."""
+    key = (answer or {}).get("key") or {}
+    return bool(key.get("visible") or key.get("complete", True))
+
+
+def _other_outcome(shown: Shown) -> Iterable[int]:
+    right = _RIGHT.get(shown.finding.kind)
+    if right is None:
+        own = {text for text, side in shown.sides.items() if shown.finding.broker in side} & _OUTCOMES
+        (right,) = _OUTCOMES - own if len(own) == 1 else ("",)
+    against = frozenset().union(*shown.against)
+    return (broker for broker in against if _endings(shown, broker) == {right})
+
+
+def _ended_alike(shown: Shown) -> Iterable[int]:
+    """One that cannot be asked, and was not recorded, may have ended it otherwise: then nobody is cleared."""
+    endings = [_endings(shown, broker) for broker in shown.replicas if broker not in shown.alike]
+    known = set().union(*endings)
+    return shown.sides.get("ended", ()) if all(endings) and len(known) == 1 else ()
+
+
+def _newer_epoch(shown: Shown) -> Iterable[int]:
+    sides = shown.against
+    return sides[0] if len(sides) == 1 and shown.leader in sides[0] else ()
+
+
+def _all_alike(shown: Shown) -> Iterable[int]:
+    sides = shown.against
+    if len(sides) != 1 or sides[0] | {shown.finding.broker} != shown.replicas.keys():
+        return ()
+    return sides[0] if shown.answered == shown.replicas.keys() else ()
+
+
+CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
+    Clears.NOBODY: _nobody,
+    Clears.NO_VALUE: _no_value,
+    Clears.OTHER_OUTCOME: _other_outcome,
+    Clears.ENDED_ALIKE: _ended_alike,
+    Clears.NEWER_EPOCH: _newer_epoch,
+    Clears.ALL_ALIKE: _all_alike,
+}
+
+
+def _endings(shown: Shown, broker: int) -> set[str]:
+    """How a replica has ended the transaction: by what it shows, else as it was recorded; empty where it is not known.
+
+    More than one where what it shows contradicts itself.
+    """
+    found = {text for text, side in shown.sides.items() if broker in side} & _OUTCOMES
+    found |= _live_endings(shown.finding, shown.replicas.get(broker, {}))
+    if found:
+        return found
+    if (marker := shown.markers.get(broker)) is not None:
+        return {_BY_MARKER[marker]} if marker in _BY_MARKER else set()
+    return {shown.outcomes[broker]} & _OUTCOMES if broker in shown.outcomes else set()
+
+
+def _live_endings(finding: Finding, answer: Mapping[str, Any]) -> set[str]:
+    producer, start, mark = finding.producer_id, finding.transaction_start_offset, finding.marker_offset
+    found = {
+        _BY_MARKER[marker["type"]]
+        for marker in answer.get("markers", ())
+        if marker["offset"] == mark and marker["producer_id"] == producer and marker["type"] in _BY_MARKER
+    }
+    places = {place for place in (finding.offset, start) if place != UNKNOWN}
+    found |= {
+        record["outcome"]
+        for record in answer.get("committed", ())
+        if record["offset"] in places and record["producer_id"] == producer
+    } & _OUTCOMES
+    listed = ((one["producer_id"], one["first_offset"]) for one in answer.get("aborted", ()))
+    return found | ({ABORTED} if start != UNKNOWN and (producer, start) in listed else set())

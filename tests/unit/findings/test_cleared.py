@@ -1,0 +1,170 @@
+"""Which replicas a finding's evidence proves right: what proves it clears those on its side, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from test_findings_table import EVENT
+
+from parallax.findings.cleared import CLEARED, Shown, cleared
+from parallax.findings.finding import Finding
+from parallax.kinds import Clears
+from parallax.model import NOBODY, FindingKind, FindingStatus
+
+RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
+MISSING = FindingKind.RECORD_MISSING
+READ_WHOLE = {"key": {"complete": True}}
+GONE = {"error": "it does not answer"}
+COMMIT = {"offset": 20, "producer_id": 7, "type": "commit"}
+ABORT = {"offset": 20, "producer_id": 7, "type": "abort"}
+OTHERS_ABORT = {"offset": 20, "producer_id": 8, "type": "abort"}
+
+
+def finding(
+    kind: FindingKind,
+    sides: dict[str, list[int]],
+    replicas: dict[int, dict[str, Any]] | None = None,
+    recorded: dict[str, dict[int, str]] | None = None,
+    *,
+    leader: int = 1,
+    **fields: Any,
+) -> Finding:
+    evidence = {
+        "leader": leader,
+        "sides": sides,
+        "replicas": {str(b): (replicas or {}).get(b, {}) for b in (1, 2, 3)},
+        "recorded": {name: {str(b): v for b, v in by.items()} for name, by in (recorded or {}).items()},
+    }
+    base = {"kind": kind, "broker": 2, "producer_id": 7, "transaction_start_offset": 10, "marker_offset": 20}
+    return replace(EVENT, evidence=json.dumps(evidence), **(base | fields))
+
+
+def right(*given: Any, **more: Any) -> list[int]:
+    return cleared(Shown.of(finding(*given, **more)))
+
+
+@pytest.mark.parametrize("clears", list(Clears))
+def test_each_kind_of_proof_has_its_rule(clears: Clears) -> None:
+    assert clears in CLEARED
+
+
+class TestATombstone:
+    def test_clears_those_that_show_no_value(self) -> None:
+        assert right(RESURRECTED, {"no value": [1, 3], "value at offset 4": [2]}) == [1, 3]
+        assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2, 3]}) == [1]
+
+    def test_clears_them_though_another_shows_an_older_value_still(self) -> None:
+        assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2], "value at offset 3": [3]}) == [1]
+
+    def test_clears_nobody_where_a_newer_value_may_have_replaced_it(self) -> None:
+        assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2], "value at offset 9": [3]}) == []
+
+    def test_that_was_only_recorded_clears_nobody_who_shows_the_value(self) -> None:
+        assert right(RESURRECTED, {"value at offset 4": [1, 2]}, {3: GONE}) == []
+
+    def test_does_not_clear_one_whose_log_was_not_read_far_enough(self) -> None:
+        half = {"key": {"complete": False, "complete_from": 8}}
+        assert right(RESURRECTED, {"no value": [1, 3], "value at offset 4": [2]}, {1: half, 3: READ_WHOLE}) == [3]
+        shown = {"key": {"complete": False, "visible": {"offset": 8}}}
+        assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2]}, {1: shown}) == [1]
+
+
+class TestANewerRecord:
+    def test_clears_all_others_where_all_were_read_and_show_the_same(self) -> None:
+        assert right(MISSING, {"value at offset 9": [1, 3], "value at offset 4": [2]}) == [1, 3]
+
+    @pytest.mark.parametrize("third", [{}, GONE])
+    def test_clears_nobody_while_a_replica_was_not_read(self, third: dict[str, Any]) -> None:
+        assert right(MISSING, {"value at offset 9": [1], "value at offset 4": [2]}, {3: third}) == []
+
+    def test_clears_nobody_where_one_did_not_answer_and_stands_by_what_was_recorded(self) -> None:
+        assert right(MISSING, {"value at offset 9": [1, 3], "value at offset 4": [2]}, {3: GONE}) == []
+
+    def test_clears_nobody_where_the_others_differ_or_one_stands_beside_the_accused(self) -> None:
+        assert right(MISSING, {"no value": [3], "value at offset 9": [1], "value at offset 4": [2]}) == []
+        assert right(MISSING, {"record at offset 9": [1], "no record there": [2, 3]}) == []
+
+
+class TestAnOutcome:
+    KIND = FindingKind.ABORTED_RECORD_COMMITTED
+
+    def test_clears_those_that_show_it(self) -> None:
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}) == [1, 3]
+        assert right(self.KIND, {"aborted": [1], "committed": [2, 3]}) == [1]
+        assert right(FindingKind.COMMITTED_RECORD_ABORTED, {"aborted": [2], "committed": [3]}) == [3]
+
+    def test_does_not_clear_one_that_shows_it_and_another_end_marker(self) -> None:
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {3: {"markers": [COMMIT]}}) == [1]
+
+    def test_does_not_clear_one_that_did_not_answer(self) -> None:
+        assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {1: GONE}) == [3]
+
+    def test_of_which_only_a_value_is_left_clears_those_whose_end_marker_is_known(self) -> None:
+        sides = {"a value": [2], "no value": [1, 3]}
+        assert right(self.KIND, sides) == []
+        assert right(self.KIND, sides, {1: {"markers": [ABORT]}}) == [1]
+        assert right(self.KIND, sides, recorded={"markers": {3: "abort", 1: "commit"}}) == [3]
+
+    def test_that_contradicts_a_replicas_own_marker_clears_those_that_show_the_other(self) -> None:
+        kind = FindingKind.OUTCOME_CONTRADICTS_MARKER
+        assert right(kind, {"aborted": [1, 3], "committed": [2]}) == [1, 3]
+        assert right(kind, {"committed": [1, 2, 3]}) == []
+        assert right(kind, {}) == []
+
+
+SIDES = {"open": [2], "ended": [1, 3]}
+
+
+@pytest.mark.parametrize("kind", [FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN])
+class TestAnEnd:
+    def test_of_which_nobody_knows_how_clears_nobody(self, kind: FindingKind) -> None:
+        assert right(kind, SIDES) == []
+        assert right(kind, SIDES, {1: {"markers": [ABORT]}}) == []
+
+    def test_clears_those_that_ended_it_alike(self, kind: FindingKind) -> None:
+        assert right(kind, SIDES, {1: {"markers": [ABORT]}, 3: {"markers": [ABORT]}}) == [1, 3]
+        assert right(kind, SIDES, recorded={"markers": {1: "commit", 3: "commit"}}) == [1, 3]
+        record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
+        assert right(kind, SIDES, {3: {"committed": [record]}}, {"outcomes": {1: "committed"}}) == [1, 3]
+        listed = {"aborted": [{"producer_id": 7, "first_offset": 10}]}
+        assert right(kind, SIDES, {1: listed}, {"markers": {3: "abort"}}) == [1, 3]
+
+    def test_clears_nobody_where_they_ended_it_otherwise(self, kind: FindingKind) -> None:
+        record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
+        assert right(kind, SIDES, {3: {"committed": [record]}}, {"markers": {1: "abort"}}) == []
+        assert right(kind, SIDES, recorded={"markers": {1: "abort"}, "outcomes": {3: "committed"}}) == []
+
+    def test_does_not_take_what_is_shown_of_another_transaction_for_its_end(self, kind: FindingKind) -> None:
+        other = {"offset": 10, "producer_id": 8, "outcome": "aborted"}
+        listed = {"producer_id": 7, "first_offset": 5}
+        third = {"markers": [OTHERS_ABORT], "committed": [other], "aborted": [listed]}
+        assert right(kind, SIDES, {3: third}, {"markers": {1: "abort"}}) == []
+
+    def test_clears_nobody_while_one_that_was_not_asked_may_have_ended_it_otherwise(self, kind: FindingKind) -> None:
+        sides = {"open": [2], "ended": [1]}
+        assert right(kind, sides, {3: GONE}, {"markers": {1: "abort"}}) == []
+        assert right(kind, sides, {3: GONE}, {"markers": {1: "abort", 3: "abort"}}) == [1]
+        assert right(kind, {"open": [2, 3], "ended": [1]}, recorded={"markers": {1: "abort"}}) == [1]
+
+    def test_that_was_read_once_clears_nobody_who_cannot_say_now(self, kind: FindingKind) -> None:
+        assert right(kind, {"open": [2], "ended, as it was read": [1, 3]}, recorded={"markers": {1: "abort"}}) == []
+
+
+def test_a_newer_epoch_clears_those_that_hold_what_the_leader_holds() -> None:
+    kind = FindingKind.CONTENT_MISMATCH
+    assert right(kind, {"record x": [1, 3], "record y": [2]}) == [1, 3]
+    assert right(kind, {"record x": [1, 3], "record y": [2]}, leader=2) == []
+
+
+@pytest.mark.parametrize("kind", [FindingKind.LOG_TRUNCATED, FindingKind.LOG_HEAD_MISSING])
+def test_what_a_log_has_lost_proves_nobody_else_right(kind: FindingKind) -> None:
+    assert right(kind, {}) == []
+
+
+def test_nobody_is_cleared_without_direction_nor_where_all_are_wrong() -> None:
+    sides = {"no value": [1, 3], "value at offset 4": [2]}
+    assert right(RESURRECTED, sides, broker=NOBODY) == []
+    assert right(RESURRECTED, sides, status=FindingStatus.SPREAD) == []
