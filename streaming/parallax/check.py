@@ -87,8 +87,9 @@ def _jdk() -> Line:
 def _storage(path: str) -> Line:
     if "://" in path:
         return Line("storage", Result.UNKNOWN, f"{path} is not looked at; the job tries it at its start.")
-    folder = next(parent for parent in (Path(path), *Path(path).absolute().parents) if parent.exists())
+    folder = Path(path)
     try:
+        folder = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
         probe = folder / f".parallax-check-{time.time_ns()}"
         probe.touch(exist_ok=False)
         probe.unlink()

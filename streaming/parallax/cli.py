@@ -161,15 +161,16 @@ JobData = Annotated[str | None, typer.Option("--data", help="Or the job's storag
 
 
 def _storage(config: Path | None, data: str | None) -> str:
-    from parallax.config import ConfigError, load
+    from parallax.config import ConfigError, load, storage_path
 
     if (config is None) == (data is None):
         raise ConfigError("give either -c/--config or --data")
     if data is None:
         return load(config or "").storage.path
-    if not data.strip() or "\0" in data:
-        raise ConfigError("--data: is empty or holds a NUL; give the storage.path of a job that has run")
-    return data
+    try:
+        return storage_path(data)
+    except ValueError as error:
+        raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None
 
 
 FindingId = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")]
@@ -187,8 +188,34 @@ def findings(
     """List what the findings table holds, show or explain a finding, or acknowledge it."""
     from parallax.findings.report import Wanted, print_findings
 
-    if context.invoked_subcommand is None:
+    command = context.invoked_subcommand
+    if command is None:
         print_findings(_storage(config, data), output.value, Wanted(everything=everything))
+    elif everything and command != "list":
+        raise _not_of(command, "--all")
+    elif command == "acknowledge" and "format" in _written(context, output="format"):
+        raise _not_of(command, "--format")
+
+
+def _written(context: typer.Context, **options: str) -> set[str]:
+    """Which of a command's options stand on the command line: by their parameters, what they are called."""
+    return {
+        name
+        for parameter, name in options.items()
+        if (source := context.get_parameter_source(parameter)) is not None and source.name == "COMMANDLINE"
+    }
+
+
+def _not_of(command: str, option: str) -> Exception:
+    from parallax.config import ConfigError
+
+    return ConfigError(f"{option}: findings {command} has no such option; leave it out")
+
+
+def _format_of(context: typer.Context, output: Format) -> str:
+    """The format that a command under ``findings`` is to print: it may stand before its name."""
+    before = context.parent.params.get("output") if context.parent is not None else None
+    return str((output if _written(context, output="format") else before or output).value)
 
 
 def _storage_of(context: typer.Context, config: Path | None, data: str | None) -> str:
@@ -217,13 +244,13 @@ def list_findings(
     from parallax.findings.report import Wanted, print_findings
 
     wanted = Wanted(
-        everything=everything,
+        everything=everything or bool(context.parent is not None and context.parent.params.get("everything")),
         topics=tuple(topic or ()),
         kinds=tuple(kind or ()),
         statuses=tuple(status or ()),
         since=None if since is None else since.replace(tzinfo=UTC),
     )
-    print_findings(_storage_of(context, config, data), output.value, wanted)
+    print_findings(_storage_of(context, config, data), _format_of(context, output), wanted)
 
 
 @findings_app.command()
@@ -238,7 +265,7 @@ def show(
     """Show all events of a finding, and what each broker answered last, side by side."""
     from parallax.findings.report import print_finding
 
-    print_finding(_storage_of(context, config, data), finding, output.value)
+    print_finding(_storage_of(context, config, data), finding, _format_of(context, output))
 
 
 @findings_app.command()
@@ -253,7 +280,7 @@ def explain(
     """Explain a finding in plain words: what consumers see, who is right, what to run."""
     from parallax.findings.report import print_explanation
 
-    print_explanation(_storage_of(context, config, data), finding, output.value)
+    print_explanation(_storage_of(context, config, data), finding, _format_of(context, output))
 
 
 @findings_app.command()

@@ -33,7 +33,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from parallax.errors import one_line
+from parallax.errors import is_text, one_line
 
 _PREFIX = "PARALLAX_"
 _NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "TESTS_MOUNT"})
@@ -68,10 +68,28 @@ class ConfigError(ValueError):
 def _named(value: str) -> str:
     if not value.strip() or "\0" in value:
         raise ValueError("is empty or holds a NUL; write a name")
+    if not is_text(value):
+        raise ValueError("holds what is no UTF-8 text; write a name")
     return value
 
 
 _Name = Annotated[str, AfterValidator(_named)]
+_MOST_OF_A_NAME = 255
+_MOST_OF_A_PATH = 4095
+"""Bytes, NAME_MAX and PATH_MAX of Linux."""
+
+
+def storage_path(value: str) -> str:
+    """Return the path of a job's storage as it is.
+
+    Raises:
+        ValueError: no file system has such a path.
+    """
+    _named(value)
+    longest = max(len(part.encode()) for part in value.split("/"))
+    if "://" not in value and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
+        raise ValueError("is too long for a file system; write a shorter one")
+    return value
 
 
 def _one_line(value: str) -> str:
@@ -148,7 +166,9 @@ class ReadSettings(_Section):
 class StorageSettings(_Section):
     """Where the Delta tables and the checkpoints live."""
 
-    path: _Name = Field(..., description="Folder or URI of the tables and checkpoints.")
+    path: Annotated[str, AfterValidator(storage_path)] = Field(
+        ..., description="Folder or URI of the tables and checkpoints."
+    )
     retention_hours: float = Field(
         168.0, gt=0, le=_MAX_HOURS, description="Rows of the views older than this are deleted."
     )
@@ -340,6 +360,9 @@ class Settings(BaseSettings):
         for name in SECRETS:
             if not isinstance(value.get(name, ""), str):
                 raise ValueError(f"{name} is not text; write it in quotes, so that it is taken as it is")
+        for name, option in value.items():
+            if not isinstance(option, str | bool | int) or not is_text(str(option)):
+                raise ValueError(f"{name} is not text; write it in quotes, or leave it out")
         return {str(k): _option_text(v) for k, v in value.items()}
 
     @model_validator(mode="after")
@@ -360,6 +383,36 @@ class Settings(BaseSettings):
         """Let the environment win over the file (which comes in as the initial values)."""
         del env_settings, dotenv_settings, file_secret_settings
         return _Environment(settings_cls), init_settings
+
+
+class _Loader(yaml.SafeLoader):
+    """Loads Kafka's options as they are written: YAML would make 83 of the user name 0123, and a date of others."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """Construct the document of its nodes."""
+        if isinstance(node, yaml.MappingNode):
+            node.value = [(k, _as_written(v) if k.value == "kafka" else v) for k, v in node.value]
+        return super().construct_document(node)  # type: ignore[no-untyped-call]
+
+
+_REWRITTEN = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
+_MERGED = "tag:yaml.org,2002:merge"
+
+
+def _as_written(node: yaml.Node) -> yaml.Node:
+    """Copy the options with each number and date as text; a secret that is one stays so, and is refused."""
+    if isinstance(node, yaml.SequenceNode):
+        return yaml.SequenceNode(node.tag, [_as_written(one) for one in node.value], node.start_mark, node.end_mark)
+    if not isinstance(node, yaml.MappingNode):
+        return node
+    options = [(k, _as_written(v) if k.tag == _MERGED else _as_text(k, v)) for k, v in node.value]
+    return yaml.MappingNode(node.tag, options, node.start_mark, node.end_mark)
+
+
+def _as_text(name: yaml.Node, node: yaml.Node) -> yaml.Node:
+    if node.tag not in _REWRITTEN or name.value in SECRETS:
+        return node
+    return yaml.ScalarNode("tag:yaml.org,2002:str", node.value, node.start_mark, node.end_mark)
 
 
 def _option_text(value: Any) -> str:
@@ -392,7 +445,7 @@ def load(path: str | Path) -> Settings:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path}: cannot be read ({reason}); give the file with -c") from error
     try:
-        document = yaml.safe_load(text)
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a ValueError: a date that is none
         raise ConfigError(f"{path}: not YAML ({_place(error)}); correct it") from None
     if not isinstance(document, dict):
@@ -459,4 +512,4 @@ def _variable(place: tuple[int | str, ...]) -> str | None:
     return None
 
 
-__all__ = ["MAX_BYTES", "ConfigError", "Settings", "load", "validate"]
+__all__ = ["MAX_BYTES", "ConfigError", "Settings", "load", "storage_path", "validate"]

@@ -1,4 +1,4 @@
-"""What errors of every layer share: the one that says what the machine lacks, and texts of one line."""
+"""What errors of every layer share: the one that says what the machine lacks, and texts."""
 
 import re
 
@@ -14,3 +14,8 @@ def one_line(text: object) -> str:
     """The text of an error as one line, without what would steer a terminal."""
     words = _ESCAPES.sub("", str(text)).split()
     return " ".join("".join(c for c in word if c.isprintable()) for word in words)
+
+
+def is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8: half a surrogate pair, as of bytes that were no UTF-8, cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)

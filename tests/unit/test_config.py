@@ -214,6 +214,66 @@ def test_an_empty_storage_path_on_the_command_line_is_named() -> None:
         assert ended.stderr.startswith("parallax: --data: ")
 
 
+@pytest.mark.parametrize("data", ["\udcff", "x" * 256, "a/" * 2048 + "a", " "])
+def test_a_storage_path_that_no_file_system_has_is_named(data: str) -> None:
+    with pytest.raises(ConfigError, match=r"storage\.path: (is|holds)"):
+        validate({**MINIMAL, "storage": {"path": data}})
+    for command in (["findings"], ["findings", "list"], ["findings", "show", "a"], ["findings", "explain", "a"]):
+        ended = CliRunner().invoke(app, [*command, "--data", data])
+        assert ended.exit_code == 2
+        assert ended.stderr.startswith("parallax: --data: ")
+        assert ended.stderr.count("\n") == 1
+
+
+def test_a_long_uri_is_no_path_of_a_file_system() -> None:
+    assert validate({**MINIMAL, "storage": {"path": "memory://" + "x" * 256}, "read": {"hash_key": "ab" * 16}})
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("0123", "0123"),
+        ("1_000", "1_000"),
+        ("0x10", "0x10"),
+        ("1:30", "1:30"),
+        ("1e3", "1e3"),
+        ("1.50", "1.50"),
+        ("2026-01-02", "2026-01-02"),
+        ("12", "12"),
+        ("yes", "true"),
+        ("'yes'", "yes"),
+        ("false", "false"),
+    ],
+)
+def test_kafkas_options_are_taken_as_they_are_written(tmp_path: Path, written: str, text: str) -> None:
+    path = tmp_path / "parallax.yaml"
+    rest = "topics: {include: [a]}\nstorage: {path: x}\nread: {request_timeout_ms: 0x1000}\n"
+    path.write_text(f"kafka:\n  bootstrap.servers: b:9092\n  sasl.username: {written}\n{rest}")
+    settings = load(path)
+    assert settings.kafka["sasl.username"] == text
+    assert settings.read.request_timeout_ms == 0x1000
+    path.write_text(f"base: &base {{client.id: {written}}}\nkafka:\n  <<: *base\n  bootstrap.servers: b:9092\n{rest}")
+    with pytest.raises(ConfigError, match="base: unknown setting"):
+        load(path)
+    path.write_text(f"kafka:\n  <<: {{client.id: {written}}}\n  bootstrap.servers: b:9092\n{rest}")
+    assert load(path).kafka["client.id"] == text
+
+
+@pytest.mark.parametrize("value", [None, ["a"], {"a": 1}, 1.5, "\ud800"])
+def test_an_option_of_kafkas_that_is_no_text_is_named(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"kafka: sasl\.username is not text"):
+        validate({**MINIMAL, "kafka": {"bootstrap.servers": "h:1", "sasl.username": value}})
+
+
+def test_a_secret_that_is_written_as_a_number_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "parallax.yaml"
+    path.write_text(
+        "kafka: {bootstrap.servers: b:9092, sasl.password: 0123}\ntopics: {include: [a]}\nstorage: {path: x}\n"
+    )
+    with pytest.raises(ConfigError, match=r"sasl\.password is not text; write it in quotes"):
+        load(path)
+
+
 def test_an_error_line_does_not_steer_the_terminal() -> None:
     assert one_line("\x1b[1;31mwrong\x1b[0m:\n a\x07b\tc") == "wrong: ab c"
 

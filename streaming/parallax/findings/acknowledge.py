@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from parallax.errors import is_text
 from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
@@ -50,7 +51,7 @@ def acknowledge(
             of a newer version.
     """
     said = " ".join(reason.split())
-    if not said or len(said) > _REASON_CHARACTERS:
+    if not said or len(said) > _REASON_CHARACTERS or not is_text(said):
         raise AcknowledgeError(f"--reason: say in 1 to {_REASON_CHARACTERS} characters why no more alarm is wanted")
     table = FindingsTable(storage, create=False, strict=True)
     events = table.load()

@@ -248,6 +248,8 @@ def _resolve(address: Address, deadline: Deadline) -> list[tuple[socket.AddressF
             answers.put(socket.getaddrinfo(*address, type=socket.SOCK_STREAM))
         except OSError as error:
             answers.put(error)
+        except UnicodeError as error:  # as of a name with an empty label, which a broker may advertise
+            answers.put(OSError(str(error)))
 
     threading.Thread(target=look_up, name=f"resolve {address[0]}", daemon=True).start()
     try:

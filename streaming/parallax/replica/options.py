@@ -116,10 +116,21 @@ def _bootstrap(text: str) -> tuple[Address, ...]:
         match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):(\d{1,5})", part)
         if match is None or not 0 < int(match[2]) < 1 << 16:
             raise _bad("bootstrap.servers", f"{part!r} is not host:port")
+        if not _can_be_resolved(match[1]):
+            raise _bad("bootstrap.servers", f"{part!r} names no host: a label of it is empty or too long")
         addresses.append((match[1].strip("[]"), int(match[2])))
     if not addresses:
         raise _bad("bootstrap.servers", "missing; write host:port[,host:port]")
     return tuple(addresses)
+
+
+def _can_be_resolved(host: str) -> bool:
+    """Whether it can be looked up at all: names are encoded for it (IDNA)."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _positive(given: Mapping[str, str], option: str) -> int | None:

@@ -18,7 +18,7 @@ def test_bootstrap_servers_are_taken_in_order_in_all_spellings() -> None:
     assert parse({"metadata.broker.list": "a:1"}).bootstrap == (("a", 1),)
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:b", "a:0", "a:70000", "a:1;b:2"])
+@pytest.mark.parametrize("text", ["", "a", "a:b", "a:0", "a:70000", "a:1;b:2", "a..b:1", ".:1", f"{'a' * 64}.b:1"])
 def test_bad_bootstrap_servers_are_named(text: str) -> None:
     with pytest.raises(BadOption, match=r"^bootstrap\.servers: "):
         parse({"bootstrap.servers": text})
