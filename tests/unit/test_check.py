@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parallax import check as module
-from parallax.check import Line, Result, check, exit_code
+from parallax.check import Line, Result, _storage, check, exit_code
 from parallax.config import Settings, validate
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
@@ -161,3 +161,7 @@ def test_a_folder_that_cannot_be_written_and_a_port_that_is_taken_are_said(
 def test_looking_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines(monkeypatch, of(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_the_file_system_refuses_is_wrong() -> None:
+    assert _storage("/tmp/" + "x" * 300).result is Result.WRONG

@@ -114,10 +114,17 @@ def _other_outcome(shown: Shown) -> Iterable[int]:
 
 
 def _ended_alike(shown: Shown) -> Iterable[int]:
-    """One that cannot be asked, and was not recorded, may have ended it otherwise: then nobody is cleared."""
-    endings = [_endings(shown, broker) for broker in shown.replicas if broker not in shown.alike]
-    known = set().union(*endings)
-    return shown.sides.get("ended", ()) if all(endings) and len(known) == 1 else ()
+    """One that cannot be asked, and was not recorded, may have ended it otherwise: then nobody is cleared.
+
+    An end marker alone does not say so where another shows the record: the one that had ended the transaction may have
+    been cleaned with its records before it was read, and a later one be left.
+    """
+    others = shown.replicas.keys() - shown.alike
+    outcomes = [_outcomes(shown, broker) for broker in others]
+    markers = [_by_marker(shown, broker) for broker in others]
+    known = frozenset().union(*outcomes, *markers)
+    is_known_of_all = all(outcomes) or (all(markers) and not any(outcomes))
+    return shown.sides.get("ended", ()) if is_known_of_all and len(known) == 1 else ()
 
 
 def _newer_epoch(shown: Shown) -> Iterable[int]:
@@ -142,32 +149,32 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
 }
 
 
-def _endings(shown: Shown, broker: int) -> set[str]:
-    """How a replica has ended the transaction: by what it shows, else as it was recorded; empty where it is not known.
-
-    More than one where what it shows contradicts itself.
-    """
-    found = {text for text, side in shown.sides.items() if broker in side} & _OUTCOMES
-    found |= _live_endings(shown.finding, shown.replicas.get(broker, {}))
-    if found:
-        return found
-    if (marker := shown.markers.get(broker)) is not None:
-        return {_BY_MARKER[marker]} if marker in _BY_MARKER else set()
-    return {shown.outcomes[broker]} & _OUTCOMES if broker in shown.outcomes else set()
+def _endings(shown: Shown, broker: int) -> frozenset[str]:
+    """How a replica has ended the transaction; more than one where what is known contradicts itself."""
+    return _outcomes(shown, broker) | _by_marker(shown, broker)
 
 
-def _live_endings(finding: Finding, answer: Mapping[str, Any]) -> set[str]:
-    producer, start, mark = finding.producer_id, finding.transaction_start_offset, finding.marker_offset
-    found = {
-        _BY_MARKER[marker["type"]]
-        for marker in answer.get("markers", ())
-        if marker["offset"] == mark and marker["producer_id"] == producer and marker["type"] in _BY_MARKER
-    }
-    places = {place for place in (finding.offset, start) if place != UNKNOWN}
+def _outcomes(shown: Shown, broker: int) -> frozenset[str]:
+    """The outcome by the records that a replica shows, or by its list of what was aborted; else as it was recorded."""
+    finding, answer = shown.finding, shown.replicas.get(broker, {})
+    producer, start = finding.producer_id, finding.transaction_start_offset
+    found = {text for text, side in shown.sides.items() if broker in side}
     found |= {
         record["outcome"]
         for record in answer.get("committed", ())
-        if record["offset"] in places and record["producer_id"] == producer
-    } & _OUTCOMES
+        if record["offset"] in {finding.offset, start} - {UNKNOWN} and record["producer_id"] == producer
+    }
     listed = ((one["producer_id"], one["first_offset"]) for one in answer.get("aborted", ()))
-    return found | ({ABORTED} if start != UNKNOWN and (producer, start) in listed else set())
+    if start != UNKNOWN and (producer, start) in listed:
+        found.add(ABORTED)
+    return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}
+
+
+def _by_marker(shown: Shown, broker: int) -> frozenset[str]:
+    """The outcome by the end marker that a replica shows, else by the one that it was recorded to show."""
+    finding = shown.finding
+    place = (finding.marker_offset, finding.producer_id)
+    live = shown.replicas.get(broker, {}).get("markers", ())
+    found = {marker["type"] for marker in live if (marker["offset"], marker["producer_id"]) == place}
+    types = found or {shown.markers.get(broker, "")}
+    return frozenset(_BY_MARKER[each] for each in types if each in _BY_MARKER)

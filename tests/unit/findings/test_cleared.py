@@ -130,7 +130,14 @@ class TestAnEnd:
         record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
         assert right(kind, SIDES, {3: {"committed": [record]}}, {"outcomes": {1: "committed"}}) == [1, 3]
         listed = {"aborted": [{"producer_id": 7, "first_offset": 10}]}
-        assert right(kind, SIDES, {1: listed}, {"markers": {3: "abort"}}) == [1, 3]
+        assert right(kind, SIDES, {1: listed}, {"outcomes": {3: "aborted"}}) == [1, 3]
+
+    def test_by_a_marker_alone_is_not_known_where_another_shows_the_record(self, kind: FindingKind) -> None:
+        # The ABORT that 1 had may have been cleaned before it was read, and the producer's next COMMIT be left.
+        record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
+        markers = {1: "commit", 3: "commit"}
+        assert right(kind, SIDES, {3: {"committed": [record]}}, {"markers": markers}) == []
+        assert right(kind, SIDES, recorded={"markers": markers, "outcomes": {1: "committed"}}) == []
 
     def test_clears_nobody_where_they_ended_it_otherwise(self, kind: FindingKind) -> None:
         record = {"offset": 10, "producer_id": 7, "outcome": "committed"}

@@ -9,7 +9,7 @@ import pytest
 from parallax.model import IsolationLevel
 from parallax.replica import requests
 from parallax.replica.client import FetchPosition
-from parallax.replica.connection import Deadline
+from parallax.replica.connection import Deadline, _resolve
 from parallax.replica.connections import Connections
 from parallax.replica.errors import Unreachable
 from parallax.replica.options import parse
@@ -58,3 +58,8 @@ def test_an_idle_connection_is_used_again() -> None:
         for _ in range(3):
             pool.exchange(1, NOTHING, Deadline(2000))
         assert one.connections == 2, "one to learn the address, one to the broker"
+
+
+def test_a_name_that_is_advertised_and_cannot_be_encoded_is_not_resolved() -> None:
+    with pytest.raises(ConnectionError, match=r"the name broker1\.\.b cannot be resolved"):
+        _resolve(("broker1..b", 9092), Deadline(5000))
