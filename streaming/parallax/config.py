@@ -392,7 +392,7 @@ class _Loader(yaml.SafeLoader):
         """Construct the document of its nodes."""
         if isinstance(node, yaml.MappingNode):
             node.value = [(k, _as_written(v) if k.value == "kafka" else v) for k, v in node.value]
-        return super().construct_document(node)  # type: ignore[no-untyped-call]
+        return super().construct_document(node)
 
 
 _REWRITTEN = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
