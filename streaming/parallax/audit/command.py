@@ -22,7 +22,7 @@ from parallax.audit.cluster import select
 from parallax.audit.progress import Shown
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import MAX_BYTES, ConfigError, Settings
-from parallax.errors import SetupError
+from parallax.errors import SetupError, is_text
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
@@ -116,6 +116,8 @@ def _check(flags: Flags, settings: Settings) -> None:
         raise ConfigError(f"--max-bytes-per-second: must be at most {MAX_BYTES}; 0 is no limit")
     if any(number < 0 for number in flags.partitions):
         raise ConfigError("--partition: must not be negative")
+    if not all(map(is_text, flags.topics)):
+        raise ConfigError("--topic: holds what is no UTF-8 text; write a topic's name")
     if flags.source == "tables":
         if flags.dry_run:
             raise ConfigError("--dry-run says what would be read from brokers; leave out --from tables")

@@ -90,6 +90,11 @@ def test_brokers_that_do_not_answer_are_one_line_and_exit_code_2(tmp_path: Path)
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
+def test_a_topic_that_is_no_text_is_named(settings: Settings) -> None:
+    with pytest.raises(ConfigError, match=r"^--topic: holds what is no UTF-8 text"):
+        run_audit(settings, Flags(topics=("\udcff",)))
+
+
 def test_a_failed_audit_leaves_the_last_report_and_nothing_beside_it(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_text("the last report")
