@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from parallax.findings.finding import evidence_of
+from parallax.model import NOBODY
 from tests.simulation import kinds
 from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.world import World, run
@@ -789,6 +791,47 @@ def test_what_a_lost_index_showed_is_no_difference_that_stands_once_its_replica_
     world = World(STANDARD)
     world.run(parse(lost + over))
     assert [(f.kind, f.broker) for f in world.monitor.confirmed] == [("outcome_contradicts_marker", 2)]
+
+
+# A value on all, a newer one while 2 is away, its tombstone while 1 is away as well; 3 has cleaned all of it.
+_THREE_SIDES = (
+    "lead 3; write -1 0 11; sync; stop 2; write -1 0 22; sync; stop 1; write -1 0 -1; "
+    + "".join(f"tick 2001; write -1 90 {n}; sync; clean 3; " for n in range(4))
+    + "start 2; start 1; sync; cold; "
+)
+_ALL_READ = (
+    "".join(f"read {view} {broker} 1000; " for broker in BROKERS for view in (0, 1))
+    + "".join(f"progress {broker}; " for broker in BROKERS)
+    + "batch 10; "
+)
+_SUSPECTED = f"{_THREE_SIDES}{_ALL_READ}tick 500; {_ALL_READ}"
+
+
+def test_a_newer_value_is_not_called_right_while_the_one_that_has_deleted_it_is_away() -> None:
+    world = World(STANDARD)
+    for op in parse(f"{_SUSPECTED}stop 3; probe; start 3; sync; round; tick 500; round; audit; round"):
+        world.apply(op)
+    world.settle()
+    assert {(f.kind, f.broker) for f in world.monitor.confirmed} == {("visibility_mismatch", NOBODY)}
+    (stands,) = world.monitor.lifecycle.standing()
+    assert sorted(evidence_of(stands)["sides"].values()) == [[1], [2], [3]]
+
+
+def test_a_difference_of_which_every_replica_was_copied_from_a_wrong_one_has_not_healed() -> None:
+    moves = "unassign 3; round; assign 3; sync; round; tick 300; round; unassign 2; round; assign 2; sync; round"
+    world = World(STANDARD)
+    world.run(parse(f"{_SUSPECTED}stop 3; probe; start 3; sync; round; {moves}; tick 300; round"))
+    assert [f.broker for f in world.monitor.confirmed] == [NOBODY] * len(world.monitor.confirmed)
+    assert evidence_of(world.monitor.events[-1])["resolution"] == "agreed"
+
+
+def test_a_difference_of_content_is_not_dismissed_while_the_replica_that_differs_is_away() -> None:
+    world = World(replace(STANDARD, unclean=True))
+    tie = "lead 1; write 0 0 11; sync; tick 300; round; stop 2; stop 3; write -1 0 22; checkpoint; tick 300; round; "
+    lost = "usurp 2; end 0 1; write -1 3 5; start 3; fetch 3 50; fetch 3 50; tick 300; round; tick 300; round; "
+    for op in parse(f"round; {tie}{lost}start 1; tick 300; round; tick 300; round"):
+        world.apply(op)
+    assert [f.kind for f in world.monitor.lifecycle.standing()] == ["content_mismatch"]
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])

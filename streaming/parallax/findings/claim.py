@@ -120,6 +120,8 @@ class Claim:
         key_hash_hi: high half of the key's hash; both halves 0 where there is no key.
         raised_at_ms: when the comparison raised it, milliseconds since 1970 UTC.
         spread: it is of a finding that all replicas have come to share: no other side is left.
+        all_compared: False of a finding that accuses a replica while another's side was not known, or was a third one:
+            what stands against the accused was not proven right.
         confirmed_at_ms: of a finding, when its last event was decided, milliseconds since 1970 UTC; 0 of a suspect.
         renamed: it was about another transaction, and is about the one that holds the accused back now.
         freed: of a suspect, a finding had explained it, or was the same, and has ended: only what is shown live proves
@@ -143,6 +145,7 @@ class Claim:
     spread: bool = False
     renamed: bool = False
     freed: bool = False
+    all_compared: bool = True
     confirmed_at_ms: int = 0
 
     @property

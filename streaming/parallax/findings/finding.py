@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -119,7 +119,7 @@ def made(
     """
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
-    recorded = remembered(claim, answers).as_json()
+    recorded = _recorded(claim, decision, answers, status).as_json()
     evidence = answers.evidence() | {"reason": decision.reason, "recorded": recorded}
     if leans_on:
         evidence["leans_on"] = list(leans_on)
@@ -127,6 +127,9 @@ def made(
         text = summary(claim, decision, answers)
         evidence["pivot"] = claim.pivot
         evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
+        if accused != NOBODY and known is not None and known.broker == accused and has_compared_all(known):
+            # It stays proven when a replica goes away.
+            evidence["all_compared"] = True
     elif status is FindingStatus.SPREAD:
         text = spread(claim, decision)
         evidence["resolution"] = str(decision.resolution)
@@ -164,6 +167,19 @@ def made(
     )
 
 
+def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> Recorded:
+    """What is known of the replicas from now on: of a difference without direction also where each stood first."""
+    recorded = remembered(claim, answers)
+    if status is not FindingStatus.CONFIRMED or decision.accused != NOBODY:
+        return recorded
+    sides = {text: set(brokers) for text, brokers in recorded.sides.items()}
+    known = set().union(*sides.values())
+    for text, brokers in decision.sides.items():
+        sides.setdefault(text, set()).update(set(brokers) - known)
+    stood = {text: tuple(sorted(brokers)) for text, brokers in sides.items() if brokers}
+    return replace(recorded, sides=stood, pivot=claim.pivot)
+
+
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
     """Whether consumers see what the accused shows, on it or on a leader that shows the same.
 
@@ -193,6 +209,21 @@ def has_proven_direction(finding: Finding) -> bool:
     Events of versions that accused by majority have no sides.
     """
     return finding.broker != NOBODY and "sides" in evidence_of(finding)
+
+
+def has_compared_all(finding: Finding) -> bool:
+    """Whether every replica was seen to stand on one of two sides when, or since, a finding accused one of them."""
+    evidence = evidence_of(finding)
+    sides = sides_of(finding)
+    named = {broker for brokers in sides.values() for broker in brokers}
+    is_now = len(sides) == 2 and named == {int(broker) for broker in evidence.get("replicas", {})}
+    return is_now or evidence.get("all_compared") is True
+
+
+def sides_of(finding: Finding) -> dict[str, list[int]]:
+    """Who showed what when an event was decided: by what they showed, the brokers; empty where it does not say."""
+    sides: dict[str, list[int]] = evidence_of(finding).get("sides") or {}
+    return sides
 
 
 def was_only_shown(finding: Finding) -> bool:
@@ -229,6 +260,7 @@ def claim_of(finding: Finding) -> Claim:
         recorded=Recorded.parse(json.dumps(recorded)),
         raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
         spread=has_spread(finding),
+        all_compared=finding.broker == NOBODY or has_compared_all(finding),
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
     )
 

@@ -11,12 +11,13 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Decision, Resolution, Verdict, named
 from parallax.findings.effect import whole
-from parallax.findings.finding import Finding, claim_of, has_proven_direction, has_spread, is_exposed, made
+from parallax.findings.finding import Finding, claim_of, has_proven_direction, has_spread, is_exposed, made, sides_of
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
+from parallax.findings.sides import sides_differ
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
@@ -185,7 +186,7 @@ class Judging:
         elif has_spread(known):
             changed = True
         else:
-            if _takes_back(decision, known) and has_proven_direction(known):
+            if _takes_back(decision, known) and has_proven_direction(known) and not _is_refuted(decision, known):
                 # What had proven the direction is gone; that it was proven has not changed.
                 decision = replace(decision, kind=known.kind, accused=known.broker)
             changed = not known.stands or _has_changed(claim, decision, answers, known)
@@ -296,12 +297,18 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
     moved = claim.first_offset != claim_of(known).first_offset
-    return known.is_open and (moved or exposed != known.exposed)
+    return known.is_open and (moved or exposed != known.exposed or sides_differ(sides_of(known), decision.sides))
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:
     """Whether a finding that stands accuses somebody, and a verdict nobody."""
     return known.stands and known.broker != NOBODY and decision.accused == NOBODY
+
+
+def _is_refuted(decision: Decision, known: Finding) -> bool:
+    """Whether those that stand against the accused of a finding differ, so that the newest value may be wrong too."""
+    against = [brokers for brokers in decision.sides.values() if known.broker not in brokers]
+    return known.kind is FindingKind.RECORD_MISSING and len(against) > 1
 
 
 def _says_more(decision: Decision, known: Finding) -> bool:

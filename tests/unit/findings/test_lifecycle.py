@@ -15,7 +15,7 @@ from parallax.config import FindingSettings
 from parallax.findings import effect, ledger
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.finding import Finding, claim_of, current, leans_on, was_explained
+from parallax.findings.finding import Finding, claim_of, current, evidence_of, leans_on, was_explained
 from parallax.findings.happenings import (
     Answered,
     Append,
@@ -674,8 +674,72 @@ class TestADifferenceWithoutDirection:
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
         for _ in range(2):
             life.until_asked(self.answering(on_1=None, on_2=30, on_3=30))
-        assert [(f.kind, f.broker) for f in life.machine.standing()] == [(FindingKind.RECORD_MISSING, 1)]
-        assert life.statuses == ["confirmed"]
+            assert [(f.kind, f.broker) for f in life.machine.standing()] == [(FindingKind.RECORD_MISSING, 1)]
+            # What it shows has changed, once.
+            assert life.statuses == ["confirmed", "confirmed"]
+        assert life.last.summary.endswith("consumers miss that record.")
+        assert "no value on broker 1, value at offset 30 on brokers 2 and 3" in life.last.summary
+
+    def test_takes_the_place_of_an_accusation_once_those_against_the_accused_differ(self) -> None:
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
+        assert (life.last.broker, life.last.exposed) == (1, True)
+        for _ in range(2):
+            life.until_asked(self.answering(on_1=10, on_2=30, on_3=None))
+            assert life.statuses == ["confirmed", "confirmed"]
+        assert (life.last.kind, life.last.broker) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+        # 3 is copied from 2, and then 1: all may be wrong.
+        for _ in range(2):
+            life.until_asked(self.answering(on_1=10, on_2=30, on_3=30))
+        assert [e.broker for e in life.table] == [1, NOBODY, NOBODY]
+        life.until_asked(self.answering(on_1=30, on_2=30, on_3=30))
+        assert evidence_of(life.last)["resolution"] == "agreed"
+
+    def test_is_reported_again_when_a_replica_is_on_a_side_that_was_not_and_when_one_goes_over(self) -> None:
+        def away(**shown: int | None) -> Answering:
+            return lambda c: replace(
+                given := self.answering(**shown)(c),
+                replicas={**given.replicas, 3: ReplicaAnswer(3, error="away")},
+            )
+
+        def sides() -> list[str]:
+            return list(evidence_of(life.last)["sides"].values())
+
+        life = Life().confirmed(self.suspect(), answering=away(on_1=None, on_2=30, on_3=30))
+        assert sides() == [[1], [2]]
+        steps = [
+            (self.answering(on_1=None, on_2=30, on_3=30), [[1], [2, 3]], 2),
+            (self.answering(on_1=None, on_2=30, on_3=30), [[1], [2, 3]], 2),
+            (away(on_1=None, on_2=30, on_3=30), [[1], [2, 3]], 2),
+            (self.answering(on_1=None, on_2=50, on_3=50), [[1], [2, 3]], 2),
+            (self.answering(on_1=None, on_2=50, on_3=None), [[1, 3], [2]], 3),
+            (self.answering(on_1=30, on_2=None, on_3=30), [[2], [1, 3]], 4),
+            (away(on_1=30, on_2=None, on_3=None), [[2], [1, 3]], 4),
+        ]
+        for answering, stand, events in steps:
+            life.until_asked(answering)
+            assert (sides(), len(life.table)) == (stand, events)
+
+    def test_is_proven_for_good_once_all_had_been_compared(self) -> None:
+        def away(c: Claim) -> Answers:
+            given = self.answering(on_1=10, on_2=30, on_3=30)(c)
+            return replace(given, leader=2, replicas={**given.replicas, 3: ReplicaAnswer(3, error="away")})
+
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
+        life.until_asked(away)
+        assert [(e.status, e.broker, e.exposed) for e in life.table] == [
+            ("confirmed", 1, True),
+            ("confirmed", 1, False),
+        ]
+        life.until_asked(self.answering(on_1=30, on_2=30, on_3=30))
+        assert evidence_of(life.last)["resolution"] == "healed"
+
+    def test_has_not_healed_where_an_earlier_version_had_not_compared_all(self) -> None:
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
+        evidence = evidence_of(life.last)
+        evidence["sides"] = {"value at offset 10": [1], "value at offset 30": [2]}
+        life = Life([replace(life.last, evidence=json.dumps(evidence))])
+        life.until_asked(self.answering(on_1=30, on_2=30, on_3=30))
+        assert evidence_of(life.last)["resolution"] == "agreed"
 
     def test_that_gains_one_is_counted_under_whom_it_accuses(self) -> None:
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=None, on_2=30, on_3=30))

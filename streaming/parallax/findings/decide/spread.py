@@ -118,6 +118,8 @@ def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
         return replace(decision, reason=f"{decision.reason}; {still}", resolution=Resolution.DIFFERS)
     if is_lost:
         return _lost_everywhere(case)
+    if claim.kind is FindingKind.RECORD_MISSING and claim.key is not None and not claim.all_compared:
+        return replace(decision, resolution=Resolution.AGREED)
     if case.accused.key is not None and not _is_settled(claim, case.accused.key):
         by = f"broker {case.accused.broker} shows the key by the outcome that it gives a transaction"
         return replace(decision, reason=f"{decision.reason}; {by}", resolution=Resolution.UNPROVEN)

@@ -28,7 +28,8 @@ def latest_value(case: Case) -> Decision:
     """Judge a claim on the latest value of a key, or on a record without one.
 
     A replica is accused only where it still shows an older value than a record that another shows and that was surely
-    committed: whatever became of the key since, that value is not the latest. All else is without direction.
+    committed: whatever became of the key since, that value is not the latest. By a tombstone that is enough; by another
+    value only where no replica stands otherwise than those two. All else is without direction.
     """
     claim, accused = case.claim, case.accused
     if claim.rule is Rule.OUTCOME and claim.kind is FindingKind.VISIBILITY_MISMATCH:
@@ -156,7 +157,7 @@ def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswe
     sure = _is_plain(live) and not _is_of_a_replaced_log(case)
     match older:
         case [stale] if sure and not is_truncated(case, live.offset, live.leader_epoch, stale):
-            return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=stale.broker, sides=_sides(case))
+            return _shows_an_older_value(case, reason, stale)
         case _:
             return _without_direction(case, reason)
 
@@ -186,8 +187,24 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     sure = _is_plain(theirs) or (waited and case.claim.is_surely_committed)
     sure = sure and not is_truncated(case, theirs.offset, theirs.leader_epoch)
     if sure and not _is_of_a_replaced_log(case):
-        return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=accused.broker, sides=_sides(case))
+        return _shows_an_older_value(case, reason, accused)
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
+
+
+def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Decision:
+    """Accuse a replica that shows an older value than another, where all replicas stand on one of these two sides.
+
+    The newer value proves that the older one is not the latest, and not that it is the latest itself: one that shows
+    neither, or of which it is not known what it shows, may be the only one that is right. So may be what one of them
+    had shown, if they have not always stood together: it may have been copied since from one that is wrong.
+    """
+    sides = _sides(case)
+    against = {b for brokers in sides.values() if stale.broker not in brokers for b in brokers}
+    stood_on = [brokers for brokers in case.claim.recorded.sides.values() if not against.isdisjoint(brokers)]
+    all_stand = {b for brokers in sides.values() for b in brokers} == set(case.answers.replicas)
+    if len(sides) == 2 and all_stand and len(stood_on) < 2:
+        return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=stale.broker, sides=sides)
+    return _without_direction(case, reason)
 
 
 def _is_plain(record: RecordShown) -> bool:

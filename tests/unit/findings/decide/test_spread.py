@@ -238,3 +238,13 @@ class TestAValue:
     def test_that_was_missing_is_over_when_the_log_starts_above_it(self) -> None:
         above = [replica(b, log_start_offset=11, key=KeyShown(None, True)) for b in (1, 2, 3)]
         assert ended(found(replace(MISSING, spread=True), *above)) == OVER
+
+
+def test_a_newer_value_that_not_all_were_seen_to_stand_by_is_no_proof_that_the_accused_has_healed() -> None:
+    newer = record(30, producer_id=-1)
+    given = [shows(b, newer) for b in (1, 2, 3)]
+    assert ended(found(MISSING, *given)) == (Verdict.DISMISSED, Resolution.HEALED)
+    one_sided = replace(MISSING, all_compared=False)
+    assert ended(found(one_sided, *given)) == (Verdict.DISMISSED, Resolution.AGREED)
+    deleted = replace(BACK, all_compared=False)
+    assert ended(found(deleted, *given)) == (Verdict.DISMISSED, Resolution.HEALED), "a tombstone had proven it"

@@ -429,9 +429,34 @@ class TestRecordMissing:
             assert got.sides["no value"] == ((2, 3) if third.error is None and not third.key.live else (2,))
 
     def test_an_older_value_in_its_place_is_wrong_whatever_became_of_the_newer(self) -> None:
-        for third in (shows(3, self.value), shows(3, record(30, producer_id=-1)), silent(3)):
+        for third in (shows(3, self.value), shows(3, record(30, producer_id=-1))):
             got = decide(self.c, answers(shows(1, self.value), shows(2, record(30, producer_id=-1)), third))
             assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.RECORD_MISSING, 2)
+
+    def test_it_accuses_nobody_while_a_third_replica_may_be_the_one_that_is_right(self) -> None:
+        stale, newer = record(30, producer_id=-1), self.value
+        unread = replica(3, key_error="being read, 10 %")
+        for third in (silent(3), unread, shows(3, None), shows(3, record(40, producer_id=-1))):
+            for broker in (2, NOBODY):
+                for pivot in (1, 2):
+                    c = replace(self.c, broker=broker, recorded=Recorded(pivot=pivot))
+                    if broker == NOBODY:
+                        c = replace(c, kind=FindingKind.VISIBILITY_MISMATCH)
+                    got = decide(c, answers(shows(1, newer), shows(2, stale), third))
+                    assert (got.kind, got.accused) == (FindingKind.VISIBILITY_MISMATCH, NOBODY)
+                    known = {b for brokers in got.sides.values() for b in brokers}
+                    assert known == ({1, 2} if third.key is None else {1, 2, 3})
+
+    def test_nor_while_those_with_the_newer_value_were_known_to_differ(self) -> None:
+        given = answers(shows(1, self.value), shows(2, record(30, producer_id=-1)), shows(3, self.value))
+        for sides, accused in (
+            ({"value at offset 50": (1,), "no value": (3,)}, NOBODY),
+            ({"value at offset 50": (1,), "no value at offset 50": (2,)}, 2),
+            ({"value at offset 50": (1, 3), "value at offset 30": (2,)}, 2),
+            ({"no value": (2, 3)}, 2),
+        ):
+            got = decide(replace(self.c, recorded=Recorded(sides=sides)), given)
+            assert (got.verdict, got.accused) == (Verdict.CONFIRMED, accused), sides
 
     def test_an_older_value_is_not_wrong_for_a_newer_one_that_may_have_to_be_aborted(self) -> None:
         committed = record(50, "committed")

@@ -1,0 +1,37 @@
+"""Whether the replicas of a finding stand otherwise than when it was reported last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+Sides = Mapping[str, Sequence[int]]
+"""By what they show, the brokers."""
+
+
+def sides_differ(before: Sides, now: Sides) -> bool:
+    """Whether a replica has gone over to another side, or stands on one for the first time.
+
+    One that stands on none now was not read, which changes nothing. Nor does it that a side shows another offset by
+    now, or that all sides are told by other things than before.
+    """
+    if not before:
+        return False
+    was, stands = _by_broker(before), _by_broker(now)
+    if stands.keys() - was.keys():
+        return True
+    moves = {(was[broker], stands[broker]) for broker in stands}
+    if any(len({move[i] for move in moves}) < len(moves) for i in (0, 1)):
+        return True
+    kinds = [(_in_kind(old), _in_kind(new)) for old, new in moves]
+    is_told_alike = not {old for old, _ in kinds}.isdisjoint(new for _, new in kinds)
+    return is_told_alike and any(old != new for old, new in kinds)
+
+
+def _by_broker(sides: Sides) -> dict[int, str]:
+    return {broker: text for text, brokers in sides.items() for broker in brokers}
+
+
+def _in_kind(text: str) -> str:
+    """Return what a side shows, without where, and without how that is known."""
+    return re.sub("[0-9]+", "", text.partition(",")[0])

@@ -1,0 +1,44 @@
+"""When the replicas of a finding stand otherwise than before."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.findings.sides import Sides, sides_differ
+
+NONE, OLD, NEW = "no value", "value at offset 3", "value at offset 17"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "differ"),
+    [
+        ({NONE: [1], OLD: [2]}, {NONE: (1,), OLD: (2,)}, False),
+        ({NONE: [1], OLD: [2]}, {NONE: [1], NEW: [2]}, False),
+        ({NONE: [1], OLD: [2, 3]}, {NONE: [1], OLD: [2]}, False),
+        ({NONE: [1], OLD: [2]}, {NONE: [1], OLD: [2, 3]}, True),
+        ({NONE: [1, 3], OLD: [2]}, {NONE: [1], OLD: [2, 3]}, True),
+        ({NONE: [1], OLD: [2, 3]}, {NONE: [1], OLD: [2], NEW: [3]}, True),
+        ({NONE: [1], OLD: [2], NEW: [3]}, {NONE: [1], NEW: [2, 3]}, True),
+        ({NONE: [1], OLD: [2]}, {NONE: [2], OLD: [1]}, True),
+        ({NONE: [1], OLD: [2]}, {OLD: [1], NEW: [2]}, True),
+        ({"committed": [1], "aborted": [2]}, {"a value": [1], NONE: [2]}, False),
+        ({"open": [2], "ended": [1]}, {"open": [2], "ended, as it was read": [1]}, False),
+        ({}, {NONE: [1], OLD: [2]}, False),
+    ],
+    ids=[
+        "the same",
+        "another offset",
+        "one was not read",
+        "one was not read before",
+        "one went over",
+        "a third side",
+        "two have come together",
+        "changed sides",
+        "one shows a value now",
+        "told by other things",
+        "known otherwise",
+        "not known before",
+    ],
+)
+def test_when_replicas_stand_otherwise(before: Sides, now: Sides, differ: bool) -> None:
+    assert sides_differ(before, now) is differ
