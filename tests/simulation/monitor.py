@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,11 @@ from tests.simulation.probe import ask
 from tests.simulation.readers import PARTITION, RC, TOPIC, Readers, Row
 from tests.simulation.singles import Singles
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, 0, 0, 0, 500, tzinfo=UTC)
+"""When the cluster's clock stood at 0, so that events are decided on the clock on which suspects are raised.
+
+Half a millisecond later, for what a float makes of a whole one may lie below it.
+"""
 PASSES = 5
 """How often one round of probes asks again at most: some verdicts take several probes."""
 WAIT_S = 61.0
@@ -74,6 +78,10 @@ class Monitor(Readers):
     delivered: list[Row] = field(default_factory=list)
     suspects: list[Any] = field(default_factory=list)
     raised: dict[str, Claim] = field(default_factory=dict)
+    raised_again: dict[str, int] = field(default_factory=dict)
+    """By suspect that had its verdict, when it was raised again and not yet probed for that."""
+    probed_again: Counter[FindingStatus] = field(default_factory=Counter)
+    """How many suspects were probed since they were raised again, by the verdict that they had had."""
     events: list[findings.Finding] = field(default_factory=list)
     """What the findings table would hold, in order; of an incident, what it says of each key."""
     confirmed: list[Finding] = field(default_factory=list)
@@ -165,9 +173,14 @@ class Monitor(Readers):
         common = min((self.positions[RC, b] for b in self.cluster.replicas), default=0)
         values = [s for s in result.suspects if s.accusation.rule is Rule.LATEST_VALUE]
         self.raised_early += sum(s.accusation.offset >= common for s in values)
-        claims = [claim_from_row(s.as_row()) for s in result.suspects]
-        self.raised |= {claim.suspect_id: claim for claim in claims}
         # What is to be probed at once is probed when the history says so.
+        self._suspect([claim_from_row(s.as_row()) for s in result.suspects])
+
+    def _suspect(self, claims: list[Claim]) -> None:
+        verdicts = {event.suspect_id for event in self.events}
+        again = [c for c in claims if c.suspect_id in verdicts and self.lifecycle.is_new(c)]
+        self.raised_again |= {claim.suspect_id: claim.raised_at_ms for claim in again}
+        self.raised |= {claim.suspect_id: claim for claim in claims}
         self.todo += self._handle(Suspected(claims))
 
     # -- confirming --------------------------------------------------------------------------------------------------
@@ -195,9 +208,7 @@ class Monitor(Readers):
 
     def offer(self, claims: Iterable[Claim]) -> list[Finding]:
         """Take in what an audit suspects, as the job's own audits hand it over; returns what was confirmed now."""
-        new = list(claims)
-        self.raised |= {claim.suspect_id: claim for claim in new}
-        self.todo += self._handle(Suspected(new))
+        self._suspect(list(claims))
         return self.probe()
 
     def _handle(self, event: Event) -> list[Action]:
@@ -209,10 +220,19 @@ class Monitor(Readers):
             self.todo += self._append(action, self.cluster)
             return
         assert isinstance(action, Probe), f"the judging of a claim raised: {action}"
+        self._note_again(action.claims)
         before = self.cluster if between is None else copy.deepcopy(self.cluster)
         answers = ask(self.cluster, action.claims, between or _nothing, self._history)
         for then in self._handle(Answered([(action, answers)])):
             self.todo += self._append(then, before) if isinstance(then, Append) else [then]
+
+    def _note_again(self, claims: Iterable[Claim]) -> None:
+        """Count those that are probed because they were raised again."""
+        for claim in claims:
+            if self.raised_again.get(claim.suspect_id) == claim.raised_at_ms:
+                del self.raised_again[claim.suspect_id]
+                had = next(e.status for e in reversed(self.events) if e.suspect_id == claim.suspect_id)
+                self.probed_again[had] += 1
 
     def _history(self) -> KeyHistory:
         """What the table of the read_committed view holds of keys."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parallax.findings.incidents import ALONE
+from parallax.model import FindingStatus
 from tests.simulation import kinds
 from tests.simulation.world import Violation, World, run
 
@@ -55,3 +56,13 @@ def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy:
 def test_they_hold_as_well_where_every_finding_on_a_key_is_an_incident(first: int, healthy: bool) -> None:
     worlds = hold(range(first, first + CHUNK), healthy, alone=0)
     assert any(w.monitor.singles.known for w in worlds) is not healthy
+
+
+RAISED_AGAIN = (76, 103, 126)
+"""Of the scripted histories, some in which a suspect is raised again after its dismissal."""
+
+
+@pytest.mark.parametrize("number", RAISED_AGAIN)
+def test_a_suspect_that_is_raised_again_after_its_dismissal_is_probed_again(number: int) -> None:
+    (world,) = hold(range(kinds.FIRST + number, kinds.FIRST + number + 1), healthy=False)
+    assert world.monitor.probed_again[FindingStatus.DISMISSED] > 0

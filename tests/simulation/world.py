@@ -316,6 +316,8 @@ class World:
         counts.update(f"confirmed {finding.kind}" for finding in self.monitor.confirmed)
         counts["ran suspects raised"] += len(self.monitor.suspects)
         counts["ran suspects dismissed"] += len(self.monitor.dismissed)
+        for status, times in self.monitor.probed_again.items():
+            counts[f"ran suspects probed again after they were {status}"] += times
         counts["ran micro-batches"] += self.monitor.steps
         counts["did cleaner passes"] += sum(r.passes for r in self.cluster.replicas.values())
         counts["ran reads decoded from bytes"] += self.monitor.reads_decoded
