@@ -26,6 +26,8 @@ GROUPS = {
     "lost": "replicas that lost something by it",
     "kind": "histories of each kind",
     "confirmed": "findings confirmed",
+    "wrong": "places that are wrong at the end, by what is told of them",
+    "audited": "the same after an audit",
     "ran": "of the monitor",
 }
 

@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from parallax.compare.suspect import Coverage
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, claim_of
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
-from tests.reasons import UNTIL_AUDITED
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
+from tests.simulation.audits import settled
 from tests.simulation.content import key_of_halves
 from tests.simulation.monitor import RECHECK_S, Monitor
 from tests.simulation.properties import Ended, Said, Unknown
+from tests.simulation.readers import RC, RU
 
 
 def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
@@ -34,6 +36,7 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         start=event.transaction_start_offset,
         offset=claim.first_offset,
         key=None if claim.key is None else key_of_halves(*claim.key),
+        marker=event.marker_offset,
         everywhere=event.status is FindingStatus.SPREAD,
     )
 
@@ -60,10 +63,41 @@ def _about(event: Finding) -> str:
 
 
 def unknown(monitor: Monitor) -> Unknown:
-    """What the monitor counts as unknown, in both views."""
-    counted = {reason: sum(max(0, n) for n in views) for reason, views in monitor.coverage.unknown.items()}
-    until_audited = sum(n for reason, n in counted.items() if reason in UNTIL_AUDITED)
-    return Unknown(sum(counted.values()) - until_audited, until_audited)
+    """What the monitor counts as unknown, in both views; an audit has settled what it compared."""
+    coverage = settled(monitor.coverage, monitor.audited)
+    waiting = [(span.start, span.end) for span in coverage.unread]
+    ranges: list[tuple[int, int]] = []
+    for view in (RU, RC):
+        never_read = _count(coverage, UnknownReason.BEFORE_FIRST_READING, view)
+        never_read -= sum(s.end - s.start for s in coverage.unread if s.view == view and s.reason in _FIRST)
+        beyond = max(0, coverage.compared_up_to[view]), _furthest(coverage, view)
+        waiting += [beyond] * (never_read > 0)
+        ranges += [beyond] * any(_count(coverage, reason, view) for reason in _BEYOND)
+        ranges += _at_the_start(coverage, view)
+    ranges += [(d.start, d.end if d.end >= 0 else _furthest(coverage, d.view)) for d in coverage.deferred]
+    if _count(coverage, UnknownReason.UNDECIDED, RU):
+        ranges.append((max(b.last_stable_offset for b in coverage.brokers), _furthest(coverage, RU)))
+    skipped = max(coverage.unknown_for(UnknownReason.SKIPPED)) > 0
+    return Unknown(tuple(ranges), monitor.skipped_below if skipped else 0, tuple(waiting), coverage.candidates)
+
+
+_FIRST = frozenset({UnknownReason.BEFORE_FIRST_READING})
+_BEYOND = (UnknownReason.NOT_READ_YET, UnknownReason.REPLICA_SET_UNKNOWN, UnknownReason.UNAUTHORIZED)
+_AT_THE_START = (UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS)
+
+
+def _count(coverage: Coverage, reason: UnknownReason, view: int) -> int:
+    return max(0, coverage.unknown_for(reason)[view])
+
+
+def _furthest(coverage: Coverage, view: int) -> int:
+    return max((b.read_uncommitted, b.read_committed)[view] for b in coverage.brokers)
+
+
+def _at_the_start(coverage: Coverage, view: int) -> list[tuple[int, int]]:
+    """What lies below the largest log start, as many offsets of it as are counted."""
+    start = max(b.log_start_offset for b in coverage.brokers)
+    return [(start - count, start) for reason in _AT_THE_START if (count := _count(coverage, reason, view))]
 
 
 def at_the_end(monitor: Monitor) -> Ended:

@@ -17,6 +17,16 @@ OFTEN = RETENTION // 2
 """Replicas that are read at shorter intervals than this (ms) hide nothing: tombstones and markers are kept longer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the monitor tells at the end, before its last audit or after that, and what its readers were given."""
+
+    findings: Ended
+    unknown: Unknown
+    shown: Shown
+    audited: bool
+
+
 @dataclass
 class Judge:
     """What was wrong when, how well was it watched, and which properties did not hold.
@@ -29,6 +39,7 @@ class Judge:
         gap_at: by broker, when it had last not been read for too long, in ms.
         harmed: what was lost after it had been read, by broker: only an audit reads it again.
         broken: the properties that did not hold, in order.
+        places: how many are wrong at the end, before and after an audit, by what is told of them.
     """
 
     cluster: Cluster
@@ -40,6 +51,7 @@ class Judge:
     gap_at: Counter[int] = field(default_factory=Counter)
     harmed: set[tuple[str, object]] = field(default_factory=set)
     broken: list[Broken] = field(default_factory=list)
+    places: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def now(self) -> dict[int, Wrong]:
         """By broker, in what its replica is wrong at this moment."""
@@ -130,20 +142,60 @@ class Judge:
                 self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.
-        for place in properties.uncovered(truth, now, findings.standing):
-            known = place.what == "outcome" and any(
-                properties.covers(said, place, truth, now) for said in findings.gone
-            )
-            if known or name_of(place) in self.harmed or self._may_be_deleted_everywhere(truth, place):
-                continue
-            watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
-            seen = watched or was_shown(shown, truth, now[place.broker], place)
-            text = f"{place}; {now[place.broker]}"
-            if not unknown.offsets and (seen or not unknown.until_audited):
-                what = f"{place.what}{'' if seen else ', unread meanwhile'}"
-                self.broken.append(Broken(properties.KNOWN, what, text))
-            elif watched and self.profile.cap is None and not self._may_be_deleted(truth, place):
-                self.broken.append(Broken(properties.NEEDLESS, place.what, text))
+        for place in properties.places(truth, now):
+            how = self._hold(place, truth, now, Told(findings, unknown, shown, audited=False))
+            self.places["wrong", how] += 1
+
+    def audited(self, findings: Ended, unknown: Unknown, shown: Shown) -> None:
+        """Judge what stands after an audit at the end: what it has settled is known.
+
+        What was lost after it had been read, or unread, is to be known where the replicas differ in it still.
+
+        Args:
+            findings: what has become of them.
+            unknown: what is counted as unknown still.
+            shown: what the readers of the stream were given.
+        """
+        now, truth = self.now(), oracle.truth_of(self.cluster)
+        for place in properties.places(truth, now):
+            how = self._hold(place, truth, now, Told(findings, unknown, shown, audited=True))
+            self.places["audited", how] += 1
+
+    def _hold(self, place: Place, truth: oracle.Truth, now: dict[int, Wrong], told: Told) -> str:
+        """Hold what is told against a place that is wrong; returns by what it is known, or why it need not be."""
+        if any(properties.covers(said, place, truth, now) for said in told.findings.standing):
+            return "a finding"
+        if place.what == "outcome" and any(properties.covers(said, place, truth, now) for said in told.findings.gone):
+            return "a finding of which nothing is left"
+        if self._may_be_deleted_everywhere(truth, place):
+            return "nothing: it may have been deleted on all"
+        harmed = name_of(place) in self.harmed
+        if harmed and not told.audited:
+            return "nothing: it was lost after it was read"
+        watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
+        seen = watched or was_shown(told.shown, truth, now[place.broker], place)
+        how = self._unknown(place, truth, told.unknown, seen=seen and not harmed)
+        if how is None and told.audited and (harmed or not seen):
+            shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
+            how = None if shows else "nothing: no replica shows it any more"
+        text = f"{place}; {now[place.broker]}"
+        if how is None:
+            what = f"{place.what}{'' if seen else ', unread meanwhile'}{', after an audit' if told.audited else ''}"
+            self.broken.append(Broken(properties.KNOWN, what, text))
+        elif watched and not harmed and self.profile.cap is None and not self._may_be_deleted(truth, place):
+            self.broken.append(Broken(properties.NEEDLESS, place.what, text))
+        return how or "nothing"
+
+    def _unknown(self, place: Place, truth: oracle.Truth, unknown: Unknown, *, seen: bool) -> str | None:
+        """By what a place is counted as unknown; what waits for an audit is no excuse for what was seen."""
+        offsets = properties.difference(self.cluster, truth, place)
+        if unknown.holds(offsets):
+            return "an unknown range"
+        if any(offset < unknown.skipped_below for offset in offsets):
+            return "a count of skipped offsets"
+        if unknown.absences:
+            return "a count of absences that are not judged yet"
+        return "an audit that has not ended" if unknown.until_audited and not seen else None
 
     def once(self, standing: Sequence[Said]) -> None:
         """No cause is reported twice: judge what stands after all of it was looked at again."""

@@ -259,6 +259,18 @@ def _compare_keys(truth: Truth, got: dict[int, Record], start: int, bound: int, 
     return differing
 
 
+def records_of(truth: Truth, replica: Replica, start: int, key: Key) -> set[int]:
+    """The offsets of the latest records of a key that consumers of a replica get, and that they should get."""
+    found = set()
+    for committed in (True, False):
+        bound = replica.lso if committed else replica.hw
+        mine = _read(replica, start, bound, committed)
+        for records in (mine, _without_aborted(truth, mine), _true_records(truth, mine, start, bound, committed)):
+            latest = max((offset for offset, record in records.items() if record.key == key), default=None)
+            found |= set() if latest is None else {latest}
+    return found
+
+
 def _lacking(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> set[int]:
     true = _true_records(truth, got, start, bound, committed)
     return {o for o in true.keys() | got.keys() if true.get(o) != got.get(o)}

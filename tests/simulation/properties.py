@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tests.simulation import oracle
 from tests.simulation.cluster import Cluster
-from tests.simulation.oracle import Key, Span, Truth, Wrong
+from tests.simulation.oracle import Key, Span, Truth, Wrong, compared_from, records_of
 from tests.simulation.records import End
 from tests.simulation.replica import Replica
 
@@ -38,6 +38,7 @@ class Said:
         sides: brokers that differ, where nobody is accused.
         about: ``transaction``, ``key``, ``record`` (an offset), ``cut`` (a log that gave up what it had shown) or
             ``head`` (a log that begins at the offset, and should not).
+        marker: offset of the end marker that ends the transaction as it names it; -1 where it names none.
         everywhere: it says that all replicas are wrong alike.
         cut_since: brokers whose log was truncated since it ended.
     """
@@ -50,6 +51,7 @@ class Said:
     start: int = -1
     offset: int = -1
     key: Key = None
+    marker: int = -1
     everywhere: bool = False
     cut_since: frozenset[int] = frozenset()
 
@@ -89,21 +91,35 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """How much the monitor says that it does not know.
+    """What the monitor says that it does not know; ranges of offsets, of either view, without their ends.
 
     Attributes:
-        offsets: that it could not compare.
+        ranges: that it could not compare.
+        skipped_below: it has skipped some offsets below this one, and does not say which.
         until_audited: that it read too late to know what had been there; no excuse for what it was shown all the same.
+        absences: how many wait to be explained, for a replica that is behind; it does not say which.
     """
 
-    offsets: int
-    until_audited: int
+    ranges: tuple[tuple[int, int], ...]
+    skipped_below: int
+    until_audited: tuple[tuple[int, int], ...]
+    absences: int = 0
+
+    def holds(self, offsets: Iterable[int]) -> bool:
+        """Whether one of these offsets could not be compared."""
+        return any(start <= offset < end for offset in offsets for start, end in self.ranges)
 
 
 def _is_of(span: Span, said: Said) -> bool:
     if said.producer_id < 0:
         return True
     return span.holds(said.producer_id, said.offset) or span.holds(said.producer_id, said.start)
+
+
+def _is_named(span: Span, said: Said) -> bool:
+    """Whether a finding names a transaction, or one that it is part of: cleaners drop the end markers between two."""
+    within = 0 <= said.start <= span.first and span.end <= said.marker and span.producer_id == said.producer_id
+    return within or _is_of(span, said)
 
 
 def is_wrong_in(said: Said, wrong: Wrong) -> bool:
@@ -232,11 +248,11 @@ def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
         return False
     if said.about == "transaction":
         if place.span is not None:
-            return _is_of(place.span, said)
-        spans = [s for wrong in now.values() for s in wrong.spans if _is_of(s, said)]
+            return _is_named(place.span, said)
+        spans = [s for wrong in now.values() for s in wrong.spans if _is_named(s, said)]
         if place.what == "key":
             named = said.key is not None and place.key == said.key
-            turned = [o for wrong in now.values() for s, part in wrong.turned if _is_of(s, said) for o in part]
+            turned = [o for wrong in now.values() for s, part in wrong.turned if _is_named(s, said) for o in part]
             return named or any(truth.of_offset[offset][0].key == place.key for offset in turned)
         return any(s.first <= place.offset <= s.end for s in spans)
     if said.about == "head":
@@ -253,6 +269,19 @@ def uncovered(truth: Truth, now: Moment, open_now: Iterable[Said]) -> Iterator[P
     for place in places(truth, now):
         if not any(covers(said, place, truth, now) for said in standing):
             yield place
+
+
+def difference(cluster: Cluster, truth: Truth, place: Place) -> set[int]:
+    """The offsets at which a replica differs in a place: of records, and of what ended their transactions."""
+    replica = cluster.replicas[place.broker]
+    offsets = {place.offset} - {-1}
+    if place.what == "key":
+        offsets |= records_of(truth, replica, compared_from(cluster), place.key)
+    if place.span is not None:
+        offsets |= {o for t in truth.transactions if _overlap(t.offsets, t.producer_id, place.span) for o in t.offsets}
+    theirs = {(t.producer_id, o): t.marker for t in truth.transactions for o in t.offsets if o in offsets}
+    mine = {e.marker for e in replica.ended if any(p == e.producer_id and e.first <= o <= e.marker for p, o in theirs)}
+    return offsets | mine | {marker for marker in theirs.values() if marker is not None}
 
 
 def _texts(moments: Iterable[Moment]) -> str:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from parallax.audit.result import Result
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
-from tests.simulation import events
+from tests.simulation import audits, events
 from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.expected import (
     Divergence,
@@ -26,7 +27,7 @@ from tests.simulation.judging import Judge
 from tests.simulation.kinds import generate, profile
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.probe import probe
-from tests.simulation.properties import ONE_CAUSE, Broken
+from tests.simulation.properties import ONE_CAUSE, Broken, Ended
 from tests.simulation.records import End, Limits
 from tests.simulation.replica import Replica
 
@@ -192,21 +193,29 @@ class World:
             raise Violation(f"still pending on a cluster at rest: {why}")
         if self.profile.cap is None:
             self._check_found(must_be_reported_as_truncated(self.cluster, self.monitor.shown))
+        self.judge.end(self._look_again(), events.unknown(self.monitor), self.monitor.shown)
+        self._pass_time(1)  # An audit settles what was read past before it began.
+        self._audit()
+        findings = self._look_again()
+        if not self.profile.late:
+            self.judge.audited(findings, events.unknown(self.monitor), self.monitor.shown)
+        self.judge.once(findings.standing)
+        self._check_one_cause()
+        self._check_properties()
+
+    def _look_again(self) -> Ended:
+        """Have all findings looked at again; returns what has become of them."""
         confirmed = len(self.monitor.confirmed)
         findings = events.at_the_end(self.monitor)
         for finding in self.monitor.confirmed[confirmed:]:
             self._check(finding)
-        self.judge.end(findings, events.unknown(self.monitor), self.monitor.shown)
-        self._audit()
-        self.judge.once(events.at_the_end(self.monitor).standing)
-        self._check_one_cause()
-        self._check_properties()
+        return findings
 
     def _audit(self) -> None:
         """Audit the partition: read all from the log starts, look twice, compare, probe."""
         cluster = self.cluster
         audit = self._monitor(audits=True)
-        reachable = all(replica.up for replica in cluster.replicas.values())
+        started_at = cluster.now
         for look in range(2):
             if look:
                 self._pass_time(GRACE + 1)
@@ -218,14 +227,16 @@ class World:
         found = audit.probe()
         for finding in found:
             self._check(finding, audit)
-        if reachable and not audit.pending:
-            ends = max(r.hw for r in cluster.replicas.values()), max(r.lso for r in cluster.replicas.values())
-            consistent = not found and not events.unknown(audit).offsets and audit.coverage.compared_up_to >= ends
-            standing = [events.said(event) for event in audit.events if event.stands]
-            self.judge.audit(standing, "consistent" if consistent else "diverged")
-            if not self.profile.late:
-                self._hand_over(audit)
-            self.done[f"did audits that said {'consistent' if consistent else 'otherwise'}"] += 1
+        if not all(replica.up for replica in cluster.replicas.values()) or audit.pending:
+            return
+        verdict = audits.ended(audit, started_at)
+        consistent = verdict is not None and verdict.result == Result.CONSISTENT
+        standing = [events.said(event) for event in audit.events if event.stands]
+        self.judge.audit(standing, "consistent" if consistent else "otherwise")
+        if not self.profile.late:
+            self._hand_over(audit)
+            self.monitor.audited = verdict or self.monitor.audited
+        self.done[f"did audits that said {verdict.result if verdict is not None else 'unknown'}"] += 1
 
     def _hand_over(self, audit: Monitor) -> None:
         """Have the job look into what its audit suspects."""
@@ -313,6 +324,7 @@ class World:
         counts = self.done.copy()
         counts.update(f"lost {what}" for what in lost(self.cluster))
         counts.update(f"kind {name}" for name in self.profile.kinds)
+        counts.update({" ".join(how): places for how, places in self.judge.places.items()})
         counts.update(f"confirmed {finding.kind}" for finding in self.monitor.confirmed)
         counts["ran suspects raised"] += len(self.monitor.suspects)
         counts["ran suspects dismissed"] += len(self.monitor.dismissed)
