@@ -64,6 +64,8 @@ class Cluster:
         """What was in the history until an unclean election."""
         self.cuts: dict[int, list[Cut]] = {}
         """By broker: what its log had to give up to follow a leader that was not in sync."""
+        self.dropped: dict[int, list[Replica]] = {}
+        """By broker: its logs of which nothing was kept, as they were then."""
         self.away: dict[int, Replica] = {}
         """Replicas whose log was given to nobody, by a reassignment, as they were then."""
         self.writers = [Writer(100 + i, version2=i % 2 == 1) for i in range(writers)]
@@ -238,6 +240,7 @@ class Cluster:
 
     def _place(self, broker: int, before: Replica) -> Replica:
         """An empty log on a broker that had another one."""
+        self.dropped.setdefault(broker, []).append(before)
         past, passes = before.past + before.ended, before.passes
         placed = self.replicas[broker] = Replica(broker, self.limits, past=past, passes=passes)
         self.fetched[broker] = self.checkpointed[broker] = 0

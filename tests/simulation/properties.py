@@ -134,9 +134,20 @@ def is_wrong_in(said: Said, wrong: Wrong) -> bool:
 
 
 def was_cut(cluster: Cluster, said: Said) -> bool:
-    """Whether a log gave up what it had held from about there on."""
+    """Whether a log of a broker that is named gave up what it had held from about there on.
+
+    It was truncated, or nothing was kept of it and an unclean election has lost some of what it held: a log that has
+    an offset in a leader epoch has, or had, what was written there in that epoch.
+    """
     cuts = [c for b in said.brokers for c in cluster.cuts.get(b, ())]
-    return any(c.end > said.offset for c in cuts) or any(b.last >= said.offset for b in cluster.lost)
+    logs = [log for b in said.brokers for log in cluster.dropped.get(b, ())]
+    lost = [b for b in cluster.lost if b.last >= said.offset]
+    held = any(b.base < log.leo and _epoch_at(log, b.base) == b.leader_epoch for b in lost for log in logs)
+    return held or any(c.end > said.offset for c in cuts)
+
+
+def _epoch_at(log: Replica, offset: int) -> int:
+    return max((epoch for epoch, start in log.epochs if start <= offset), default=-1)
 
 
 def confirmed(said: Said, moments: Iterable[Moment], cluster: Cluster) -> Broken | None:
@@ -177,20 +188,26 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
 
     What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
     was truncated since (an unclean election): it may have lost what had healed it. And so is what a replica lacks of a
-    key of which it shows a record that was written after what the finding speaks of.
+    key of which it shows a record that was written after what the finding speaks of. A log whose head is back lacks no
+    record of it; one that holds again what was truncated shows no record there that is not the true one.
     """
-    if said.about in ("cut", "head"):
-        return None
     standing, truth = list(open_now), oracle.truth_of(cluster)
     for broker in sorted((said.brokers & now.keys()) - said.cut_since):
-        mine = [place for place in places(truth, {broker: now[broker]}) if covers(said, place, truth, now)]
+        mine = [place for place in places(truth, {broker: now[broker]}) if _was_of(said, place, truth, now)]
         if mine and all(any(covers(one, place, truth, now) for one in standing) for place in mine):
             continue
         if said.about == "key" and oracle.newest_shown(cluster.replicas[broker], said.key) > said.offset:
             continue
-        if is_wrong_in(said, now[broker]):
+        if mine if said.about in ("cut", "head") else is_wrong_in(said, now[broker]):
             return Broken(ENDS_RIGHT, said.kind, f"{said} ended as healed; broker {broker} is wrong: {now[broker]}")
     return None
+
+
+def _was_of(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
+    """Whether a finding that has ended spoke of a place: one about a truncated log, of all records beyond."""
+    if said.about == "cut":
+        return place.what == "record" and place.offset >= said.offset
+    return covers(said, place, truth, now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import events
-from tests.simulation.properties import KNOWN, Ended, Unknown
-from tests.simulation.test_unread import HISTORIES, LOST_TOMBSTONE, PLAIN, ROUND, STANDARD, SYNC
+from tests.simulation import events, properties
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import Op
+from tests.simulation.properties import ENDS_RIGHT, KNOWN, Ended, Said, Unknown, was_cut
+from tests.simulation.test_unread import HISTORIES, LOST_TOMBSTONE, PLAIN, ROUND, STANDARD, SYNC, with_a_head_lost
 from tests.simulation.world import World
 
 NOTHING = Ended((), (), ())
@@ -55,3 +57,39 @@ def test_an_audit_with_a_verdict_settles_what_waited_for_it(name: str) -> None:
     world.apply(("audit", 0, 0, 0))
     assert world.monitor.audited is not None
     assert events.unknown(world.monitor).until_audited == ()
+
+
+def said(about: str, broker: int, offset: int) -> Said:
+    return Said(f"of a {about}", broker, frozenset(), about, offset=offset)
+
+
+def after_an_unclean_election(*then: Op) -> Cluster:
+    """Broker 2 leads; it never held what 1 and 3 have at offset 1."""
+    world = World(STANDARD)
+    lost: list[Op] = [("write", PLAIN, 1, 58), SYNC, ("usurp", 2, 0, 0), ("write", PLAIN, 1, 59)]
+    for op in [("write", PLAIN, 0, 57), SYNC, ("stop", 2, 0, 0), *lost, *then, SYNC]:
+        world.do(op)
+    return world.cluster
+
+
+@pytest.mark.parametrize(("broker", "held"), [(1, True), (2, False), (3, True)])
+def test_a_log_is_truncated_only_where_it_held_what_was_lost(broker: int, held: bool) -> None:
+    cluster = after_an_unclean_election(("start", 1, 0, 0), ("start", 3, 0, 0))
+    assert cluster.lost
+    assert was_cut(cluster, said("cut", broker, 1)) is held
+
+
+@pytest.mark.parametrize(("broker", "held"), [(1, False), (2, False), (3, True)])
+def test_a_log_of_which_nothing_was_kept_has_given_up_what_it_held(broker: int, held: bool) -> None:
+    """Broker 3 gets an empty disk before it follows the new leader, broker 2 once it has led; broker 1 is down."""
+    cluster = after_an_unclean_election(("wipe", 3, 1, 0), SYNC, ("wipe", 2, 1, 0))
+    assert was_cut(cluster, said("cut", broker, 1)) is held
+
+
+def test_the_head_of_a_log_that_is_missing_still_has_not_healed() -> None:
+    world = with_a_head_lost(ROUND)
+    now = world.judge.now()
+    broken = properties.healed(said("head", 2, 2), world.cluster, now, [])
+    assert broken is not None
+    assert broken.name == ENDS_RIGHT
+    assert properties.healed(said("head", 2, 0), world.cluster, now, []) is None
