@@ -244,8 +244,8 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "open_findings_exposed",
-        "Of these, those that consumers see: the accused replica leads the partition; or, where nobody is accused, one "
-        "of those that differ leads; or all replicas share it.",
+        "Of these, those that consumers see: the accused replica leads the partition, or one that shows the same; or, "
+        "where nobody is accused, one of those that differ leads; or all replicas share it.",
         _OPEN,
         _by_status(status.open, lambda f: f.exposed),
     )

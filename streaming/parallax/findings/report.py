@@ -94,7 +94,8 @@ def _examples(finding: Finding) -> str:
 def _broker_text(finding: Finding) -> str:
     if finding.broker == NOBODY:
         return "no direction"
-    return f"{finding.broker}{' leads' if finding.exposed else ''}"
+    leads = finding.exposed and evidence_of(finding).get("leader") == finding.broker
+    return f"{finding.broker}{' leads' if leads else ''}"
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
