@@ -825,15 +825,6 @@ def test_a_difference_of_which_every_replica_was_copied_from_a_wrong_one_has_not
     assert evidence_of(world.monitor.events[-1])["resolution"] == "agreed"
 
 
-def test_a_difference_of_content_is_not_dismissed_while_the_replica_that_differs_is_away() -> None:
-    world = World(replace(STANDARD, unclean=True))
-    tie = "lead 1; write 0 0 11; sync; tick 300; round; stop 2; stop 3; write -1 0 22; checkpoint; tick 300; round; "
-    lost = "usurp 2; end 0 1; write -1 3 5; start 3; fetch 3 50; fetch 3 50; tick 300; round; tick 300; round; "
-    for op in parse(f"round; {tie}{lost}start 1; tick 300; round; tick 300; round"):
-        world.apply(op)
-    assert [f.kind for f in world.monitor.lifecycle.standing()] == ["content_mismatch"]
-
-
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:

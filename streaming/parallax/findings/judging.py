@@ -19,7 +19,7 @@ from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
 from parallax.findings.sides import sides_differ
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS, KINDS, refines
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
 _LONE_PROBES = 4
@@ -297,7 +297,9 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
     moved = claim.first_offset != claim_of(known).first_offset
-    return known.is_open and (moved or exposed != known.exposed or sides_differ(sides_of(known), decision.sides))
+    # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
+    is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
+    return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:

@@ -28,10 +28,7 @@ def record_at_offset(case: Case) -> Decision:
     if len(sides) > 1:
         return _differ(case, held, sides)
     if len(held) > 1:
-        same = f"every replica that holds offset {claim.offset} holds the same there"
-        if awaited := _awaited(case):
-            return case.pending(f"{same}; {broker_list(awaited)} may still hold what was read there")
-        return case.dismissed(same)
+        return case.dismissed(f"every replica that holds offset {claim.offset} holds the same there")
     if asked_last.high_watermark <= claim.offset:
         return case.pending(f"broker {asked_last.broker} does not show offset {claim.offset} yet")
     if not held:
@@ -39,14 +36,6 @@ def record_at_offset(case: Case) -> Decision:
         return case.not_held(f"{reason} any more", claim.offset)
     alone = f"{broker_list([h.broker for h in held])} alone holds offset {claim.offset}"
     return case.not_shown(claim.offset, alone, isolation=IsolationLevel.READ_UNCOMMITTED)
-
-
-def _awaited(case: Case) -> list[int]:
-    """Return those that were read to hold the offset, and that are away or do not show it to consumers yet."""
-    offset, recorded = case.claim.offset, case.claim.recorded
-    behind = [a for a in (case.accused, *case.others) if a.high_watermark <= offset < a.log_end_offset]
-    read = {*recorded.records, *(broker for side in recorded.sides.values() for broker in side)}
-    return [a.broker for a in (*case.absent, *behind) if a.broker in read]
 
 
 def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:

@@ -104,26 +104,6 @@ class TestContent:
         one, two = (replica(b, uncommitted={10: record()}) for b in (1, 2))
         assert outcome_of(self.c, one, two, replica(3, high_watermark=10)) is Verdict.DISMISSED
 
-    def test_one_that_was_read_to_hold_it_is_waited_for(self) -> None:
-        one, two = (replica(b, uncommitted={10: record()}) for b in (1, 2))
-        read = Recorded(records={3: "aa"}), Recorded(sides={"commit marker of producer 7": (2,), "record aa": (1, 3)})
-        for recorded in read:
-            c = replace(self.c, recorded=recorded)
-            for third in (silent(3), replica(3, high_watermark=10)):
-                assert outcome_of(c, one, two, third) is Verdict.PENDING
-            for third in (replica(3, high_watermark=11), replica(3, high_watermark=10, log_end_offset=10)):
-                assert outcome_of(c, one, two, third) is Verdict.DISMISSED
-            assert outcome_of(c, one, two, replica(3), silent(4)) is Verdict.DISMISSED
-        assert (
-            outcome_of(
-                replace(c, broker=NOBODY, recorded=Recorded(pivot=1, records={1: "a"})),
-                replace(one, high_watermark=10),
-                two,
-                replace(two, broker=3),
-            )
-            is Verdict.PENDING
-        )
-
     def test_epoch_0_is_an_epoch(self) -> None:
         new, old = (record(content_hash=str(e), leader_epoch=e) for e in (1, 0))
         got = decide(self.c, answers(replica(1, uncommitted={10: new}), replica(2, uncommitted={10: old})))
