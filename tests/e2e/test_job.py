@@ -15,6 +15,7 @@ import pytest
 from dashboards.__main__ import ROOT
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.traffic import ProducerKind
+from parallax.lab.waiting import until
 from tests.e2e.job_process import await_compared, await_exactly
 from tests.e2e.play import Played
 from tests.e2e.prometheus import INSTALLED, awaited
@@ -38,8 +39,9 @@ def test_each_divergence_is_found_with_its_evidence(played: Played, producer: Pr
     assert evidence, "a finding carries what the brokers answered"
     assert f"broker {finding.broker}" in finding.summary.lower()
     assert not finding.exposed, "broker 2 is still a follower"
-    value = played.job.metric("parallax_open_findings", topic=topic, kind=str(finding.kind), broker_id="2")
-    assert value == 1.0
+    labels = {"topic": topic, "kind": str(finding.kind), "broker_id": "2"}
+    # The metrics follow once the finding is in its table.
+    until(lambda: played.job.metric("parallax_open_findings", **labels) == 1.0, f"{labels} to be counted", timeout=60)
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
