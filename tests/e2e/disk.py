@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import psutil
 
 _SIZE = 192 << 20
+_PREFIX = "parallax-disk-of-"
 
 
 class Disk:
@@ -21,20 +24,24 @@ class Disk:
     A process whose ``RLIMIT_FSIZE`` is 0 cannot make any file longer, which is as good as a disk that takes nothing
     more: the one difference is that full and read-only look the same then.
 
+    It is a folder of its own, not one of pytest's: where a run of the tests was killed, the disk is still mounted, and
+    the next runs fail as they clean up after it. Whoever makes a disk unmounts what such runs have left.
+
     Args:
-        folder: where it is to be; must exist.
         writers: the processes that write to it at present, for the limits.
     """
 
-    def __init__(self, folder: Path, writers: Callable[[], Iterable[psutil.Process]]) -> None:
-        self.folder = folder
+    def __init__(self, writers: Callable[[], Iterable[psutil.Process]]) -> None:
+        _unmount_what_is_left()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._writers = writers
-        self.mounted = _run("mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(folder))
+        self.mounted = _run("mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(self.folder))
 
     def close(self) -> None:
-        """Unmount it."""
+        """Unmount it, and remove its folder."""
         if self.mounted:
             assert _run("umount", "-l", str(self.folder))
+        shutil.rmtree(self.folder)
 
     @contextmanager
     def full(self) -> Iterator[None]:
@@ -93,6 +100,15 @@ class Disk:
                 process.rlimit(psutil.RLIMIT_FSIZE, (size, hard))
             except psutil.NoSuchProcess:
                 continue
+
+
+def _unmount_what_is_left() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if psutil.pid_exists(int(folder.name.removeprefix(_PREFIX).split("-")[0])):
+            continue
+        while folder.is_mount() and _run("umount", "-l", str(folder)):
+            pass
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(*command: str) -> bool:

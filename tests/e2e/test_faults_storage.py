@@ -25,10 +25,9 @@ _QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")
 
 
 @pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
-    folder = tmp_path_factory.mktemp("disk")
+def disk() -> Iterator[Disk]:
     writers: list[JobProcess] = []
-    disk = Disk(folder, lambda: [p for job in writers for p in (job.process, *job.process.children(recursive=True))])
+    disk = Disk(lambda: [p for job in writers for p in (job.process, *job.process.children(recursive=True))])
     disk.jobs = writers  # type: ignore[attr-defined]
     yield disk
     disk.close()
