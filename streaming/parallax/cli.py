@@ -193,17 +193,14 @@ def findings(
         print_findings(_storage(config, data), output.value, Wanted(everything=everything))
     elif everything and command != "list":
         raise _not_of(command, "--all")
-    elif command == "acknowledge" and "format" in _written(context, output="format"):
+    elif command == "acknowledge" and _is_written(context, "output"):
         raise _not_of(command, "--format")
 
 
-def _written(context: typer.Context, **options: str) -> set[str]:
-    """Which of a command's options stand on the command line: by their parameters, what they are called."""
-    return {
-        name
-        for parameter, name in options.items()
-        if (source := context.get_parameter_source(parameter)) is not None and source.name == "COMMANDLINE"
-    }
+def _is_written(context: typer.Context, parameter: str) -> bool:
+    """Whether a parameter of a command stands on the command line."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _not_of(command: str, option: str) -> Exception:
@@ -215,7 +212,7 @@ def _not_of(command: str, option: str) -> Exception:
 def _format_of(context: typer.Context, output: Format) -> str:
     """The format that a command under ``findings`` is to print: it may stand before its name."""
     before = context.parent.params.get("output") if context.parent is not None else None
-    return str((output if _written(context, output="format") else before or output).value)
+    return str((output if _is_written(context, "output") else before or output).value)
 
 
 def _storage_of(context: typer.Context, config: Path | None, data: str | None) -> str:

@@ -47,9 +47,6 @@ _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password")
 """Kafka's options whose values are shown nowhere, and taken as they are written."""
 
-PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
-"""https://developer.pagerduty.com/docs/send-alert-event."""
-
 PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
 """Where the documents are that alerts link to, unless an installation has them elsewhere."""
 
@@ -281,7 +278,6 @@ class AlertingSettings(_Section):
     metrics_port: int = Field(9464, ge=0, le=65535)
     webhooks: list[WebhookSettings] = Field(default_factory=list, description="Who is told without an Alertmanager.")
     repeat_hours: float = Field(4.0, ge=0.1, le=_MAX_HOURS, description="How often they are told what still stands.")
-
     runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")
 
     @field_validator("webhooks")

@@ -26,6 +26,18 @@ def turn(c: Cluster, ms: int = 200) -> None:
         c.clean(broker)
 
 
+def lose_tombstone(c: Cluster) -> None:
+    """The tombstone of key 7 comes and goes while broker 3 is away."""
+    c.write([(7, 1)])
+    c.sync()
+    c.stop(3)
+    c.write([(7, None)])
+    for _ in range(3):
+        turn(c, 1_001)
+    c.start(3)
+    c.sync()
+
+
 def without(c: Cluster, broker: int, end: End) -> None:
     """The end marker of the first writer's transaction comes and goes while a broker is away."""
     c.sync()
@@ -45,14 +57,7 @@ def test_a_replica_that_lacks_what_a_cleaner_may_have_taken_is_right() -> None:
 
 def test_who_missed_the_tombstone_is_wrong_in_its_key_until_it_is_written_again() -> None:
     c = cluster()
-    c.write([(7, 1)])
-    c.sync()
-    c.stop(3)
-    c.write([(7, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    c.start(3)
-    c.sync()
+    lose_tombstone(c)
     assert judge(c, compacted=True) == {3: oracle.Wrong(keys=frozenset({7}), unlike=frozenset({7}))}
     c.write([(7, 2)])
     c.sync()
@@ -184,14 +189,7 @@ def test_below_where_another_log_begins_a_replica_may_be_said_to_contradict_itse
 
 def test_what_had_healed_may_be_lost_again_with_a_log_that_is_truncated() -> None:
     c = cluster()
-    c.write([(7, 1)])
-    c.sync()
-    c.stop(3)
-    c.write([(7, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    c.start(3)
-    c.sync()
+    lose_tombstone(c)
     now = judge(c, compacted=True)
     said = properties.Said("any", 3, frozenset(), "key", offset=1, key=7)
     assert now[3].keys == {7}

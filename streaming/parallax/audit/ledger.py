@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.model import TopicPartition
-from parallax.views.tables import rust_uri
+from parallax.views.tables import REPLACED, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
 
@@ -37,8 +37,6 @@ _FIELDS: list[Any] = [
     pa.field("read_committed", pa.int64()),
 ]
 _SCHEMA = pa.schema(_FIELDS)
-_PROPERTIES: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
-_KEPT_HOURS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +132,8 @@ def _write(uri: str, ended: dict[TopicPartition, Ended]) -> None:
         }
         for (topic, partition), one in sorted(ended.items())
     ]
-    write_deltalake(uri, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="overwrite", configuration=_PROPERTIES)
-    table = DeltaTable(uri)
-    table.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
-    table.create_checkpoint()
-    table.cleanup_metadata()
+    write_deltalake(uri, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="overwrite", configuration=REPLACED)
+    tidy(uri)
 
 
 def _load(uri: str) -> dict[TopicPartition, Ended]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.sides import against
 from parallax.kinds import KINDS, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 
@@ -63,7 +64,7 @@ class Shown:
     @property
     def against(self) -> list[frozenset[int]]:
         """The sides that show otherwise than the accused."""
-        return [side for side in self.sides.values() if side and self.finding.broker not in side]
+        return against(self.sides, self.finding.broker)
 
     @property
     def answered(self) -> frozenset[int]:

@@ -12,6 +12,7 @@ from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.effect import remembered
+from parallax.findings.sides import standing
 from parallax.findings.summary import resolved, spread, summary
 from parallax.kinds import KEY_KINDS, KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity, TopicPartition
@@ -213,10 +214,12 @@ def has_proven_direction(finding: Finding) -> bool:
 
 def has_compared_all(finding: Finding) -> bool:
     """Whether every replica was seen to stand on one of two sides when, or since, a finding accused one of them."""
-    evidence = evidence_of(finding)
-    sides = sides_of(finding)
-    named = {broker for brokers in sides.values() for broker in brokers}
-    is_now = len(sides) == 2 and named == {int(broker) for broker in evidence.get("replicas", {})}
+    return _has_compared_all(evidence_of(finding))
+
+
+def _has_compared_all(evidence: Mapping[str, Any]) -> bool:
+    sides = evidence.get("sides") or {}
+    is_now = len(sides) == 2 and standing(sides) == {int(broker) for broker in evidence.get("replicas", {})}
     return is_now or evidence.get("all_compared") is True
 
 
@@ -260,7 +263,7 @@ def claim_of(finding: Finding) -> Claim:
         recorded=Recorded.parse(json.dumps(recorded)),
         raised_at_ms=int(finding.first_suspected_at.timestamp() * 1000),
         spread=has_spread(finding),
-        all_compared=finding.broker == NOBODY or has_compared_all(finding),
+        all_compared=finding.broker == NOBODY or _has_compared_all(evidence),
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
     )
 

@@ -17,7 +17,7 @@ from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
-from parallax.findings.sides import sides_differ
+from parallax.findings.sides import against, sides_differ
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
@@ -309,8 +309,7 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
 
 def _is_refuted(decision: Decision, known: Finding) -> bool:
     """Whether those that stand against the accused of a finding differ, so that the newest value may be wrong too."""
-    against = [brokers for brokers in decision.sides.values() if known.broker not in brokers]
-    return known.kind is FindingKind.RECORD_MISSING and len(against) > 1
+    return known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
 
 
 def _says_more(decision: Decision, known: Finding) -> bool:

@@ -1,12 +1,22 @@
-"""Whether the replicas of a finding stand otherwise than when it was reported last."""
+"""Who stands where among the replicas that differ, and whether they stand otherwise than they did."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-Sides = Mapping[str, Sequence[int]]
+Sides = Mapping[str, Collection[int]]
 """By what they show, the brokers."""
+
+
+def standing(sides: Sides) -> frozenset[int]:
+    """The brokers that stand on any side."""
+    return frozenset(broker for brokers in sides.values() for broker in brokers)
+
+
+def against(sides: Sides, broker: int) -> list[frozenset[int]]:
+    """The sides that a broker does not stand on, but for empty ones."""
+    return [frozenset(brokers) for brokers in sides.values() if brokers and broker not in brokers]
 
 
 def sides_differ(before: Sides, now: Sides) -> bool:

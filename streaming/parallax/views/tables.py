@@ -88,6 +88,25 @@ def rust_uri(storage: str, name: str) -> str:
     return re.sub(r"^s3[an]://", "s3://", table_path(storage, name)).removeprefix("file:")
 
 
+REPLACED: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
+"""Properties of a small table that is replaced as a whole with each commit."""
+_KEPT_HOURS = 2
+
+
+def tidy(uri: str) -> None:
+    """Remove what such a table held, and the log of it, but for the last hours: somebody may be reading it.
+
+    Raises:
+        deltalake.exceptions.DeltaError: it cannot be read or written.
+    """
+    from deltalake import DeltaTable
+
+    table = DeltaTable(uri)
+    table.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+    table.create_checkpoint()
+    table.cleanup_metadata()
+
+
 def hash_key(storage: str, given: str | None) -> str:
     """The key of all hashes: as set, or made once and kept beside the tables.
 

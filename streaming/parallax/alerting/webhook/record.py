@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from parallax.alerting.listing import FindingState
 from parallax.alerting.webhook.outbox import Alert
 from parallax.errors import one_line
 from parallax.model import TopicPartition
-from parallax.views.tables import rust_uri
+from parallax.views.tables import REPLACED, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +43,7 @@ _FIELDS: list[Any] = [
     pa.field("annotations", pa.string()),
 ]
 _SCHEMA = pa.schema(_FIELDS)
-_PROPERTIES: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
-_KEPT_HOURS = 2
+_FAILURES = (DeltaError, OSError, pa.ArrowException)
 _KEEP_UP_EVERY = 16
 """Commits after which files that nobody reads any more are removed."""
 
@@ -83,7 +82,15 @@ class Record:
             self._rows[receiver] = [_row(receiver, alert, delivered.get(alert.group)) for alert in alerts]
             rows = [row for name in sorted(self._rows) for row in self._rows[name]]
             self._commits += 1
-            return _tried(lambda: self._write(rows))
+            try:
+                self._write(rows)
+            except _FAILURES as error:
+                log.warning(
+                    "what receivers were told is not on record; after a crash they are told again",
+                    error=one_line(error),
+                )
+                return False
+            return True
 
     def keep(self, receivers: Sequence[str]) -> None:
         """Forget the receivers that are none of these: they are told nothing more."""
@@ -91,21 +98,9 @@ class Record:
 
     def _write(self, rows: Sequence[Row]) -> None:
         table = pa.Table.from_pylist(list(rows), schema=_SCHEMA)
-        write_deltalake(self._uri, table, mode="overwrite", configuration=_PROPERTIES)
+        write_deltalake(self._uri, table, mode="overwrite", configuration=REPLACED)
         if self._commits % _KEEP_UP_EVERY == 0:
-            there = DeltaTable(self._uri)
-            there.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
-            there.create_checkpoint()
-            there.cleanup_metadata()
-
-
-def _tried(step: Callable[[], None]) -> bool:
-    try:
-        step()
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        log.warning("what receivers were told is not on record; after a crash they are told again", error=_said(error))
-        return False
-    return True
+            tidy(self._uri)
 
 
 def _load(uri: str) -> list[Row]:
@@ -116,14 +111,10 @@ def _load(uri: str) -> list[Row]:
         rows: list[Row] = DeltaTable(uri).to_pyarrow_table().cast(_SCHEMA).to_pylist()
         for row in rows:
             _alert(row)
-    except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
-        log.warning("the record of what receivers were told cannot be read; they are told again", error=_said(error))
+    except (*_FAILURES, ValueError) as error:
+        log.warning("the record of what receivers were told cannot be read; they are told again", error=one_line(error))
         return []
     return rows
-
-
-def _said(error: Exception) -> str:
-    return one_line(error)
 
 
 def _row(receiver: str, alert: Alert, delivered_at: float | None) -> Row:

@@ -23,11 +23,13 @@ from pydantic import SecretStr
 from parallax.alerting.webhook.bodies import body
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
-from parallax.config import PAGERDUTY, AlertingSettings, WebhookSettings
+from parallax.config import AlertingSettings, WebhookSettings
 from parallax.findings.finding import Finding
 
 log = structlog.get_logger(__name__)
 
+_PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+"""https://developer.pagerduty.com/docs/send-alert-event."""
 _IDLE_S = 60.0
 """The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
 _TAKEN = range(200, 300)
@@ -97,7 +99,7 @@ class Post:
         """Post it; redirects are not followed, and of the answer only the beginning is read."""
         settings = self._settings
         try:
-            url = _secret(settings.url, settings.url_file) or PAGERDUTY
+            url = _secret(settings.url, settings.url_file) or _PAGERDUTY
             document = dict(body(message, settings, self._cluster))
             if settings.routing_key_file is not None:
                 document["routing_key"] = _secret(None, settings.routing_key_file)
@@ -265,6 +267,7 @@ class Webhooks:
 
     def __init__(self, settings: AlertingSettings, storage: str, pace: Pace | None = None) -> None:
         self._notifiers: dict[str, Notifier] = {}
+        self._open: Sequence[Finding] | None = None
         if not settings.webhooks:
             return
         record = Record(storage)
@@ -286,7 +289,10 @@ class Webhooks:
             notifier.stop(_CLOSING_S)
 
     def observe(self, open_findings: Sequence[Finding]) -> None:
-        """Take in all findings that are open; returns at once."""
+        """Take in all findings that are open; returns at once, and does nothing where they are the same as before."""
+        if open_findings == self._open:
+            return
+        self._open = open_findings
         for notifier in self._notifiers.values():
             notifier.observe(open_findings)
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
+from parallax.findings.sides import against, standing
 from parallax.model import NOBODY, FindingKind, IsolationLevel
 
 Sides = Mapping[str, Iterable[int]]
@@ -80,11 +81,11 @@ class Decision:
     @property
     def witnesses(self) -> tuple[int, ...]:
         """The brokers that show, or were recorded to show, otherwise than the accused."""
-        return tuple(sorted({b for side in self.sides.values() if self.accused not in side for b in side}))
+        return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
 
     def may_be_of(self, broker: int) -> bool:
         """Whether what a replica does can be why the others differ: it is named, or nobody is named yet."""
-        named = {self.accused, *(b for side in self.sides.values() for b in side)}
+        named = {self.accused, *standing(self.sides)}
         return broker in named or self.verdict is not Verdict.CONFIRMED
 
     def is_explained_by(self, brokers: Collection[int]) -> bool:

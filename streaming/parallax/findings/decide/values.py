@@ -21,6 +21,7 @@ from parallax.findings.decide.case import (
     verb,
 )
 from parallax.findings.decide.outcomes import unlike_outcomes
+from parallax.findings.sides import standing
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 
@@ -199,9 +200,9 @@ def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Deci
     had shown, if they have not always stood together: it may have been copied since from one that is wrong.
     """
     sides = _sides(case)
-    against = {b for brokers in sides.values() if stale.broker not in brokers for b in brokers}
-    stood_on = [brokers for brokers in case.claim.recorded.sides.values() if not against.isdisjoint(brokers)]
-    all_stand = {b for brokers in sides.values() for b in brokers} == set(case.answers.replicas)
+    others = standing(sides).difference(*(brokers for brokers in sides.values() if stale.broker in brokers))
+    stood_on = [brokers for brokers in case.claim.recorded.sides.values() if not others.isdisjoint(brokers)]
+    all_stand = standing(sides) == case.answers.replicas.keys()
     if len(sides) == 2 and all_stand and len(stood_on) < 2:
         return case.confirmed(reason, FindingKind.RECORD_MISSING, accused=stale.broker, sides=sides)
     return _without_direction(case, reason)
