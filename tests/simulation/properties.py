@@ -328,7 +328,10 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
         held = [r for r in others if not compacted or _holds(r, place.offset)]
         return any(r.id not in now or place.offset not in now[r.id].offsets for r in held)
     offsets = [
-        o for _, turned in now[place.broker].turned for o in turned if place.span is None or o >= place.span.first
+        o
+        for span, turned in now[place.broker].turned
+        for o in turned
+        if place.span is None or (span.producer_id == place.span.producer_id and o >= place.span.first)
     ]
     mine = [o for o in offsets if _holds(cluster.replicas[place.broker], o)]
     entries = {a.first for a in cluster.replicas[place.broker].aborted}

@@ -428,6 +428,14 @@ SHRUNKEN = {
             "end 1 1; start 1; sync; round; tick 200; write -1 90 19; sync; clean 1"
         ),
     ),
+    "another transaction that was lost as well does not show how one ended": (
+        990003856,
+        (
+            "write 1 2 -1; sync; stop 2; end 1 1; tick 2001; write -1 90 1; clean 1; tick 2001; write -1 90 1; "
+            "clean 1; tick 2001; write -1 90 1; clean 1; tick 2001; write -1 90 1; clean 1; write 1 0 69454; "
+            "end 1; start 2; tick 200; write 2 2 42416; end 2; sync; stop 2; unindex 2 9"
+        ),
+    ),
     "an aborted list names a record whose end was truncated": (
         71001103,
         (
