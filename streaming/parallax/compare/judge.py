@@ -74,7 +74,7 @@ def _let_go_intervals(state: PartitionState, floor: int) -> None:
         int(state.pending["offset"][outcome.open_disputes(state.pending)].min(initial=NEVER)),
     )
     raised = (intervals["told"] & RAISED_TURNED) != 0
-    unsettled = (intervals["missed"] >= floor_of(state, READ_COMMITTED)) | (oldest < intervals["missed"])
+    unsettled = oldest < intervals["missed"]
     awaited = (turned & (~raised | unsettled)) | (markers.passed_open(intervals) & unsettled)
     # What lies behind the missed marker shows only as the readers in read_committed come to it.
     ended = (intervals["missed"] != NEVER) & (intervals["end"] != NEVER)

@@ -312,3 +312,11 @@ class TestLogStarts:
         assert replicas.undecided(made).tolist() == [True, False]
         made.brokers["stable_told"] = -1
         assert replicas.undecided(made).tolist() == [False, False]
+
+
+def test_no_range_at_all_leaves_nothing_without_verdict_and_passes_nothing() -> None:
+    made = state(1)
+    made.partition["floor"] = [[5, 5]]
+    replicas.skip(made, READ_COMMITTED, 9, 9)
+    assert made.partition["floor"].tolist() == [[5, 5]]
+    assert made.partition["skipped"].tolist() == [[0, 0]]
