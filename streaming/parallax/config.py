@@ -47,6 +47,8 @@ _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password")
 """Kafka's options whose values are shown nowhere, and taken as they are written."""
 
+_BCRYPT = re.compile(r"\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}")
+
 PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
 """Where the documents are that alerts link to, unless an installation has them elsewhere."""
 
@@ -276,9 +278,32 @@ class AlertingSettings(_Section):
     cluster: _Label = Field("", description="What the cluster is called: a label of every metric and message.")
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(9464, ge=0, le=65535)
+    users: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Who may see the page and the metrics, and acknowledge: by name, the bcrypt hash of the password.",
+    )
+    tls_certificate_file: str | None = Field(None, description="PEM; the page and the metrics are served by https.")
+    tls_key_file: str | None = Field(None, description="PEM, without a password.")
     webhooks: list[WebhookSettings] = Field(default_factory=list, description="Who is told without an Alertmanager.")
     repeat_hours: float = Field(4.0, ge=0.1, le=_MAX_HOURS, description="How often they are told what still stands.")
     runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")
+
+    @field_validator("users")
+    @classmethod
+    def _hashed(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, known in value.items():
+            if not name or ":" in name or not name.isprintable():
+                raise ValueError("a name is empty, or holds what HTTP's basic authentication cannot send; give another")
+            if not _BCRYPT.fullmatch(known):
+                raise ValueError(f"{name}: is no bcrypt hash; make one with `htpasswd -nBC 10 {name}`")
+        return value
+
+    @model_validator(mode="after")
+    def _with_key(self) -> Self:
+        if (self.tls_certificate_file is None) != (self.tls_key_file is None):
+            raise ValueError("give tls_certificate_file and tls_key_file, both or neither")
+        return self
 
     @field_validator("webhooks")
     @classmethod

@@ -99,14 +99,10 @@ class Job:
         alerting = settings.alerting
         self._webhooks = Webhooks(alerting, settings.storage.path)
         self._server = MetricsServer(
-            self.state,
-            alerting.metrics_host,
-            alerting.metrics_port,
-            WebhookCollector(self._webhooks.status),
-            cluster=alerting.cluster,
+            self.state, alerting, settings.storage.path, WebhookCollector(self._webhooks.status)
         )
         self._webhooks.start()
-        self._say(f"metrics on port {self._server.port}; starting Spark")
+        self._say(f"page and metrics on port {self._server.port}; starting Spark")
         self._start_spark()
         self._start_manager(self._client, key)
         self._start_audits(self._client, key)

@@ -1,4 +1,4 @@
-"""Serves ``/metrics`` for Prometheus, and ``/livez`` and ``/readyz`` for whatever keeps the process alive.
+"""Serves the status page, ``/metrics`` for Prometheus, and ``/livez`` and ``/readyz`` for what keeps the process alive.
 
 Live is the process; ready is that offsets come out of the comparison. A probe that restarts what is merely not ready
 would keep it from ever getting there. A broker that is down makes neither false.
@@ -6,34 +6,39 @@ would keep it from ever getting there. A broker that is down makes neither false
 
 from __future__ import annotations
 
-import json
+import ipaddress
+import socket
 import threading
-from collections.abc import Callable, Iterable
-from socketserver import ThreadingMixIn
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from collections.abc import Sequence
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
+from parallax.alerting.page.auth import Users
+from parallax.alerting.page.routes import HEADERS, Page
 from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState, Snapshot
+from parallax.config import AlertingSettings
+from parallax.errors import one_line
+
+_PROBES = ("/livez", "/readyz", "/healthz")
+_CLOSED = "The page shows keys and offsets; it is served to other hosts once alerting.users is set.\n"
 
 
 class MetricsServerError(Exception):
     """The metrics cannot be served; one line that names the setting and what to do."""
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    # The default on POSIX lets a second process bind a port that is in use on some systems; here it must fail.
-    allow_reuse_port = False
-
-
-class _QuietHandler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-        """Say nothing: a line for each scrape is noise."""
 
 
 class MetricsServer:
@@ -41,73 +46,165 @@ class MetricsServer:
 
     Args:
         state: what is served.
+        settings: address, users, certificate and name of the cluster.
+        storage: ``storage.path``.
         more: collectors that are served beside it.
-        cluster: ``alerting.cluster``, a label of every metric; none where it is empty.
-        host: ``alerting.metrics_host``.
-        port: ``alerting.metrics_port``; 0 takes a free one.
         stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
 
     Raises:
-        MetricsServerError: the address cannot be bound.
+        MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.
     """
 
     def __init__(
         self,
         state: MonitorState,
-        host: str,
-        port: int,
+        settings: AlertingSettings,
+        storage: str,
         *more: Collector,
-        cluster: str = "",
         stale_after_s: float = 120.0,
     ) -> None:
         registry = CollectorRegistry()
         for collector in (ParallaxCollector(state), ResourceCollector(), *more):
-            registry.register(OfCluster(collector, cluster) if cluster else collector)
-        metrics = make_wsgi_app(registry)
+            registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
+        self._registry = registry
         self._state = state
         self._stale_after_s = stale_after_s
-
-        def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-            path = environ.get("PATH_INFO", "/")
-            if path in ("/readyz", "/healthz"):
-                return self._health(start_response)
-            if path == "/livez":
-                return _answer(start_response, [])
-            if path in ("/", "/metrics"):
-                return metrics(environ, start_response)
-            start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-            return [b"not found; try /metrics, /livez or /readyz\n"]
-
+        self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
-            self._server = make_server(host, port, app, _Server, handler_class=_QuietHandler)
-        except (OSError, OverflowError) as error:
-            raise MetricsServerError(
-                f"alerting.metrics_port: cannot listen on {host}:{port} ({getattr(error, 'strerror', None) or error}); "
-                "choose a free port, or 0 for any"
-            ) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+            self._server = uvicorn.Server(self._configured(settings, storage))
+        except MetricsServerError:
+            self._socket.close()
+            raise
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="metrics", daemon=True)
         self._thread.start()
+
+    def _configured(self, settings: AlertingSettings, storage: str) -> uvicorn.Config:
+        users = Users(settings.users)
+        page = Page(self._state, storage, self._problems, users, settings.cluster)
+        routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
+        routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
+        app = Starlette(
+            routes=[*routes, *page.routes],
+            middleware=[
+                Middleware(_Guard, users=users, is_local=_is_local(settings.metrics_host)),
+                Middleware(GZipMiddleware),
+            ],
+            exception_handlers={404: lambda *_: page.message("Not found", "There is no such page.", 404)},
+        )
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=settings.tls_certificate_file,
+            ssl_keyfile=settings.tls_key_file,
+            # Without one, an encrypted key would make it ask on the terminal; with a wrong one it is refused.
+            ssl_keyfile_password=" ",  # noqa: S106 - it is that of none
+        )
+        try:
+            config.load()
+        except OSError as error:
+            raise MetricsServerError(
+                f"alerting.tls_certificate_file and tls_key_file: cannot be loaded ({one_line(error)}); give a "
+                "certificate and its key without a password, both PEM"
+            ) from error
+        return config
 
     @property
     def port(self) -> int:
         """The port that is being served."""
-        return int(self._server.server_port)
+        return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.should_exit = True
         self._thread.join(5.0)
+        self._socket.close()
 
-    def _health(self, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        return _answer(start_response, health(self._state.snapshot(), self._stale_after_s))
+    def _problems(self) -> Sequence[str]:
+        return health(self._state.snapshot(), self._stale_after_s)
+
+    def _metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(self._registry), headers={"Content-Type": content_type})
+
+    def _live(self, request: Request) -> Response:
+        del request
+        return _answer([])
+
+    def _ready(self, request: Request) -> Response:
+        del request
+        return _answer(self._problems())
 
 
-def _answer(start_response: Callable[..., Any], problems: list[str]) -> Iterable[bytes]:
-    body = json.dumps({"status": "unhealthy" if problems else "ok", "problems": problems}).encode()
-    status = "503 Service Unavailable" if problems else "200 OK"
-    start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-    return [body]
+class _Guard:
+    """Lets those through that may see what they ask for, and says to browsers what a page may do.
+
+    Where no password is asked for, only names of this host are answered to: another site could make its own name lead
+    here, and read the page by the browser of somebody on this host.
+    """
+
+    def __init__(self, app: ASGIApp, users: Users, *, is_local: bool) -> None:
+        self._app = app
+        self._users = users
+        self._is_local = is_local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = await self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, _with_headers(send))
+
+    async def _refusal(self, scope: Scope) -> Response | None:
+        path, headers = scope["path"], Headers(scope=scope)
+        if path in _PROBES:
+            return None
+        if self._users:
+            user = await run_in_threadpool(self._users.named, headers.get("authorization"))
+            asked = {"WWW-Authenticate": 'Basic realm="Parallax", charset="UTF-8"'}
+            return None if user is not None else PlainTextResponse("Who are you?\n", 401, asked)
+        if path == "/metrics" or (self._is_local and _is_local(_name(headers.get("host", "")))):
+            return None
+        return PlainTextResponse(_CLOSED, 403)
+
+
+def _with_headers(send: Send) -> Send:
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sent
+
+
+def _name(host: str) -> str:
+    """The name in a ``Host`` header, without its port."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens; without SO_REUSEPORT, by which two jobs could have one port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise MetricsServerError(
+            f"alerting.metrics_port: cannot listen on {host}:{port} ({getattr(error, 'strerror', None) or error}); "
+            "choose a free port, or 0 for any"
+        ) from error
+
+
+def _answer(problems: Sequence[str]) -> Response:
+    return JSONResponse({"status": "unhealthy" if problems else "ok", "problems": problems}, 503 if problems else 200)
 
 
 def health(snapshot: Snapshot, stale_after_s: float) -> list[str]:

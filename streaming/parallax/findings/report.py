@@ -184,13 +184,14 @@ def print_explanation(storage: str, wanted: str, output: str = "text", *, to: Te
         _print_json({"finding_id": finding.finding_id, **asdict(explained)}, stream)
         return
     console = Console(file=stream, highlight=False)
-    for heading, text in _sections(explained):
+    for heading, text in sections(explained):
         console.print(Text(heading, style="bold"))
         console.print(Text(text), soft_wrap=heading.startswith("Assignment"))
         console.print()
 
 
-def _sections(explained: Explanation) -> list[tuple[str, str]]:
+def sections(explained: Explanation) -> list[tuple[str, str]]:
+    """The parts of an explanation that say something, with their headings."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", explained.happened),
@@ -235,17 +236,33 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:
     """What each broker answered, one column for each; rows that no broker has anything for are left out."""
-    replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
+    answers = answers_of(evidence)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
-    for broker in replicas:
-        leads = " (leader)" if broker == str(evidence.get("leader")) else ""
-        table.add_column(f"broker {broker}{leads}", overflow="fold")
-    for heading, cell in _ANSWERED.items():
-        cells = [str(cell(answer)) for answer in replicas.values()]
-        if any(cells):
-            table.add_row(heading, *cells)
+    for heading in answers.brokers:
+        table.add_column(heading, overflow="fold")
+    for heading, cells in answers.rows:
+        table.add_row(heading, *cells)
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersShown:
+    """What each broker answered: a heading for each broker, and of each row its heading and a cell for each broker."""
+
+    brokers: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def answers_of(evidence: Mapping[str, Any]) -> AnswersShown:
+    """What each broker answered, side by side; rows that no broker has anything for are left out."""
+    replicas: Mapping[str, Mapping[str, Any]] = evidence.get("replicas", {})
+    leader = str(evidence.get("leader"))
+    rows = ((heading, tuple(str(cell(a)) for a in replicas.values())) for heading, cell in _ANSWERED.items())
+    return AnswersShown(
+        tuple(f"broker {broker}{' (leader)' if broker == leader else ''}" for broker in replicas),
+        tuple((heading, cells) for heading, cells in rows if any(cells)),
+    )
 
 
 def _record(key: Mapping[str, Any] | None) -> str:

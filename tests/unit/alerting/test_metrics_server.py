@@ -13,6 +13,7 @@ from test_collector import Clock, Report, coverage
 
 from parallax.alerting.server import MetricsServer, MetricsServerError
 from parallax.alerting.state import MonitorState
+from parallax.config import AlertingSettings
 from parallax.findings.happenings import FindingsStatus
 
 
@@ -28,7 +29,7 @@ def state(clock: Clock) -> MonitorState:
 
 @pytest.fixture
 def server(state: MonitorState) -> Iterator[MetricsServer]:
-    server = MetricsServer(state, "127.0.0.1", 0, stale_after_s=60)
+    server = MetricsServer(state, AlertingSettings(metrics_port=0), "/nowhere", stale_after_s=60)
     yield server
     server.close()
 
@@ -94,7 +95,7 @@ def test_a_port_in_use_is_one_line_that_names_the_setting(state: MonitorState) -
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(MetricsServerError, match=r"alerting\.metrics_port: cannot listen on") as error:
-            MetricsServer(state, "127.0.0.1", port)
+            MetricsServer(state, AlertingSettings(metrics_port=port), "/nowhere")
         assert "\n" not in str(error.value)
 
 

@@ -1,0 +1,1 @@
+"""The status page: what the job knows, for a person with a browser."""

@@ -1,0 +1,93 @@
+"""Who may see the page, and who may act on it.
+
+Passwords are kept as bcrypt's hashes, as Prometheus' own web configuration has them. A browser sends a password with
+every request, also with one that another site makes it send: so a form carries a token that only the page knows, and
+a request that says that it comes from another site is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Mapping
+
+import bcrypt
+from starlette.requests import Request
+
+_REMEMBERED = 1000
+_NOBODY = b"$2b$12$000000000000000000000uSTWCX1pLOZOQLXQHPMDT2CARSCFWDjG"
+"""A hash that no password has, so that an unknown user takes as long as a wrong password."""
+
+
+class Users:
+    """Those that may see the page.
+
+    Args:
+        hashes: by name, the bcrypt hash of the password; nobody is asked for one where it is empty.
+    """
+
+    def __init__(self, hashes: Mapping[str, str]) -> None:
+        self._hashes = dict(hashes)
+        self._known: set[bytes] = set()
+        self._secret = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._hashes)
+
+    def named(self, header: str | None) -> str | None:
+        """The user that an ``Authorization`` header names, with the right password; None where there is none.
+
+        A password that was right is remembered by its hash, under a key of this process: bcrypt takes its time, and
+        Prometheus asks every few seconds.
+        """
+        try:
+            scheme, _, encoded = (header or "").partition(" ")
+            name, colon, password = base64.b64decode(encoded, validate=True).decode("utf-8").partition(":")
+        except (binascii.Error, ValueError):
+            return None
+        if scheme.lower() != "basic" or not colon:
+            return None
+        mark = hmac.digest(self._secret, f"{name}:{password}".encode(), hashlib.sha256)
+        with self._lock:
+            if mark in self._known:
+                return name
+        is_right = _checked(password, self._hashes.get(name))
+        if not is_right:
+            return None
+        with self._lock:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known.add(mark)
+        return name
+
+    def token(self, user: str, about: str) -> str:
+        """The token of a form that a user was shown, about a finding."""
+        return hmac.new(self._secret, f"{user}\n{about}".encode(), hashlib.sha256).hexdigest()
+
+    def is_token(self, given: str, user: str, about: str) -> bool:
+        """Whether a form was made by this page for this user and finding."""
+        return hmac.compare_digest(given.encode(), self.token(user, about).encode())
+
+
+def _checked(password: str, known: str | None) -> bool:
+    # bcrypt takes 72 bytes; more are refused by its newer versions, and cut off by the others.
+    given = password.encode()[:72]
+    try:
+        is_right = bcrypt.checkpw(given, known.encode() if known is not None else _NOBODY)
+    except ValueError:
+        return False
+    return is_right and known is not None
+
+
+def is_from_elsewhere(request: Request) -> bool:
+    """Whether a browser says that another site made it send a request (``Sec-Fetch-Site``, ``Origin``)."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None and site not in ("same-origin", "none"):
+        return True
+    origin = request.headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("host")

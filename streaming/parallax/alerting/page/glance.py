@@ -1,0 +1,233 @@
+"""What stands about each replica at a glance; pure functions of what the job knows.
+
+A replica has one state: the first that applies, in the order of `State`. What was not compared is unknown, never
+consistent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parallax.alerting.listing import FindingState, state_of
+from parallax.alerting.refusals import NOBODY as WHOLE_TOPIC
+from parallax.alerting.state import Snapshot
+from parallax.compare.suspect import Coverage
+from parallax.findings.finding import Finding, sides_of
+from parallax.findings.sides import standing
+from parallax.model import NOBODY, IsolationLevel, TopicPartition, UnknownReason
+
+BEHIND = 10_000
+"""Offsets that a replica may be behind the furthest one on a busy partition before it is said."""
+
+
+_NOTHING = "nothing has been compared yet"
+
+
+class State(StrEnum):
+    """What stands about a replica, the gravest first."""
+
+    DIVERGED = "diverged"
+    UNAUTHORIZED = "unauthorized"
+    UNREACHABLE = "unreachable"
+    BEHIND = "behind"
+    UNKNOWN = "unknown"
+    CONSISTENT = "consistent"
+
+
+ORDER = {state: i for i, state in enumerate(State)}
+"""The gravest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of a partition.
+
+    Attributes:
+        why: one phrase; empty where nothing is to be said.
+        read_uncommitted: next offset to read in that view, and so on; None where it is not known.
+    """
+
+    broker: int
+    state: State
+    why: str = ""
+    log_start_offset: int | None = None
+    last_stable_offset: int | None = None
+    high_watermark: int | None = None
+    read_committed: int | None = None
+    read_uncommitted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition.
+
+    Attributes:
+        replicas: by broker.
+        unknown: by reason, how many offsets of both views have no verdict.
+        compared_up_to: by view; None where nothing was compared.
+        findings: that stand, the gravest first.
+    """
+
+    place: TopicPartition
+    replicas: Mapping[int, Replica]
+    unknown: Mapping[UnknownReason, int]
+    compared_up_to: tuple[int, int] | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def state(self) -> State:
+        """The gravest of its replicas."""
+        return min((r.state for r in self.replicas.values()), key=ORDER.__getitem__, default=State.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """All partitions of one topic.
+
+    Attributes:
+        brokers: by broker, how many of its replicas are in which state.
+        partitions: how many there are.
+        unknown: by reason, how many offsets of both views have no verdict.
+    """
+
+    name: str
+    state: State
+    brokers: Mapping[int, Mapping[State, int]]
+    partitions: int
+    unknown: Mapping[UnknownReason, int]
+
+
+def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
+    """Every partition that the job knows of, or those of one topic, the gravest first."""
+    found: dict[TopicPartition, set[int]] = {}
+    for topic, partition, broker in snapshot.replicas.keys() | snapshot.refused.keys():
+        if only in (None, topic) and (partition, broker) != WHOLE_TOPIC:
+            found.setdefault(TopicPartition(topic, partition), set()).add(broker)
+    for place in snapshot.coverage:
+        if only in (None, place.topic):
+            found.setdefault(place, set())
+    standing_now: dict[TopicPartition, list[Finding]] = {}
+    for finding in standing_findings(snapshot):
+        standing_now.setdefault(finding.place, []).append(finding)
+    made = [_partition(snapshot, place, brokers, standing_now.get(place, ())) for place, brokers in found.items()]
+    return sorted(made, key=lambda p: (ORDER[p.state], p.place))
+
+
+def topics(made: Iterable[Partition]) -> list[Topic]:
+    """The topics of partitions, the gravest first."""
+    by_name: dict[str, list[Partition]] = {}
+    for one in made:
+        by_name.setdefault(one.place.topic, []).append(one)
+    summed = [_topic(name, own) for name, own in by_name.items()]
+    return sorted(summed, key=lambda t: (ORDER[t.state], t.name))
+
+
+def refused_topics(snapshot: Snapshot) -> dict[str, str]:
+    """Topics of which not even the partitions may be seen, and the right that is missing."""
+    return {t: str(r.right) for (t, *rest), r in snapshot.refused.items() if tuple(rest) == WHOLE_TOPIC}
+
+
+def standing_findings(snapshot: Snapshot) -> list[Finding]:
+    """The findings that stand: what consumers see first, what was acknowledged last."""
+    order = list(FindingState)
+    still_open = sorted(snapshot.findings.open, key=lambda f: (order.index(state_of(f)), f.first_suspected_at))
+    return [*still_open, *snapshot.findings.acknowledged]
+
+
+def _topic(name: str, own: Collection[Partition]) -> Topic:
+    brokers: dict[int, Counter[State]] = {}
+    unknown: Counter[UnknownReason] = Counter()
+    for partition in own:
+        if partition.unknown:
+            unknown.update(partition.unknown)
+        for broker, replica in partition.replicas.items():
+            brokers.setdefault(broker, Counter())[replica.state] += 1
+    state = min((partition.state for partition in own), key=ORDER.__getitem__)
+    return Topic(name, state, brokers, len(own), unknown)
+
+
+def _partition(
+    snapshot: Snapshot, place: TopicPartition, brokers: Iterable[int], findings: Iterable[Finding]
+) -> Partition:
+    coverage = snapshot.coverage.get(place)
+    unknown = _unknown(coverage)
+    accused = {broker for finding in findings for broker in _named(finding)}
+    states = _blind(snapshot, place, brokers)
+    states |= _compared(coverage, unknown, [broker for broker in brokers if broker not in states], sees_all=not states)
+    states |= dict.fromkeys(accused.intersection(brokers), (State.DIVERGED, ""))
+    made = {broker: _replica(snapshot, place, broker, *states[broker]) for broker in sorted(brokers)}
+    compared = None if coverage is None or min(coverage.compared_up_to) < 0 else coverage.compared_up_to
+    return Partition(place, made, unknown, compared, tuple(findings))
+
+
+def _named(finding: Finding) -> frozenset[int]:
+    """The accused, or, without direction, all that stand on a side."""
+    return frozenset({finding.broker}) if finding.broker != NOBODY else standing(sides_of(finding))
+
+
+def _blind(snapshot: Snapshot, place: TopicPartition, brokers: Iterable[int]) -> dict[int, tuple[State, str]]:
+    """The replicas that cannot be read now, and why."""
+    found = {}
+    for broker in brokers:
+        refusal = snapshot.refused.get((*place, broker))
+        if refusal is not None:
+            found[broker] = (State.UNAUTHORIZED, f"the right {refusal.right} is missing")
+        elif not snapshot.reachable.get(broker, True):
+            found[broker] = (State.UNREACHABLE, "the broker does not answer")
+    return found
+
+
+def _compared(
+    coverage: Coverage | None, unknown: Mapping[UnknownReason, int], brokers: Iterable[int], *, sees_all: bool
+) -> dict[int, tuple[State, str]]:
+    """What stands about those that can be read; ``sees_all`` where all can."""
+    if coverage is None:
+        return dict.fromkeys(brokers, (State.UNKNOWN, _NOTHING))
+    behind = _behind(coverage)
+    if sees_all and max(behind.values(), default=0) <= BEHIND:
+        # The last offsets are on their way.
+        unknown = {reason: n for reason, n in unknown.items() if reason is not UnknownReason.NOT_READ_YET}
+    rest = State.CONSISTENT, ""
+    if unknown:
+        rest = State.UNKNOWN, ", ".join(f"{n:,} {words(reason)}" for reason, n in unknown.items())
+    elif min(coverage.compared_up_to) < 0 and any(b.log_start_offset != b.high_watermark for b in coverage.brokers):
+        rest = State.UNKNOWN, _NOTHING
+    late = {b: (State.BEHIND, f"{n:,} offsets behind the furthest replica") for b, n in behind.items() if n > BEHIND}
+    return {broker: late.get(broker, rest) for broker in brokers}
+
+
+def _behind(coverage: Coverage) -> dict[int, int]:
+    """By broker, how many offsets its replica has been read less far than another, in the view where it is more."""
+    furthest = [0, 0]
+    for b in coverage.brokers:
+        furthest = [max(furthest[0], b.read_uncommitted), max(furthest[1], b.read_committed)]
+    return {b.broker: max(furthest[0] - b.read_uncommitted, furthest[1] - b.read_committed) for b in coverage.brokers}
+
+
+def words(reason: UnknownReason) -> str:
+    """A reason as text."""
+    return reason.replace("_", " ")
+
+
+def _unknown(coverage: Coverage | None) -> dict[UnknownReason, int]:
+    if coverage is None:
+        return {}
+    return {reason: sum(counts) for reason, counts in coverage.unknown.items() if sum(counts)}
+
+
+def _replica(snapshot: Snapshot, place: TopicPartition, broker: int, state: State, why: str) -> Replica:
+    replica = (*place, broker)
+    known = snapshot.replicas.get(replica)
+    return Replica(
+        broker,
+        state,
+        why,
+        known.log_start_offset if known else None,
+        known.last_stable_offset if known else None,
+        known.high_watermark if known else None,
+        snapshot.positions.get((replica, IsolationLevel.READ_COMMITTED)),
+        snapshot.positions.get((replica, IsolationLevel.READ_UNCOMMITTED)),
+    )

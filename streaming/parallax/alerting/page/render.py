@@ -1,0 +1,210 @@
+"""From what the job knows to HTML; nothing here asks a broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from parallax.alerting.page import glance
+from parallax.alerting.page.glance import Partition, State, Topic
+from parallax.alerting.page.timeline import Line
+from parallax.alerting.state import Snapshot
+from parallax.findings.explain import explain
+from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.report import answers_of, sections
+from parallax.model import TopicPartition
+
+PER_PAGE = 100
+MOST_FINDINGS = 100
+_SIGNS = {
+    State.DIVERGED: "✗",
+    State.UNAUTHORIZED: "⊘",
+    State.UNREACHABLE: "↯",
+    State.BEHIND: "…",
+    State.UNKNOWN: "?",
+    State.CONSISTENT: "✓",
+}
+"""A state is told by its word, by its sign and by its colour."""
+
+_environment = Environment(
+    loader=PackageLoader("parallax.alerting.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+Row = TypeVar("Row", Topic, Partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a table is to show: a part of a name, a state, and which page of it.
+
+    Attributes:
+        state: the word of a `State`; of what is none, all are shown.
+    """
+
+    name: str = ""
+    state: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Wanted:
+        """Read it from the address; what makes no sense there is left out."""
+        page = query.get("page", "1")
+        number = int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1
+        state = query.get("state", "")
+        return cls(query.get("name", "")[:249], state if state in set(State) else "", max(1, number))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Generic[Row]):
+    """One page of a table."""
+
+    rows: Sequence[Row]
+    total: int
+    page: int
+    name: str
+    state: str
+
+    @property
+    def pages(self) -> int:
+        """How many there are."""
+        return max(1, -(-self.total // PER_PAGE))
+
+    @property
+    def first(self) -> int:
+        """Number of the first row, from 1."""
+        return (self.page - 1) * PER_PAGE + 1
+
+    @property
+    def last(self) -> int:
+        """Number of the last row."""
+        return self.first + len(self.rows) - 1
+
+    def link(self, page: int) -> str:
+        """The address of another page of the same table."""
+        given = {"name": self.name, "state": self.state, "page": str(page)}
+        return "?" + urlencode({name: value for name, value in given.items() if value})
+
+
+def shown(rows: Sequence[Row], wanted: Wanted, name_of: Callable[[Row], str]) -> Shown[Row]:
+    """The page of a table that is wanted."""
+    found = [
+        row
+        for row in rows
+        if wanted.name.lower() in name_of(row).lower() and (not wanted.state or wanted.state in _states_of(row))
+    ]
+    page = min(wanted.page, max(1, -(-len(found) // PER_PAGE)))
+    part = found[(page - 1) * PER_PAGE : page * PER_PAGE]
+    return Shown(part, len(found), page, wanted.name, wanted.state)
+
+
+def _states_of(row: Topic | Partition) -> set[str]:
+    if isinstance(row, Topic):
+        return {state for counts in row.brokers.values() for state in counts}
+    return {replica.state for replica in row.replicas.values()}
+
+
+class Renderer:
+    """Makes the pages of one job.
+
+    Args:
+        cluster: what the cluster is called.
+        root: where the page begins, with a slash at the end.
+        live: whether the page follows the job; else it is a report.
+    """
+
+    def __init__(self, cluster: str, *, root: str = "/", live: bool = True) -> None:
+        self._common: dict[str, Any] = {
+            "cluster": cluster,
+            "root": root,
+            "live": live,
+            "signs": _SIGNS,
+            "words": lambda text: str(text).replace("_", " "),
+            "topic_link": lambda topic: f"{root}topics/{quote(topic, safe='')}",
+            "partition_link": lambda place: f"{root}topics/{quote(place.topic, safe='')}/{place.partition}",
+            "finding_link": lambda finding: f"{root}findings/{finding.finding_id}",
+        }
+
+    def page(self, template: str, **values: Any) -> str:
+        """One page, whole."""
+        return _environment.get_template(template).render(**self._common, now=datetime.now(UTC), **values)
+
+    def overview(self, snapshot: Snapshot, problems: Sequence[str], wanted: Wanted) -> str:
+        """The first page."""
+        partitions = glance.partitions(snapshot)
+        topics = glance.topics(partitions)
+        states = Counter(replica.state for one in partitions for replica in one.replicas.values())
+        unknown: Counter[Any] = Counter()
+        for topic in topics:
+            unknown.update(topic.unknown)
+        standing = glance.standing_findings(snapshot)
+        heartbeat = snapshot.heartbeat
+        return self.page(
+            "overview.html",
+            findings=[f for f in standing if f.is_open],
+            acknowledged=[f for f in standing if not f.is_open],
+            exposed=sum(f.exposed for f in standing if f.is_open),
+            loaded=snapshot.findings_loaded,
+            most=MOST_FINDINGS,
+            states={state: states[state] for state in State if states[state]},
+            unknown=unknown,
+            pending=sum(snapshot.findings.pending.values()),
+            problems=problems,
+            compared="never" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
+            refused=glance.refused_topics(snapshot),
+            brokers=sorted({broker for topic in topics for broker in topic.brokers}),
+            table=shown(topics, wanted, lambda topic: topic.name),
+        )
+
+    def topic(self, snapshot: Snapshot, topic: str, wanted: Wanted) -> str | None:
+        """The partitions of a topic; None where there is none."""
+        partitions = glance.partitions(snapshot, topic)
+        if not partitions:
+            return None
+        return self.page(
+            "topic.html",
+            topic=topic,
+            brokers=sorted({broker for one in partitions for broker in one.replicas}),
+            table=shown(partitions, wanted, lambda one: str(one.place.partition)),
+        )
+
+    def partition(
+        self, snapshot: Snapshot, place: TopicPartition, timelines: Sequence[Line], timeline_error: str
+    ) -> str | None:
+        """One partition; None where it is not known."""
+        found = [one for one in glance.partitions(snapshot, place.topic) if one.place == place]
+        if not found:
+            return None
+        audit = snapshot.audits.results.get(place)
+        said = None
+        if audit is not None:
+            result, ended_at = audit
+            said = f"{result.result}, ended at {datetime.fromtimestamp(ended_at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return self.page("partition.html", one=found[0], audit=said, timelines=timelines, timeline_error=timeline_error)
+
+    def finding(
+        self, finding: Finding, events: Sequence[Finding], *, token: str, user: str, problem: str = "", said: str = ""
+    ) -> str:
+        """A finding with its evidence; a form to acknowledge it where there is a token."""
+        values = finding_values(finding, events)
+        return self.page("finding.html", **values, token=token, user=user, problem=problem, said=said)
+
+
+def finding_values(finding: Finding, events: Sequence[Finding]) -> dict[str, Any]:
+    """What finding_body.html shows."""
+    explained = explain(finding)
+    return {
+        "finding": finding,
+        "events": events,
+        "explained": explained,
+        "sections": sections(explained),
+        "answers": answers_of(evidence_of(finding)),
+    }

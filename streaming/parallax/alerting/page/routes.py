@@ -1,0 +1,145 @@
+"""The addresses of the status page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from parallax.alerting.page.auth import Users, is_from_elsewhere
+from parallax.alerting.page.render import Renderer, Wanted
+from parallax.alerting.page.timeline import Line, drawn, recorded
+from parallax.alerting.state import MonitorState
+from parallax.errors import one_line
+from parallax.findings.acknowledge import AcknowledgeError, acknowledge
+from parallax.findings.finding import Finding, current
+from parallax.findings.naming import FindingNotNamedError, named
+from parallax.findings.table import FindingsTableError, read_events
+from parallax.model import TopicPartition
+
+_HISTORY = timedelta(hours=1)
+_LONGEST_FORM = 20_000
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer, a browser would send the page's own forms with ``Origin: null``.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Nothing is loaded from elsewhere, and no other site may frame it."""
+
+
+class Page:
+    """The status page.
+
+    Args:
+        state: what is shown.
+        storage: ``storage.path``: findings with their history, and recorded progress.
+        problems: what keeps the job from doing its work.
+        users: who may act on it.
+        cluster: ``alerting.cluster``.
+    """
+
+    def __init__(
+        self, state: MonitorState, storage: str, problems: Callable[[], Sequence[str]], users: Users, cluster: str
+    ) -> None:
+        self._state = state
+        self._storage = storage
+        self._problems = problems
+        self._users = users
+        self._renderer = Renderer(cluster)
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """For Starlette; handlers run in its pool of threads, for they read tables."""
+        return [
+            Route("/", self._overview),
+            Route("/topics/{topic}", self._topic),
+            Route("/topics/{topic}/{partition:int}", self._partition),
+            Route("/findings/{finding_id}", self._finding),
+            Route("/findings/{finding_id}/acknowledge", self._acknowledge, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=Path(str(files("parallax.alerting.page") / "static")))),
+        ]
+
+    def message(self, heading: str, text: str, status: int) -> Response:
+        """A page that says one thing."""
+        return HTMLResponse(self._renderer.page("message.html", heading=heading, text=text), status)
+
+    def _overview(self, request: Request) -> Response:
+        wanted = Wanted.of(request.query_params)
+        return HTMLResponse(self._renderer.overview(self._state.snapshot(), self._problems(), wanted))
+
+    def _topic(self, request: Request) -> Response:
+        topic = request.path_params["topic"]
+        html = self._renderer.topic(self._state.snapshot(), topic, Wanted.of(request.query_params))
+        return HTMLResponse(html) if html is not None else self._no(f"Topic {topic} is none that the job follows.")
+
+    def _partition(self, request: Request) -> Response:
+        place = TopicPartition(request.path_params["topic"], request.path_params["partition"])
+        lines: list[Line] = []
+        error = ""
+        try:
+            lines = drawn(recorded(self._storage, place, datetime.now(UTC) - _HISTORY))
+        except (DeltaError, OSError, pa.ArrowException) as failure:
+            error = f"The recorded progress cannot be read: {one_line(failure)}"
+        html = self._renderer.partition(self._state.snapshot(), place, lines, error)
+        if html is None:
+            return self._no(f"Partition {place.topic}-{place.partition} is none that the job follows.")
+        return HTMLResponse(html)
+
+    def _finding(self, request: Request) -> Response:
+        return self._finding_page(request)
+
+    def _finding_page(self, request: Request, problem: str = "", said: str = "") -> Response:
+        try:
+            events = read_events(self._storage)
+            finding = named(current(events), request.path_params["finding_id"])
+        except FindingNotNamedError as error:
+            return self._no(str(error))
+        except FindingsTableError as error:
+            return self.message("The findings cannot be read", str(error), 503)
+        mine: list[Finding] = [event for event in events if event.finding_id == finding.finding_id]
+        user = self._user(request)
+        token = self._users.token(user, finding.finding_id) if user else ""
+        html = self._renderer.finding(finding, mine, token=token, user=user, problem=problem, said=said)
+        return HTMLResponse(html, 400 if problem else 200)
+
+    async def _acknowledge(self, request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        if int(request.headers.get("content-length") or _LONGEST_FORM) >= _LONGEST_FORM:
+            return self.message("Too long", "The reason is longer than can be kept.", 413)
+        async with request.form(max_files=0, max_fields=5) as form:
+            given, reason = str(form.get("token") or ""), str(form.get("reason") or "")
+        return await run_in_threadpool(self._acknowledged, request, given, reason)
+
+    def _acknowledged(self, request: Request, given: str, reason: str) -> Response:
+        finding_id, user = request.path_params["finding_id"], self._user(request)
+        if not user:
+            return self.message("Not here", "Nobody can act on this page: alerting.users is not set.", 403)
+        if is_from_elsewhere(request) or not self._users.is_token(given, user, finding_id):
+            return self.message("Refused", "This form was not sent from this page as it stands. Load it again.", 403)
+        try:
+            acknowledge(self._storage, finding_id, reason, by=user)
+        except AcknowledgeError as error:
+            return self._finding_page(request, problem=str(error).removeprefix("--reason: "), said=reason)
+        except FindingNotNamedError as error:
+            return self._no(str(error))
+        except FindingsTableError as error:
+            return self.message("The findings cannot be written", str(error), 503)
+        return RedirectResponse(f"/findings/{finding_id}", 303)
+
+    def _user(self, request: Request) -> str:
+        return self._users.named(request.headers.get("authorization")) or ""
+
+    def _no(self, text: str) -> Response:
+        return self.message("Not found", text, 404)

@@ -1,0 +1,226 @@
+"""The status page in a real browser: by eye, by keyboard, on a phone, in the dark, and with ten thousand partitions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from parallax.findings.finding import current
+from parallax.findings.table import read_events
+from parallax.model import FindingStatus, UnknownReason
+from tests.pages import BROKERS, PASSWORD, USERS, Job, coverage, finding, progress
+
+NAME = "f0" * 16
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    assert path is not None, "chromium is missing; install Debian's package chromium"
+    with sync_playwright() as playwright:
+        # Chromium does not make a sandbox for root, as whom tests run in a container.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Ten thousand partitions, of which one has a finding, one is unknown and one stands still on a broker."""
+    job = Job(tmp_path_factory.mktemp("job"))
+    job.follow("orders", 3)
+    job.follow("payments", 9_900)
+    for topic in range(97):
+        job.follow(f"topic-{topic:02}")
+    job.state.update_coverage([coverage("topic-07", unknown={UnknownReason.RETENTION_GAP: (7, 7)})])
+    job.find(finding())
+    begin = datetime.now(UTC) - timedelta(minutes=20)
+    job.record(
+        [
+            progress(
+                broker=broker,
+                observed_at=(at := begin + timedelta(seconds=10 * tick)),
+                recorded_on=at.date(),
+                high_watermark=100 + tick,
+                last_stable_offset=110 if broker == 3 else 100 + tick,
+            )
+            for tick in range(110)
+            for broker in BROKERS
+        ]
+    )
+    return job
+
+
+@pytest.fixture(scope="module")
+def address(job: Job) -> Iterator[str]:
+    with job.served() as address:
+        yield address
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    yield from opened(browser, base_url=address)
+
+
+def opened(browser: Browser, **options: Any) -> Iterator[Page]:
+    """A page of which nothing may fail unseen: no error of a script, nothing that its policy blocks."""
+    context = browser.new_context(**options)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    yield page
+    context.close()
+    assert said == []
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/orders", "/topics/orders/0", f"/findings/{NAME}", "/else"])
+def test_no_page_keeps_anybody_out(browser: Browser, address: str, path: str, scheme: str) -> None:
+    context = browser.new_context(base_url=address, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(path)
+    found = Axe().run(page)
+    context.close()
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_a_partition_with_a_finding_is_two_steps_from_the_first_page(page: Page) -> None:
+    page.goto("/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 open finding")
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="orders"))
+    expect(row.get_by_text("1 diverged")).to_be_visible()
+    row.get_by_role("link", name="orders").click()
+    page.get_by_role("rowheader", name="0", exact=True).get_by_role("link").click()
+    expect(page.get_by_role("heading", name="orders, partition 0")).to_be_visible()
+    page.get_by_role("link", name=re.compile("deleted record resurrected")).click()
+    expect(page.get_by_role("heading", name="What to do")).to_be_visible()
+
+
+def test_a_replica_that_stands_still_is_seen_and_said(page: Page) -> None:
+    page.goto("/topics/orders/0")
+    stable = page.get_by_role("img", name=re.compile("Last stable offset over time"))
+    expect(stable).to_be_visible()
+    expect(stable).to_have_attribute("aria-label", re.compile("broker 3: 110, has stood there since"))
+    heights = {round(box["y"]) for line in stable.locator("polyline").all() if (box := line.bounding_box())}
+    assert len(heights) > 1
+
+
+def test_every_link_is_reached_by_the_keyboard_and_seen_to_be(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "orders":
+            break
+    else:
+        raise AssertionError("the topic was not reached")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="orders", level=1)).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/payments", "/topics/orders/0", f"/findings/{NAME}"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, address: str, path: str) -> None:
+    for page in opened(browser, base_url=address, viewport=PHONE):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_ten_thousand_partitions_do_not_freeze_it(page: Page) -> None:
+    page.goto("/")
+    expect(page.get_by_text("29,996 consistent")).to_be_visible()
+    page.get_by_role("searchbox", name="Topic").fill("payments")
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("rowheader", name="payments").get_by_role("link").click()
+    expect(page.get_by_text("1 to 100 of 9900")).to_be_visible()
+    assert page.locator("*").count() < 5_000
+    page.get_by_role("link", name="Next").click()
+    expect(page.get_by_text("101 to 200 of 9900")).to_be_visible()
+
+
+def test_it_follows_what_happens_without_being_loaded_again(browser: Browser, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    with job.served() as address:
+        for page in opened(browser, base_url=address):
+            page.clock.install()
+            page.goto("/")
+            expect(page.get_by_role("heading", level=1)).to_have_text("No open finding")
+            job.find(finding())
+            page.clock.run_for(10_500)
+            expect(page.get_by_role("heading", level=1)).to_have_text("1 open finding")
+            assert page.title().startswith("1 open")
+
+
+def test_it_says_that_the_job_does_not_answer_any_more(browser: Browser, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    context = browser.new_context()
+    page = context.new_page()
+    page.clock.install()
+    with job.served() as address:
+        page.goto(address)
+    page.clock.run_for(10_500)
+    expect(page.get_by_role("status")).to_have_text("Parallax does not answer: this is out of date.")
+    context.close()
+
+
+def test_without_scripts_it_is_as_whole(browser: Browser, address: str) -> None:
+    for page in opened(browser, base_url=address, java_script_enabled=False):
+        page.goto("/?name=topic-07")
+        expect(page.get_by_text("14 retention gap").last).to_be_visible()
+
+
+def test_a_finding_is_acknowledged_with_a_reason(browser: Browser, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.follow()
+    job.find(finding())
+    login = {"username": "ann", "password": PASSWORD}
+    with job.served(users=USERS) as address:
+        for page in opened(browser, base_url=address, http_credentials=login):
+            page.goto(f"/findings/{NAME}")
+            page.get_by_label("Why no more alarm is wanted").fill("the disk is being replaced")
+            page.get_by_role("button", name="Acknowledge as ann").click()
+            expect(page.get_by_text("It is acknowledged.")).to_be_visible()
+    event = current(read_events(job.storage))[NAME]
+    assert event.status is FindingStatus.ACKNOWLEDGED
+    assert event.summary.endswith("Acknowledged by ann: the disk is being replaced")
+
+
+def test_another_site_cannot_make_a_browser_acknowledge(browser: Browser, tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.find(finding())
+    login = {"username": "ann", "password": PASSWORD}
+    with job.served(users=USERS) as address:
+        context = browser.new_context(http_credentials=login)
+        page = context.new_page()
+        page.goto(f"{address}/findings/{NAME}")
+        token = page.locator("input[name=token]").get_attribute("value")
+        trap = _TRAP.format(address=address, name=NAME, token=token)
+        page.route("http://localhost/", lambda route: route.fulfill(content_type="text/html", body=trap))
+        page.goto("http://localhost/")
+        with page.expect_response(re.compile("acknowledge$")) as answer:
+            page.get_by_role("button").click()
+        assert answer.value.status == 403
+        context.close()
+    assert current(read_events(job.storage))[NAME].status is FindingStatus.CONFIRMED
+
+
+_TRAP = """<form method="post" action="{address}/findings/{name}/acknowledge">
+<input name="token" value="{token}"><input name="reason" value="nothing to see"><button>Win</button></form>"""

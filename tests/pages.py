@@ -1,0 +1,169 @@
+"""A status page of a job that is none: a state and tables that tests fill, served as the job serves them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from parallax.alerting.server import MetricsServer
+from parallax.alerting.state import MonitorState
+from parallax.compare.suspect import BrokerCoverage, Coverage
+from parallax.config import AlertingSettings
+from parallax.findings.finding import Finding
+from parallax.findings.happenings import FindingsStatus
+from parallax.findings.table import FindingsTable
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
+from parallax.views.tables import PROGRESS, RECORDED_ON
+
+BROKERS = (1, 2, 3)
+PASSWORD = "correct horse"
+USERS = {"ann": "$2b$04$ndeAqjWOVrtc7q.mHNJkduv78vdo2ZEQUjl4XVTmmVXy9FCzBfAhG"}
+"""Ann, with that password."""
+
+
+def broker(number: int, **more: Any) -> BrokerCoverage:
+    """A replica that was read to its end, at offset 100."""
+    whole: dict[str, Any] = {
+        "reachable": True,
+        "read_uncommitted": 100,
+        "read_committed": 100,
+        "high_watermark": 100,
+        "last_stable_offset": 100,
+        "log_start_offset": 0,
+        "log_end_offset": 100,
+        "frozen_for_s": 0.0,
+    }
+    return BrokerCoverage(number, **(whole | more))
+
+
+def coverage(
+    topic: str = "orders",
+    partition: int = 0,
+    unknown: Mapping[UnknownReason, tuple[int, int]] | None = None,
+    brokers: Sequence[BrokerCoverage] = tuple(map(broker, BROKERS)),
+    compared_up_to: tuple[int, int] = (100, 100),
+) -> Coverage:
+    """A partition that was compared to its end."""
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    return Coverage(topic, partition, compared_up_to, unknown or {}, (), 0, 0, tuple(brokers), now)
+
+
+def progress(topic: str = "orders", partition: int = 0, broker: int = 1, **more: Any) -> dict[str, Any]:
+    """A row of progress of a replica whose log ends at offset 100."""
+    row = {
+        "topic": topic,
+        "partition": partition,
+        "broker": broker,
+        "reachable": True,
+        "high_watermark": 100,
+        "last_stable_offset": 100,
+        "log_start_offset": 0,
+        "log_end_offset": 100,
+        "replicas": list(BROKERS),
+    }
+    return row | more
+
+
+def finding(name: str = "f0" * 16, **more: Any) -> Finding:
+    """A deleted record that broker 3 shows again; brokers 1, which leads, and 2 do not."""
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    answer = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
+    none = answer | {"key": {"visible": None, "live": None, "newest_offset": -1, "complete": True}}
+    value = {"offset": 17, "value_size": 4, "outcome": "none"}
+    shown = answer | {"key": {"visible": value, "live": value, "newest_offset": 17, "complete": True}}
+    evidence = {
+        "leader": 1,
+        "sides": {"no value": [1, 2], "value at offset 17": [3]},
+        "replicas": {"1": none, "2": none, "3": shown},
+    }
+    whole = Finding(
+        finding_id=name,
+        sequence=0,
+        status=FindingStatus.CONFIRMED,
+        kind=FindingKind.DELETED_RECORD_RESURRECTED,
+        rule=Rule.LATEST_VALUE,
+        severity=Severity.CRITICAL,
+        topic="orders",
+        partition=0,
+        broker=3,
+        offset=17,
+        producer_id=-1,
+        transaction_start_offset=-1,
+        marker_offset=-1,
+        key_hash_hi=1,
+        key_hash_lo=2,
+        key=b"customer <b>42</b>",
+        summary="Broker 3 shows the record at offset 17, which was deleted & is <gone> on brokers 1 and 2.",
+        evidence=json.dumps(evidence),
+        suspect_id=f"of-{name}",
+        first_suspected_at=at,
+        decided_at=at + timedelta(seconds=9),
+        exposed=False,
+    )
+    return replace(whole, **more)
+
+
+class Job:
+    """What the page of a job shows.
+
+    Args:
+        storage: an empty folder.
+    """
+
+    def __init__(self, storage: Path) -> None:
+        self.storage = str(storage)
+        self.state = MonitorState()
+        self.findings = FindingsTable(self.storage)
+        self.state.update_findings(FindingsStatus())
+
+    def follow(self, topic: str = "orders", partitions: int = 1) -> None:
+        """Partitions that are read, compared and consistent."""
+        self.state.update_progress([progress(topic, p, b) for p in range(partitions) for b in BROKERS])
+        for level in IsolationLevel:
+            self.state.update_positions(level, {(topic, p, b): 100 for p in range(partitions) for b in BROKERS})
+        self.state.update_coverage([coverage(topic, p) for p in range(partitions)])
+
+    def find(self, *findings: Finding) -> None:
+        """Findings that stand."""
+        self.findings.append(findings)
+        self.state.update_findings(
+            FindingsStatus(
+                open=tuple(f for f in findings if f.is_open), acknowledged=tuple(f for f in findings if not f.is_open)
+            )
+        )
+
+    def record(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows of progress in their table."""
+        schema = pa.schema(
+            [
+                ("topic", pa.string()),
+                ("partition", pa.int32()),
+                ("broker", pa.int32()),
+                ("observed_at", pa.timestamp("us", "UTC")),
+                ("reachable", pa.bool_()),
+                ("high_watermark", pa.int64()),
+                ("last_stable_offset", pa.int64()),
+                (RECORDED_ON, pa.date32()),
+            ]
+        )
+        table = pa.Table.from_pylist([{n: row.get(n) for n in schema.names} for row in rows], schema=schema)
+        write_deltalake(f"{self.storage}/{PROGRESS}", table, mode="append", partition_by=[RECORDED_ON])
+
+    @contextmanager
+    def served(self, **settings: Any) -> Iterator[str]:
+        """The page, for as long as the block runs; gives its address without the last slash."""
+        alerting = AlertingSettings(metrics_port=0, **settings)
+        server = MetricsServer(self.state, alerting, self.storage)
+        scheme = "https" if alerting.tls_key_file else "http"
+        try:
+            yield f"{scheme}://127.0.0.1:{server.port}"
+        finally:
+            server.close()

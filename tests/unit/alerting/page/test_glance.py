@@ -1,0 +1,121 @@
+"""What stands about each replica at a glance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parallax.alerting.page.glance import BEHIND, Partition, State, partitions, refused_topics, topics
+from parallax.findings.happenings import FindingsStatus
+from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, UnknownReason
+from tests.pages import BROKERS, Job, broker, coverage, finding, progress
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path)
+    job.follow()
+    return job
+
+
+def only(job: Job) -> Partition:
+    (found,) = partitions(job.state.snapshot())
+    return found
+
+
+def states(job: Job) -> list[State]:
+    return [replica.state for replica in only(job).replicas.values()]
+
+
+def test_what_was_compared_to_its_end_is_consistent(job: Job) -> None:
+    assert states(job) == [State.CONSISTENT] * 3
+    assert only(job).compared_up_to == (100, 100)
+
+
+def test_what_was_read_and_not_compared_is_unknown(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.state.update_progress([progress(broker=b) for b in BROKERS])
+    assert states(job) == [State.UNKNOWN] * 3
+    assert only(job).replicas[1].why == "nothing has been compared yet"
+
+
+def test_offsets_without_a_verdict_make_every_replica_unknown_and_say_why(job: Job) -> None:
+    job.state.update_coverage([coverage(unknown={UnknownReason.BEFORE_FIRST_READING: (1000, 500)})])
+    assert states(job) == [State.UNKNOWN] * 3
+    assert only(job).replicas[2].why == "1,500 before first reading"
+
+
+def test_what_is_on_its_way_is_no_reason_to_doubt_the_rest(job: Job) -> None:
+    job.state.update_coverage([coverage(unknown={UnknownReason.NOT_READ_YET: (20, 20)})])
+    assert states(job) == [State.CONSISTENT] * 3
+
+
+def test_what_a_broker_that_does_not_answer_holds_is_unknown_to_all(job: Job) -> None:
+    job.state.update_progress([progress(broker=3, reachable=False)])
+    job.state.update_coverage([coverage(unknown={UnknownReason.NOT_READ_YET: (20, 20)})])
+    assert states(job) == [State.UNKNOWN, State.UNKNOWN, State.UNREACHABLE]
+
+
+def test_a_replica_that_is_far_behind_is_said_to_be(job: Job) -> None:
+    late = broker(3, read_committed=100 - BEHIND - 1)
+    reasons = {UnknownReason.NOT_READ_YET: (0, 10_001)}
+    job.state.update_coverage([coverage(unknown=reasons, brokers=[broker(1), broker(2), late])])
+    assert states(job) == [State.UNKNOWN, State.UNKNOWN, State.BEHIND]
+    assert only(job).replicas[3].why == "10,001 offsets behind the furthest replica"
+
+
+def test_a_replica_that_may_not_be_read_is_unauthorized(job: Job) -> None:
+    job.state.update_refusals([("orders", 0, 2)], MissingRight.READ, "not authorized")
+    assert states(job)[1] is State.UNAUTHORIZED
+    assert only(job).replicas[2].why == "the right read is missing"
+
+
+def test_a_topic_that_may_not_be_seen_is_named(job: Job) -> None:
+    job.state.update_refusals([("secret", NOBODY, NOBODY)], MissingRight.DESCRIBE, "not authorized")
+    assert refused_topics(job.state.snapshot()) == {"secret": "describe"}
+    assert [one.place.topic for one in partitions(job.state.snapshot())] == ["orders"]
+
+
+@pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED])
+def test_the_accused_of_a_finding_that_stands_is_diverged_and_nobody_else(job: Job, status: FindingStatus) -> None:
+    job.find(finding(status=status))
+    assert states(job) == [State.CONSISTENT, State.CONSISTENT, State.DIVERGED]
+    assert [f.finding_id for f in only(job).findings] == ["f0" * 16]
+
+
+def test_all_that_stand_on_a_side_of_a_difference_without_direction_are_diverged(job: Job) -> None:
+    evidence = json.dumps({"sides": {"no value": [1], "value at offset 17": [3]}})
+    job.find(finding(kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, evidence=evidence))
+    assert states(job) == [State.DIVERGED, State.CONSISTENT, State.DIVERGED]
+
+
+def test_diverged_is_said_before_all_else(job: Job) -> None:
+    job.find(finding())
+    job.state.update_progress([progress(broker=3, reachable=False)])
+    assert states(job)[2] is State.DIVERGED
+
+
+def test_the_gravest_topics_and_partitions_come_first(job: Job) -> None:
+    job.follow("audited", 3)
+    job.follow("zebra", 2)
+    job.find(finding(topic="zebra", partition=1))
+    found = partitions(job.state.snapshot())
+    assert [tuple(one.place) for one in found][:2] == [("zebra", 1), ("audited", 0)]
+    assert [topic.name for topic in topics(found)] == ["zebra", "audited", "orders"]
+    zebra = topics(found)[0]
+    assert zebra.partitions == 2
+    assert zebra.brokers[3] == {State.DIVERGED: 1, State.CONSISTENT: 1}
+
+
+def test_one_topic_can_be_asked_for(job: Job) -> None:
+    job.follow("audited", 3)
+    assert {one.place.topic for one in partitions(job.state.snapshot(), "audited")} == {"audited"}
+
+
+def test_nothing_stands_where_nothing_is_followed(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    job.state.update_findings(FindingsStatus())
+    assert partitions(job.state.snapshot()) == []
+    assert topics([]) == []

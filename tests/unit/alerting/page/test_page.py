@@ -1,0 +1,304 @@
+"""The status page over HTTP: what it shows, to whom, and who may act on it."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import subprocess
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from parallax.alerting.server import MetricsServer, MetricsServerError
+from parallax.config import AlertingSettings
+from parallax.findings.finding import current
+from parallax.findings.table import read_events
+from parallax.model import FindingStatus, UnknownReason
+from tests.pages import PASSWORD, USERS, Job, coverage, finding
+
+NAME = "f0" * 16
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+def ask(
+    address: str, path: str = "/", *, form: Mapping[str, str] | None = None, password: str | None = None, **headers: str
+) -> Answer:
+    """One request; redirects are not followed."""
+    url = urlsplit(address)
+    context = ssl._create_unverified_context() if url.scheme == "https" else None
+    assert url.port is not None
+    to = HTTPSConnection("127.0.0.1", url.port, context=context) if context else HTTPConnection("127.0.0.1", url.port)
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    if password is not None:
+        sent["Authorization"] = "Basic " + b64encode(f"ann:{password}".encode()).decode()
+    body = None
+    if form is not None:
+        body, sent["Content-Type"] = urlencode(form), "application/x-www-form-urlencoded"
+    to.request("GET" if form is None else "POST", path, body, sent)
+    answer = to.getresponse()
+    text = answer.read().decode()
+    to.close()
+    return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, text)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path)
+    job.follow()
+    return job
+
+
+@pytest.fixture
+def page(job: Job) -> Iterator[str]:
+    with job.served(users=USERS) as address:
+        yield address
+
+
+def token(page: str) -> str:
+    found = re.search(r'name="token" value="([0-9a-f]+)"', ask(page, f"/findings/{NAME}", password=PASSWORD).text)
+    assert found is not None
+    return found.group(1)
+
+
+def acknowledged(job: Job) -> bool:
+    return current(read_events(job.storage))[NAME].status is FindingStatus.ACKNOWLEDGED
+
+
+def test_the_first_page_says_what_stands(job: Job) -> None:
+    job.find(finding(exposed=True))
+    with job.served() as page:
+        answer = ask(page)
+    assert answer.status == 200
+    assert "<h1>1 open finding, 1 seen by consumers</h1>" in answer.text
+    assert "deleted record resurrected" in answer.text
+    assert 'href="/topics/orders"' in answer.text
+
+
+def test_a_healthy_cluster_is_said_to_have_no_open_finding(job: Job) -> None:
+    with job.served() as page:
+        assert "<h1>No open finding</h1>" in ask(page).text
+
+
+def test_what_is_unknown_and_why_is_on_the_first_page(job: Job) -> None:
+    job.state.update_coverage([coverage(unknown={UnknownReason.RETENTION_GAP: (1200, 34)})])
+    with job.served() as page:
+        assert "1,234 retention gap" in ask(page).text
+
+
+def test_what_the_cluster_says_is_never_taken_for_html(job: Job) -> None:
+    job.find(finding())
+    with job.served() as page:
+        texts = [ask(page, path).text for path in ("/", f"/findings/{NAME}", "/topics/orders/0")]
+    for text in texts:
+        assert "is &lt;gone&gt; on brokers 1 and 2" in text
+        assert "<gone>" not in text
+
+
+def test_a_finding_is_explained_with_its_evidence_side_by_side(job: Job) -> None:
+    job.find(finding())
+    with job.served() as page:
+        text = ask(page, f"/findings/{NAME}").text
+    for heading in ("What happened", "What consumers see now", "Who is right", "What to do"):
+        assert f"<h2>{heading}</h2>" in text
+    assert '<th scope="col">broker 1 (leader)</th><th scope="col">broker 2</th><th scope="col">broker 3</th>' in text
+    assert '<th scope="row">visible of the key</th><td>none</td><td>none</td><td>17</td>' in text
+    assert "parallax findings acknowledge" in text
+    assert "<form" not in text
+
+
+def test_a_topic_and_a_partition_have_their_pages(job: Job) -> None:
+    job.follow("a.topic-with_all", 250)
+    with job.served() as page:
+        topic = ask(page, "/topics/a.topic-with_all?page=3").text
+        partition = ask(page, "/topics/a.topic-with_all/249").text
+    assert "201 to 250 of 250" in topic
+    assert 'href="?page=2"' in topic
+    assert "a.topic-with_all</a>, partition 249" in partition
+
+
+def test_a_table_is_searched_by_name_and_state(job: Job) -> None:
+    job.follow("audited", 12)
+    job.find(finding())
+    with job.served() as page:
+        assert 'href="/topics/audited"' not in ask(page, "/?state=diverged").text
+        assert 'href="/topics/orders"' not in ask(page, "/?name=AUD").text
+        assert "No such topic." in ask(page, "/?name=none").text
+        assert 'href="/topics/orders"' in ask(page, "/?state=nonsense&page=-3").text
+
+
+@pytest.mark.parametrize(
+    "path", ["/topics/none", "/topics/orders/77", "/findings/beef", "/topics/orders/x", "/static/../auth.py", "/else"]
+)
+def test_what_is_not_there_is_a_page_that_says_so(job: Job, path: str) -> None:
+    with job.served() as page:
+        assert ask(page, path).status == 404
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nobody_may_frame_it(job: Job) -> None:
+    with job.served() as page:
+        answer = ask(page)
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert "http" not in re.sub(r"127\.0\.0\.1", "", answer.text).replace("http-equiv", "")
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", f"/findings/{NAME}", "/static/page.css"])
+def test_with_users_nothing_is_shown_without_a_password(page: str, path: str) -> None:
+    assert ask(page, path).status == 401
+    assert ask(page, path, password="wrong").status == 401
+    assert ask(page, path).headers["www-authenticate"].startswith("Basic ")
+
+
+@pytest.mark.parametrize("header", ["Basic", "Basic !!!", "Bearer x", "Basic " + b64encode(b"\xff:\xff").decode()])
+def test_a_header_that_is_no_password_is_refused(page: str, header: str) -> None:
+    assert ask(page, Authorization=header).status == 401
+
+
+def test_a_password_that_is_right_is_let_in_again_and_again(page: str) -> None:
+    assert [ask(page, "/metrics", password=PASSWORD).status for _ in range(3)] == [200] * 3
+
+
+def test_probes_are_answered_without_a_password(page: str) -> None:
+    assert ask(page, "/livez").status == 200
+    assert ask(page, "/readyz").status == 200
+
+
+def test_to_other_hosts_the_page_is_closed_while_there_are_no_users(job: Job) -> None:
+    with job.served(metrics_host="0.0.0.0") as page:
+        assert ask(page).status == 403
+        assert "alerting.users" in ask(page).text
+        assert ask(page, "/metrics").status == 200
+
+
+def test_a_name_of_another_host_that_leads_here_is_not_answered(job: Job) -> None:
+    with job.served() as page:
+        assert ask(page, Host="evil.example").status == 403
+        assert ask(page, Host="localhost:9464").status == 200
+        assert ask(page, Host="[::1]:9464").status == 200
+
+
+def test_a_finding_is_acknowledged_by_who_is_logged_in(job: Job, page: str) -> None:
+    job.find(finding())
+    answer = ask(
+        page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form={"token": token(page), "reason": "known"}
+    )
+    assert (answer.status, answer.headers["location"]) == (303, f"/findings/{NAME}")
+    event = current(read_events(job.storage))[NAME]
+    assert event.status is FindingStatus.ACKNOWLEDGED
+    assert json.loads(event.evidence)["acknowledgement"] | {"at": ""} == {"reason": "known", "by": "ann", "at": ""}
+    assert "It is acknowledged." in ask(page, f"/findings/{NAME}", password=PASSWORD).text
+
+
+def test_a_finding_that_was_acknowledged_meanwhile_is_not_again(job: Job, page: str) -> None:
+    job.find(finding())
+    form = {"token": token(page), "reason": "known"}
+    assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 303
+    assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 400
+    assert len([e for e in read_events(job.storage) if e.status is FindingStatus.ACKNOWLEDGED]) == 1
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 501])
+def test_a_reason_that_cannot_be_kept_is_said_to_be_beside_the_field(job: Job, page: str, reason: str) -> None:
+    job.find(finding())
+    form = {"token": token(page), "reason": reason}
+    answer = ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form)
+    assert answer.status == 400
+    assert 'role="alert">say in 1 to 500 characters' in answer.text
+    assert not acknowledged(job)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"}, {"Origin": "https://evil.example"}],
+)
+def test_a_form_that_another_site_sends_is_refused(job: Job, page: str, headers: dict[str, str]) -> None:
+    job.find(finding())
+    form = {"token": token(page), "reason": "known"}
+    assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form, **headers).status == 403
+    assert not acknowledged(job)
+
+
+def test_a_form_without_this_pages_token_is_refused(job: Job, page: str) -> None:
+    job.find(finding(), finding("a1" * 16))
+    other = re.search(r'name="token" value="([0-9a-f]+)"', ask(page, f"/findings/{'a1' * 16}", password=PASSWORD).text)
+    assert other is not None
+    for given in ("", "ä", other.group(1)):
+        form = {"token": given, "reason": "known"}
+        assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 403
+    assert not acknowledged(job)
+
+
+def test_without_users_nobody_can_act(job: Job) -> None:
+    job.find(finding())
+    with job.served() as page:
+        assert ask(page, f"/findings/{NAME}/acknowledge", form={"token": "", "reason": "known"}).status == 403
+    assert not acknowledged(job)
+
+
+def test_a_form_that_is_far_too_long_is_not_read(job: Job, page: str) -> None:
+    job.find(finding())
+    form = {"token": token(page), "reason": "x" * 30_000}
+    assert ask(page, f"/findings/{NAME}/acknowledge", password=PASSWORD, form=form).status == 413
+
+
+def test_findings_that_cannot_be_read_are_said_to_be(tmp_path: Path) -> None:
+    job = Job(tmp_path / "there")
+    job.storage = str(tmp_path / "gone")
+    with job.served() as page:
+        answer = ask(page, f"/findings/{NAME}")
+    assert answer.status == 503
+    assert "no findings table" in answer.text
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key, locked = folder / "cert.pem", folder / "key.pem", folder / "locked.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    made += ["-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(made, check=True, capture_output=True)
+    lock = ["openssl", "ec", "-in", str(key), "-aes256", "-passout", "pass:secret", "-out", str(locked)]
+    subprocess.run(lock, check=True, capture_output=True)
+    return cert, key, locked
+
+
+def test_it_is_served_by_tls(job: Job, certificate: tuple[Path, Path, Path]) -> None:
+    cert, key, _ = certificate
+    with job.served(tls_certificate_file=str(cert), tls_key_file=str(key)) as page:
+        assert page.startswith("https://")
+        assert ask(page).status == 200
+
+
+def test_a_key_that_cannot_be_loaded_is_one_line(job: Job, certificate: tuple[Path, Path, Path]) -> None:
+    cert, _, locked = certificate
+    for key in (str(locked), str(cert), "/nowhere.pem"):
+        settings = AlertingSettings(metrics_port=0, tls_certificate_file=str(cert), tls_key_file=key)
+        with pytest.raises(MetricsServerError, match=r"^alerting\.tls_certificate_file and tls_key_file: [^\n]+$"):
+            MetricsServer(job.state, settings, job.storage)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"users": {"ann": "plain"}}, "ann: is no bcrypt hash"),
+        ({"users": {"a:b": USERS["ann"]}}, "what HTTP's basic authentication cannot send"),
+        ({"tls_key_file": "key.pem"}, "both or neither"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        AlertingSettings.model_validate(given)
