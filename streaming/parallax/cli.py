@@ -1,4 +1,4 @@
-"""The command line: ``parallax run | check | audit | demo | findings | lab | fetch-jars``.
+"""The command line: ``parallax run | check | audit | demo | findings | report | lab | fetch-jars``.
 
 Exit codes: 0 done (``demo``: exactly the expected findings; ``audit``: consistent), 1 not as expected (``audit``:
 diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknown (``audit``, ``check``).
@@ -294,6 +294,21 @@ def acknowledge(
 
     done = record(_storage_of(context, config, data), finding, reason)
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
+
+
+@app.command()
+@one_line_errors
+def report(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, HTML.")],
+    finding: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Findings; all that stand.")] = None,
+    config: JobConfig = None,
+    data: JobData = None,
+) -> None:
+    """Write findings with their evidence as one page that a ticket can hold."""
+    from parallax.alerting.page.ticket import write_report
+
+    count = write_report(_storage(config, data), finding or (), output)
+    typer.echo(f"{output}: {count} finding{'' if count == 1 else 's'}")
 
 
 @app.command()

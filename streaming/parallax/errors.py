@@ -7,7 +7,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class SetupError(RuntimeError):
-    """No usable JDK, or jars that cannot be had; the text is one line that says what to do."""
+    """No usable JDK, jars that cannot be had, or a file that cannot be written; one line that says what to do."""
 
 
 def one_line(text: object) -> str:

@@ -99,7 +99,7 @@ class JobProcess:
     def _port(self) -> int | None:
         if self._process is None or self._process.poll() is not None:
             raise JobEndedError(f"the job ended: {self.log.read_text()[-2000:]}")
-        found = re.findall(r"metrics on port (\d+)", self.log.read_text().rsplit("=== start", 1)[1])
+        found = re.findall(r"page and metrics on port (\d+)", self.log.read_text().rsplit("=== start", 1)[1])
         return int(found[-1]) if found else None
 
     def __enter__(self) -> Self:

@@ -94,7 +94,7 @@ def test_it_stops_in_good_order_on_sigterm(played: Played) -> None:
 
 
 def test_each_line_of_its_log_is_an_event_or_says_how_far_it_has_come(played: Played) -> None:
-    said = r"=== start|metrics on port \d+; starting Spark|the job runs|stopping the queries|stopped"
+    said = r"=== start|page and metrics on port \d+; starting Spark|the job runs|stopping the queries|stopped"
     lines = played.job.log.read_text().splitlines()
     others = [line for line in lines if not re.fullmatch(said, line)]
     assert [line for line in others if not line.startswith("{")] == []

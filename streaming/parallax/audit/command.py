@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import logging
-import os
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,6 +20,7 @@ from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import MAX_BYTES, ConfigError, Settings
 from parallax.errors import SetupError, is_text
 from parallax.model import TopicPartition
+from parallax.output import output
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.tables import hash_key
@@ -68,7 +65,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
     _log_warnings_only()
     rate = settings.audit.max_bytes_per_second if flags.max_bytes_per_second is None else flags.max_bytes_per_second
     with ExitStack() as stack:
-        to = stack.enter_context(_output(flags.file))
+        to = stack.enter_context(output(flags.file))
         client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         stack.callback(client.close)
         places = select(client, settings, flags.topics, flags.partitions)
@@ -126,55 +123,6 @@ def _check(flags: Flags, settings: Settings) -> None:
             raise ConfigError(
                 f"storage.path: {path}: no recorded tables there; run the job first, or use --from brokers"
             )
-
-
-@contextmanager
-def _output(file: Path | None) -> Iterator[TextIO]:
-    """Where the report is written to: standard output, or a file that it replaces as a whole, at the end.
-
-    The new file is made beside the old one before the audit begins, so one that cannot be written is known at once,
-    and what an earlier audit reported stays until there is another report.
-    """
-    if file is None:
-        yield sys.stdout
-        return
-    target = Path(os.path.realpath(file))  # a link goes on pointing there
-    is_plain = target.is_file() or not target.exists()
-    beside = target.with_name(f".{target.name}.{os.getpid()}") if is_plain else target
-    report = io.StringIO()
-    try:
-        with _refused(file):
-            _try(target, beside)
-        yield report
-        if report.tell():
-            with _refused(file):
-                beside.write_text(report.getvalue(), encoding="utf-8")
-                if target.is_file():
-                    shutil.copymode(target, beside)
-                if is_plain:
-                    beside.replace(target)
-    finally:
-        if is_plain:
-            beside.unlink(missing_ok=True)
-
-
-def _try(target: Path, beside: Path) -> None:
-    """See whether the report can be written, before an audit is made for it."""
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.exists() and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    if beside != target:
-        beside.touch()
-
-
-@contextmanager
-def _refused(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        line = f"--output: {file}: {error.strerror}; give a file that can be written, in a folder that can be"
-        raise ConfigError(line) from error
 
 
 def _audit(

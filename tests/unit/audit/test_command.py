@@ -13,13 +13,15 @@ import structlog
 from rich.console import Console
 from typer.testing import CliRunner
 
-from parallax.audit.command import Flags, _output, run_audit
+from parallax.audit.command import Flags, run_audit
 from parallax.audit.confirm import MemoryStore, confirm
 from parallax.audit.progress import Shown
 from parallax.audit.report import document, size_text, write
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.cli import app
 from parallax.config import ConfigError, Settings, validate
+from parallax.errors import SetupError
+from parallax.output import output
 from parallax.replica.errors import ReplicaError
 from parallax.source.pace import Metered
 from tests.unit.audit.test_result import SUSPECT, finding
@@ -67,7 +69,7 @@ def settings(tmp_path: Path) -> Settings:
     ],
 )
 def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings, flags: Flags, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises((ConfigError, SetupError)) as caught:
         run_audit(settings, flags)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -109,20 +111,20 @@ def test_a_report_replaces_the_last_one_as_a_whole_and_keeps_its_rights(tmp_path
     file.write_text("the last report")
     file.chmod(0o640)
     link.symlink_to(file)
-    with _output(link) as to:
+    with output(link) as to:
         to.write("the new ")
         assert file.read_text() == "the last report"
         to.write("report")
     assert file.read_text() == "the new report"
     assert file.stat().st_mode & 0o777 == 0o640
     assert sorted(tmp_path.iterdir()) == [link, file]
-    with pytest.raises(OSError, match="of the audit"), _output(link) as to:
+    with pytest.raises(OSError, match="of the audit"), output(link) as to:
         raise OSError(to.write("half of a "), "of the audit")
     assert file.read_text() == "the new report"
 
 
 def test_a_report_may_go_to_a_device() -> None:
-    with _output(Path("/dev/null")) as to:
+    with output(Path("/dev/null")) as to:
         to.write("report")
     assert Path("/dev/null").is_char_device()
 

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State, Topic
@@ -17,7 +19,8 @@ from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
 from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, evidence_of
-from parallax.findings.report import answers_of, sections
+from parallax.findings.incident import tally_of
+from parallax.findings.report import answers_of, key_text, sections
 from parallax.model import TopicPartition
 
 PER_PAGE = 100
@@ -198,6 +201,12 @@ class Renderer:
         return self.page("finding.html", **values, token=token, user=user, problem=problem, said=said)
 
 
+def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
+    """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``timelines``."""
+    style = Markup((files("parallax.alerting.page") / "static" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
+    return Renderer(cluster, live=False).page("report.html", reported=reported, style=style)
+
+
 def finding_values(finding: Finding, events: Sequence[Finding]) -> dict[str, Any]:
     """What finding_body.html shows."""
     explained = explain(finding)
@@ -207,4 +216,11 @@ def finding_values(finding: Finding, events: Sequence[Finding]) -> dict[str, Any
         "explained": explained,
         "sections": sections(explained),
         "answers": answers_of(evidence_of(finding)),
+        "facts": {
+            "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",
+            "Offset": None if finding.is_incident else finding.offset,
+            "Key": key_text(finding),
+            "Keys": f"{tally_of(finding).count:,}" if finding.is_incident else None,
+            "Producer id": None if finding.producer_id < 0 else finding.producer_id,
+        },
     }

@@ -40,8 +40,8 @@ class Line:
     legend: tuple[tuple[int, int, str], ...]
 
 
-def recorded(storage: str, place: TopicPartition, since: datetime) -> dict[str, Points]:
-    """What the replicas of a partition reported since a time, thinned out evenly.
+def recorded(storage: str, place: TopicPartition, since: datetime, until: datetime | None = None) -> dict[str, Points]:
+    """What the replicas of a partition reported between two times, the present by default, thinned out evenly.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
@@ -49,20 +49,21 @@ def recorded(storage: str, place: TopicPartition, since: datetime) -> dict[str, 
     from deltalake import DeltaTable
 
     dataset = DeltaTable(rust_uri(storage, PROGRESS)).to_pyarrow_dataset()
+    end = until or datetime.now(UTC)
     wanted = (
         (pc.field(RECORDED_ON) >= since.date())
         & (pc.field("topic") == place.topic)
         & (pc.field("partition") == place.partition)
         & (pc.field("observed_at") >= since)
+        & (pc.field("observed_at") <= end)
         & pc.field("reachable")
     )
     rows = dataset.to_table(["broker", "observed_at", *SHOWN], filter=wanted).sort_by("observed_at").to_pylist()
-    return {name: _thinned(rows, name, since) for name in SHOWN}
+    return {name: _thinned(rows, name, since, (end - since) / _BUCKETS) for name in SHOWN}
 
 
-def _thinned(rows: Sequence[Mapping[str, Any]], name: str, since: datetime) -> Points:
+def _thinned(rows: Sequence[Mapping[str, Any]], name: str, since: datetime, step: timedelta) -> Points:
     """The last of each stretch of time."""
-    step = max((datetime.now(UTC) - since) / _BUCKETS, timedelta(seconds=1))
     kept: dict[int, dict[int, tuple[datetime, int]]] = {}
     for row in rows:
         if row[name] is not None:

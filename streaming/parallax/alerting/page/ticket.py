@@ -1,0 +1,57 @@
+"""What ``parallax report`` does: writes findings with their evidence as one page that a ticket can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from parallax.alerting.page.render import finding_values, report
+from parallax.alerting.page.timeline import Line, drawn, recorded
+from parallax.findings.finding import Finding, current
+from parallax.findings.naming import named
+from parallax.findings.table import read_events
+from parallax.output import output
+
+_AROUND = timedelta(minutes=30)
+
+
+def write_report(storage: str, wanted: Sequence[str], file: Path) -> int:
+    """Write a report; a file that is there is replaced as a whole, or not at all.
+
+    Args:
+        storage: ``storage.path`` of the job.
+        wanted: ids of findings, or the beginnings of them; all that stand where there are none.
+        file: where to.
+
+    Returns:
+        How many findings it holds.
+
+    Raises:
+        FindingsTableError: there is no findings table at that path, or it cannot be read.
+        FindingNotNamedError: an unknown or ambiguous id.
+        SetupError: the file cannot be written.
+    """
+    with output(file) as to:
+        events = read_events(storage)
+        standing = current(events)
+        chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
+        reported = [
+            finding_values(finding, [event for event in events if event.finding_id == finding.finding_id])
+            | {"timelines": _timelines(storage, finding)}
+            for finding in chosen
+        ]
+        to.write(report(reported))
+    return len(reported)
+
+
+def _timelines(storage: str, finding: Finding) -> list[Line]:
+    """Where the offsets stood when it was suspected; none where that was cleared away since."""
+    at = finding.first_suspected_at
+    try:
+        return drawn(recorded(storage, finding.place, at - _AROUND, at + _AROUND))
+    except (DeltaError, OSError, pa.ArrowException):
+        return []

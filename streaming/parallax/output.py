@@ -1,0 +1,67 @@
+"""Where a command writes its report to."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from parallax.errors import SetupError
+
+
+@contextmanager
+def output(file: Path | None) -> Iterator[TextIO]:
+    """Where the report is written to: standard output, or a file that it replaces as a whole, at the end.
+
+    The new file is made beside the old one before the block runs, so one that cannot be written is known at once, and
+    an earlier report stays until there is another.
+
+    Raises:
+        SetupError: the file cannot be written; before the block, or after it.
+    """
+    if file is None:
+        yield sys.stdout
+        return
+    target = Path(os.path.realpath(file))  # a link goes on pointing there
+    is_plain = target.is_file() or not target.exists()
+    beside = target.with_name(f".{target.name}.{os.getpid()}") if is_plain else target
+    report = io.StringIO()
+    try:
+        with _refused(file):
+            _try(target, beside)
+        yield report
+        if report.tell():
+            with _refused(file):
+                beside.write_text(report.getvalue(), encoding="utf-8")
+                if target.is_file():
+                    shutil.copymode(target, beside)
+                if is_plain:
+                    beside.replace(target)
+    finally:
+        if is_plain:
+            beside.unlink(missing_ok=True)
+
+
+def _try(target: Path, beside: Path) -> None:
+    """See whether the report can be written, before it is made."""
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if beside != target:
+        beside.touch()
+
+
+@contextmanager
+def _refused(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        line = f"--output: {file}: {error.strerror}; give a file that can be written, in a folder that can be"
+        raise SetupError(line) from error

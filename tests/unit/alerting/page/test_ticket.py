@@ -1,0 +1,79 @@
+"""A report for a ticket."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from parallax.alerting.page.ticket import write_report
+from parallax.errors import SetupError
+from parallax.findings.naming import FindingNotNamedError
+from parallax.model import FindingStatus
+from tests.pages import Job, finding, progress
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    job = Job(tmp_path / "job")
+    over = finding("bb" * 16, topic="over", status=FindingStatus.RESOLVED)
+    job.findings.append([finding("aa" * 16), finding("cc" * 16, topic="audited"), over])
+    return job
+
+
+def test_it_holds_the_findings_that_stand_with_their_evidence(job: Job, tmp_path: Path) -> None:
+    assert write_report(job.storage, (), tmp_path / "report.html") == 2
+    text = (tmp_path / "report.html").read_text()
+    assert "deleted record resurrected in orders-0" in text
+    assert "deleted record resurrected in audited-0" in text
+    assert "over-0" not in text
+    assert text.count("<h2>What to do</h2>") == 2
+
+
+def test_it_loads_nothing_and_leads_nowhere(job: Job, tmp_path: Path) -> None:
+    write_report(job.storage, (), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert not re.search(r"(src|href|action)=", text)
+    assert "--bad:" in text
+    assert "<gone>" not in text
+
+
+def test_findings_are_chosen_by_their_ids(job: Job, tmp_path: Path) -> None:
+    assert write_report(job.storage, ["bbbb"], tmp_path / "report.html") == 1
+    assert "in over-0" in (tmp_path / "report.html").read_text()
+
+
+def test_it_draws_the_offsets_around_the_time_when_it_was_suspected(job: Job, tmp_path: Path) -> None:
+    at = finding().first_suspected_at
+    times = [at + timedelta(minutes=minutes) for minutes in (-40, -10, 0, 10, 40)]
+    job.record([progress(observed_at=t, recorded_on=t.date(), high_watermark=n) for n, t in enumerate(times)])
+    write_report(job.storage, ["aaaa"], tmp_path / "report.html")
+    assert 'aria-label="High watermark over time. broker 1: 3"' in (tmp_path / "report.html").read_text()
+
+
+def test_a_file_that_is_there_is_replaced_as_a_whole_or_not_at_all(job: Job, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text("before")
+    with pytest.raises(FindingNotNamedError):
+        write_report(job.storage, ["dead"], file)
+    assert file.read_text() == "before"
+    write_report(job.storage, (), file)
+    assert file.read_text().startswith("<!doctype html>")
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["report.html"]
+
+
+@pytest.mark.parametrize("name", ["none/report.html", "job"])
+def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(job: Job, tmp_path: Path, name: str) -> None:
+    with pytest.raises(
+        SetupError, match=r"^--output: [^\n]+; give a file that can be written, in a folder that can be$"
+    ):
+        write_report(job.storage, (), tmp_path / name)
+    assert [p.name for p in tmp_path.iterdir()] == ["job"]
+
+
+def test_where_nothing_stands_it_says_so(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    assert write_report(job.storage, (), tmp_path / "report.html") == 0
+    assert "<h1>No finding stands</h1>" in (tmp_path / "report.html").read_text()
