@@ -145,7 +145,8 @@ class ReadSettings(_Section):
         description="Bytes per broker and micro-batch; a record counts for at least 100.",
     )
     payload: Literal["hash", "key", "full"] = "hash"
-    hash_key: str | None = Field(None, description="32 hex digits; made and kept in the storage path when unset.")
+    hash_key: SecretStr | None = Field(None, description="32 hex digits; made and kept in the storage path when unset.")
+    hash_key_file: str | None = Field(None, description="Or the file that holds it.")
     request_timeout_ms: int = Field(3000, ge=100, le=_MAX_MS)
     metadata_refresh_ms: int = Field(5000, ge=100, le=_MAX_MS)
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
@@ -156,10 +157,16 @@ class ReadSettings(_Section):
 
     @field_validator("hash_key")
     @classmethod
-    def _hex(cls, value: str | None) -> str | None:
-        if value is not None and (len(value) != 32 or any(c not in "0123456789abcdefABCDEF" for c in value)):
+    def _hex(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch("[0-9a-fA-F]{32}", value.get_secret_value()):
             raise ValueError("must be 32 hexadecimal digits (128 bits)")
         return value
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        if self.hash_key is not None and self.hash_key_file is not None:
+            raise ValueError("give hash_key or hash_key_file, not both")
+        return self
 
 
 class StorageSettings(_Section):
@@ -388,7 +395,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _can_keep_a_hash_key(self) -> Self:
-        if "://" in self.storage.path and self.read.hash_key is None:
+        if "://" in self.storage.path and self.read.hash_key is None and self.read.hash_key_file is None:
             raise ValueError("read.hash_key must be set where storage.path is a URI; write 32 hexadecimal digits")
         return self
 

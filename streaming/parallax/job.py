@@ -31,8 +31,8 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
 from parallax.supervisor import QueryReport, Supervised, Supervisor
+from parallax.views.hash_key import hash_key
 from parallax.views.sink import PositionSeen
-from parallax.views.tables import hash_key
 
 if TYPE_CHECKING:
     from parallax.audit.ledger import Ledger
@@ -92,7 +92,7 @@ class Job:
     def _start(self) -> None:
         settings = self._settings
         self._lock_file = lock_storage(settings.storage.path)
-        key = hash_key(settings.storage.path, settings.read.hash_key)
+        key = hash_key(settings.storage.path, settings.read)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))

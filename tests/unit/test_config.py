@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 import yaml
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from parallax.cli import app
@@ -282,7 +283,7 @@ def test_a_remote_storage_needs_its_hash_key_in_the_settings() -> None:
     document = {**MINIMAL, "storage": {"path": "s3://bucket/parallax"}}
     with pytest.raises(ConfigError, match=r"read\.hash_key must be set where storage\.path is a URI"):
         validate(document)
-    assert validate({**document, "read": {"hash_key": "ab" * 16}}).read.hash_key == "ab" * 16
+    assert validate({**document, "read": {"hash_key": "ab" * 16}}).read.hash_key == SecretStr("ab" * 16)
 
 
 class TestSecrets:

@@ -23,7 +23,7 @@ from parallax.model import TopicPartition
 from parallax.output import output
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
-from parallax.views.tables import hash_key
+from parallax.views.hash_key import hash_key
 
 
 class AuditFailedError(Exception):
@@ -139,7 +139,7 @@ def _audit(
     from parallax.views.session import build_session
 
     try:
-        key = hash_key(settings.storage.path, settings.read.hash_key)
+        key = hash_key(settings.storage.path, settings.read)
     except OSError as error:
         raise ConfigError(f"storage.path: {error}") from error
     confirm = stack.enter_context(standalone(settings, client, key))

@@ -18,8 +18,9 @@ from parallax.config import Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
 from parallax.views.checkpoints import Checkpoint
+from parallax.views.hash_key import hash_key, name_of
 from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
-from parallax.views.tables import checkpoint_path, create_tables, hash_key
+from parallax.views.tables import checkpoint_path, create_tables
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def view_queries(
         ValueError: the brokers are needed and not given.
         ConfigError: the hash key's file is unusable.
     """
-    key = hash_key(settings.storage.path, settings.read.hash_key)
+    key = hash_key(settings.storage.path, settings.read)
     specs = [_view_query(settings, group, key, on_positions) for group in groups(settings, brokers)]
     return [*specs, _progress_query(settings, on_progress)]
 
@@ -148,7 +149,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
     sink = ViewSink(storage, group.isolations, feedback_path, on_positions)
 
     def start(spark: Any) -> Any:
-        create_tables(storage)
+        create_tables(storage, name_of(key))
         sink.prepare()
         rows = spark.readStream.format("kafka-replica").options(**options).load()
         return _start(rows, sink, settings, group.name, read.trigger_ms)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import secrets
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from parallax.config import ConfigError
 from parallax.model import IsolationLevel
 from parallax.source import schema
 from parallax.source.schema import VIEW
@@ -51,7 +48,7 @@ def checkpoint_path(storage: str, query: str) -> str:
     return f"{storage.rstrip('/')}/checkpoints/{query}"
 
 
-def create_tables(storage: str) -> None:
+def create_tables(storage: str, hashed_by: str | None = None) -> None:
     """Create the tables of both views and of progress where they are not there yet.
 
     Tables of an earlier version get the columns that they lack; their rows hold null there.
@@ -60,27 +57,43 @@ def create_tables(storage: str) -> None:
 
     Args:
         storage: ``storage.path``.
+        hashed_by: names the key of the hashes (`parallax.views.hash_key.name_of`); each view says it of itself.
 
     Raises:
         deltalake.exceptions.DeltaError: the path cannot be written.
     """
     for name in VIEWS:
-        _create(storage, name, VIEW, ["broker", RECORDED_ON], _PROPERTIES)
+        table = _create(storage, name, VIEW, ["broker", RECORDED_ON], _PROPERTIES, hashed_by)
+        if hashed_by is not None and table.metadata().description is None:
+            table.alter.set_table_description(hashed_by)
     progress = _PROPERTIES | {"delta.dataSkippingStatsColumns": "topic,partition,observed_at"}
     _create(storage, PROGRESS, schema.PROGRESS, [RECORDED_ON], progress)
 
 
-def _create(storage: str, name: str, columns: Any, partition_by: list[str], properties: dict[str, str | None]) -> None:
+def _create(
+    storage: str,
+    name: str,
+    columns: Any,
+    partition_by: list[str],
+    properties: dict[str, str | None],
+    description: str | None = None,
+) -> Any:
     from deltalake import DeltaTable, Schema
 
     with_date = columns.append(pa.field(RECORDED_ON, pa.date32()))
     table = DeltaTable.create(
-        rust_uri(storage, name), with_date, mode="ignore", partition_by=partition_by, configuration=properties
+        rust_uri(storage, name),
+        with_date,
+        mode="ignore",
+        partition_by=partition_by,
+        configuration=properties,
+        description=description,
     )
     known = {field.name for field in table.schema().fields}
     lacking = [field for field in Schema.from_arrow(with_date).fields if field.name not in known]
     if lacking:
         table.alter.add_columns(lacking)
+    return table
 
 
 def rust_uri(storage: str, name: str) -> str:
@@ -105,45 +118,3 @@ def tidy(uri: str) -> None:
     table.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
     table.create_checkpoint()
     table.cleanup_metadata()
-
-
-def hash_key(storage: str, given: str | None) -> str:
-    """The key of all hashes: as set, or made once and kept beside the tables.
-
-    Args:
-        storage: ``storage.path``; the key is in the file ``hash_key`` there.
-        given: setting ``read.hash_key``.
-
-    Returns:
-        32 hexadecimal digits.
-
-    Raises:
-        ConfigError: the file does not hold a key, or cannot be read.
-    """
-    if given is not None:
-        return given
-    path = Path(storage) / "hash_key"
-    try:
-        return _checked(path)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("x", encoding="ascii") as file:
-            path.chmod(0o600)
-            file.write(secrets.token_hex(16))
-    except FileExistsError:
-        pass  # another process was first
-    return _checked(path)
-
-
-def _checked(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="ascii", errors="replace").strip()
-    except PermissionError as error:
-        raise ConfigError(
-            f"storage.path: {path} cannot be read ({error.strerror}); it holds the key of all hashes"
-        ) from error
-    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
-        problem = f"{path} must hold 32 hexadecimal digits, the key of all hashes"
-        raise ConfigError(f"storage.path: {problem}; restore it, or delete it with all tables")
-    return text

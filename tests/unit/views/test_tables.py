@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from parallax.config import ConfigError
 from parallax.source import schema
 from parallax.views.maintenance import oldest_kept
-from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, hash_key, table_path
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, table_path
 
 DAY = pa.field(RECORDED_ON, pa.date32())
 
@@ -31,25 +30,6 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: 
 
 def test_tables_lie_below_the_storage_path() -> None:
     assert table_path("s3://bucket/parallax/", "read_committed") == "s3://bucket/parallax/read_committed"
-
-
-def test_a_hash_key_is_made_once_and_kept_for_its_owner_only(tmp_path: Path) -> None:
-    key = hash_key(str(tmp_path / "data"), None)
-    assert len(bytes.fromhex(key)) == 16
-    assert hash_key(str(tmp_path / "data"), None) == key
-    assert (tmp_path / "data" / "hash_key").stat().st_mode & 0o077 == 0
-
-
-def test_a_hash_key_that_is_set_goes_first(tmp_path: Path) -> None:
-    assert hash_key(str(tmp_path), "ab" * 16) == "ab" * 16
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_hash_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
-    for junk in (b"", b"\xff\xfe\x00", b"ab" * 15):
-        (tmp_path / "hash_key").write_bytes(junk)
-        with pytest.raises(ConfigError, match=r"^storage\.path: .*hash_key must hold 32 hexadecimal digits"):
-            hash_key(str(tmp_path), None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""The key of all hashes: where it is from, and that it stays the same for as long as the tables do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from pathlib import Path
+
+from parallax.config import ConfigError, ReadSettings
+from parallax.views.tables import VIEWS, rust_uri
+
+_NAMED = "hashed by key "
+
+
+def hash_key(storage: str, read: ReadSettings) -> str:
+    """The key as set, as in the file that is set, or made once and kept beside the tables.
+
+    Hashes of two keys cannot be compared: every record would look like another one. So a key that is not that of the
+    tables is refused.
+
+    Args:
+        storage: ``storage.path``; the key is in the file ``hash_key`` there where the settings have none.
+        read: ``read.hash_key`` and ``read.hash_key_file``.
+
+    Returns:
+        32 hexadecimal digits.
+
+    Raises:
+        ConfigError: the file does not hold a key, or cannot be read; or the tables were written with another one.
+    """
+    option = "read.hash_key"
+    if read.hash_key is not None:
+        key = read.hash_key.get_secret_value()
+    elif read.hash_key_file is not None:
+        option, key = "read.hash_key_file", _checked(Path(read.hash_key_file), "read.hash_key_file")
+    else:
+        option, key = "storage.path", _kept(Path(storage) / "hash_key")
+    if _is_of_another(storage, key):
+        raise ConfigError(
+            f"{option}: this is not the key that the tables below {storage} were written with; give that one, or an "
+            "empty storage.path"
+        )
+    return key
+
+
+def name_of(key: str) -> str:
+    """What a table says of the key of its hashes: enough to know it again, and nothing by which it could be found."""
+    return _NAMED + hashlib.blake2b(b"parallax", key=bytes.fromhex(key), digest_size=8).hexdigest()
+
+
+def _is_of_another(storage: str, key: str) -> bool:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        said = DeltaTable(rust_uri(storage, VIEWS[0])).metadata().description or ""
+    except (DeltaError, OSError):
+        return False  # there is none yet, or whoever reads it next says why it cannot be read
+    return said.startswith(_NAMED) and said != name_of(key)
+
+
+def _kept(path: Path) -> str:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("x", encoding="ascii") as file:
+                path.chmod(0o600)
+                file.write(secrets.token_hex(16))
+        except FileExistsError:
+            pass  # another process was first
+    return _checked(path, "storage.path")
+
+
+def _checked(path: Path, option: str) -> str:
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise ConfigError(
+            f"{option}: {path} cannot be read ({error.strerror}); it holds the key of all hashes"
+        ) from error
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+        problem = f"{path} must hold 32 hexadecimal digits, the key of all hashes"
+        raise ConfigError(f"{option}: {problem}; restore it, or delete it with all tables")
+    return text
