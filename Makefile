@@ -10,7 +10,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all unit simulate mutation soak lint bench lock map metrics dashboards format clean
+.PHONY: help setup demo test test-all unit simulate mutation soak lint bench lock map screenshots metrics dashboards format clean
 
 help:  ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench: setup  ## Benchmarks, each with its peer in the same run
 
 format:  ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+screenshots: setup  ## Pictures of the status page for the documents, by the demo and Chromium
+	@$(BIN)/python scripts/screenshots.py
 
 metrics:  ## Renew docs/metrics.md
 	@$(BIN)/python scripts/metrics_reference.py

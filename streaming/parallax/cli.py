@@ -149,11 +149,12 @@ def demo(
     producer: Producer = ProducerKind.legacy,
     data: Annotated[Path | None, typer.Option(help="Folder for the tables; a new temporary one by default.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
+    stay: Annotated[bool, typer.Option("--stay", help="Stay up until Ctrl+C: look at the status page.")] = False,
 ) -> None:
     """Start three brokers, make five replicas diverge, and watch them being found."""
     from parallax.demo import run_demo
 
-    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture))
+    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture, stay=stay))
 
 
 JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]

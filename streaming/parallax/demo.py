@@ -6,6 +6,7 @@ against what was made.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 import time
@@ -60,7 +61,9 @@ class Board:
             self.steps.append((time.monotonic() - self.started, text))
 
 
-def run_demo(kafka_version: str, producer: ProducerKind, data: Path | None, picture: Path | None) -> int:
+def run_demo(
+    kafka_version: str, producer: ProducerKind, data: Path | None, picture: Path | None, *, stay: bool = False
+) -> int:
     """Run the demo; return the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
 
     Args:
@@ -68,6 +71,7 @@ def run_demo(kafka_version: str, producer: ProducerKind, data: Path | None, pict
         producer: ``legacy`` or ``java``.
         data: folder for the tables; a new temporary one by default. It is kept.
         picture: where to write what the terminal showed as SVG.
+        stay: leave brokers and job up until Ctrl+C, for whoever wants to look at the status page.
 
     Raises:
         LabError: the brokers or a scenario failed.
@@ -83,6 +87,8 @@ def run_demo(kafka_version: str, producer: ProducerKind, data: Path | None, pict
             job.start()
             expected = _play(cluster, job, producer, board)
             _await_findings(folder, expected, board)
+            if stay:
+                _stay(job, board)
         finally:
             job.stop()
         board.say("stopped")
@@ -141,6 +147,12 @@ def _await_findings(folder: Path, expected: Sequence[ExpectedFinding], board: Bo
         return
     board.say(f"all expected findings are confirmed; watching {_QUIET_S:.0f} s more for any that should not come")
     time.sleep(_QUIET_S)
+
+
+def _stay(job: Job, board: Board) -> None:
+    board.say(f"the status page is at http://127.0.0.1:{job.metrics_port}/; Ctrl+C ends the demo")
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 # --- what was found against what was made ---------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.page.auth import Users
+from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
 from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState, Snapshot
@@ -80,7 +81,7 @@ class MetricsServer:
 
     def _configured(self, settings: AlertingSettings, storage: str) -> uvicorn.Config:
         users = Users(settings.users)
-        page = Page(self._state, storage, self._problems, users, settings.cluster)
+        page = Page(self._state, storage, self._problems, users, Renderer(settings.cluster, settings.runbook_url))
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
         app = Starlette(

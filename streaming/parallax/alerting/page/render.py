@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Generic, TypeVar
@@ -17,7 +17,7 @@ from parallax.alerting.page import glance
 from parallax.alerting.page.glance import Partition, State, Topic
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
-from parallax.findings.explain import explain
+from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.findings.report import answers_of, key_text, sections
@@ -120,11 +120,13 @@ class Renderer:
 
     Args:
         cluster: what the cluster is called.
+        runbook: where that is.
         root: where the page begins, with a slash at the end.
         live: whether the page follows the job; else it is a report.
     """
 
-    def __init__(self, cluster: str, *, root: str = "/", live: bool = True) -> None:
+    def __init__(self, cluster: str = "", runbook: str = RUNBOOK, *, root: str = "/", live: bool = True) -> None:
+        self._runbook = runbook
         self._common: dict[str, Any] = {
             "cluster": cluster,
             "root": root,
@@ -197,7 +199,7 @@ class Renderer:
         self, finding: Finding, events: Sequence[Finding], *, token: str, user: str, problem: str = "", said: str = ""
     ) -> str:
         """A finding with its evidence; a form to acknowledge it where there is a token."""
-        values = finding_values(finding, events)
+        values = finding_values(finding, events, self._runbook)
         return self.page("finding.html", **values, token=token, user=user, problem=problem, said=said)
 
 
@@ -207,9 +209,9 @@ def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
     return Renderer(cluster, live=False).page("report.html", reported=reported, style=style)
 
 
-def finding_values(finding: Finding, events: Sequence[Finding]) -> dict[str, Any]:
-    """What finding_body.html shows."""
-    explained = explain(finding)
+def finding_values(finding: Finding, events: Sequence[Finding], runbook: str = RUNBOOK) -> dict[str, Any]:
+    """What finding_body.html shows; ``runbook`` says where that is."""
+    explained = replace(explain(finding), runbook=runbook_of(finding, runbook))
     return {
         "finding": finding,
         "events": events,

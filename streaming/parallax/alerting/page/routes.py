@@ -46,17 +46,17 @@ class Page:
         storage: ``storage.path``: findings with their history, and recorded progress.
         problems: what keeps the job from doing its work.
         users: who may act on it.
-        cluster: ``alerting.cluster``.
+        renderer: makes the pages.
     """
 
     def __init__(
-        self, state: MonitorState, storage: str, problems: Callable[[], Sequence[str]], users: Users, cluster: str
+        self, state: MonitorState, storage: str, problems: Callable[[], Sequence[str]], users: Users, renderer: Renderer
     ) -> None:
         self._state = state
         self._storage = storage
         self._problems = problems
         self._users = users
-        self._renderer = Renderer(cluster)
+        self._renderer = renderer
 
     @property
     def routes(self) -> list[BaseRoute]:

@@ -110,8 +110,9 @@ def test_what_the_cluster_says_is_never_taken_for_html(job: Job) -> None:
 
 def test_a_finding_is_explained_with_its_evidence_side_by_side(job: Job) -> None:
     job.find(finding())
-    with job.served() as page:
+    with job.served(runbook_url="https://wiki.example/runbook") as page:
         text = ask(page, f"/findings/{NAME}").text
+    assert 'href="https://wiki.example/runbook#' in text
     for heading in ("What happened", "What consumers see now", "Who is right", "What to do"):
         assert f"<h2>{heading}</h2>" in text
     assert '<th scope="col">broker 1 (leader)</th><th scope="col">broker 2</th><th scope="col">broker 3</th>' in text

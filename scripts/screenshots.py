@@ -1,0 +1,63 @@
+"""Take the documents' pictures of the status page: run the demo, look at it in Chromium, end it.
+
+``python scripts/screenshots.py``; needs Debian's package chromium.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import ViewportSize, sync_playwright
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+DESK = ViewportSize(width=1100, height=1250)
+PHONE = ViewportSize(width=390, height=844)
+
+
+def main() -> int:
+    """The command."""
+    parallax = Path(sys.executable).with_name("parallax")
+    demo = subprocess.Popen([parallax, "demo", "--stay"], stdout=subprocess.PIPE, text=True)
+    try:
+        address = next((found[0] for line in demo.stdout or () if (found := re.findall(r"http://[0-9.:]+/", line))), "")
+        if not address:
+            print("the demo ended without a page", file=sys.stderr)
+            return 1
+        take(address)
+        demo.send_signal(signal.SIGINT)
+        for line in demo.stdout or ():
+            print(line, end="")
+        return demo.wait()
+    finally:
+        demo.kill()
+        demo.wait()
+
+
+def take(address: str) -> None:
+    """Take all pictures of a page that has the demo's findings."""
+    with sync_playwright() as playwright:
+        path = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        desk = browser.new_context(base_url=address, viewport=DESK).new_page()
+        desk.goto("/")
+        desk.screenshot(path=DOCS / "page-overview.png")
+        desk.get_by_role("link", name=re.compile("deleted record resurrected")).first.click()
+        desk.screenshot(path=DOCS / "page-finding.png", full_page=True)
+        dark = browser.new_context(base_url=address, viewport=DESK, color_scheme="dark").new_page()
+        dark.goto("/")
+        dark.get_by_role("link", name=re.compile("read committed frozen")).first.click()
+        dark.get_by_role("heading", level=1).get_by_role("link").click()
+        dark.screenshot(path=DOCS / "page-partition.png", full_page=True)
+        phone = browser.new_context(base_url=address, viewport=PHONE).new_page()
+        phone.goto("/")
+        phone.screenshot(path=DOCS / "page-phone.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
