@@ -44,7 +44,13 @@ _OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UD
 """What Kubernetes sets in every container beside a service whose name begins with ``parallax``."""
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
-SECRETS = ("sasl.password", "sasl.jaas.config", "ssl.key.password")
+SECRETS = (
+    "sasl.password",
+    "sasl.jaas.config",
+    "ssl.key.password",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.client.credentials.client.secret",
+)
 """Kafka's options whose values are shown nowhere, and taken as they are written."""
 
 _BCRYPT = re.compile(r"\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}")
@@ -368,6 +374,10 @@ class Settings(BaseSettings):
 
     # Holds passwords, so it is left out where settings are printed.
     kafka: dict[str, str] = Field(repr=False)
+    kafka_files: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kafka's options whose values are in files of their own: passwords and secrets.",
+    )
     topics: TopicSettings
     storage: StorageSettings
     read: ReadSettings = Field(default_factory=ReadSettings)
@@ -377,6 +387,25 @@ class Settings(BaseSettings):
     alerting: AlertingSettings = Field(default_factory=AlertingSettings)
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = Field(default_factory=SparkSettings)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_files(cls, values: Any) -> Any:
+        """Take in the options that are in files; a line's end behind a value is not part of it."""
+        files = values.get("kafka_files") if isinstance(values, dict) else None
+        kafka = values.get("kafka") if isinstance(values, dict) else None
+        if not isinstance(files, dict) or not isinstance(kafka, dict):
+            return values
+        read = {}
+        for name, path in files.items():
+            if name in kafka:
+                raise ValueError(f"{name} is given by kafka and by kafka_files; keep one")
+            try:
+                read[name] = Path(str(path)).read_text(encoding="utf-8").rstrip("\r\n")
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or "not UTF-8"
+                raise ValueError(f"kafka_files: {name}: {path} cannot be read ({reason}); give a file's path") from None
+        return {**values, "kafka": kafka | read}
 
     @field_validator("kafka", mode="before")
     @classmethod

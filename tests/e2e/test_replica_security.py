@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from confluent_kafka.admin import (
     AdminClient,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
@@ -38,18 +42,31 @@ from parallax.source.offsets import Range, Reader
 from parallax.source.options import progress_options, replica_options
 from parallax.source.planner import Planner
 from parallax.source.progress_source import ProgressWatch
+from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
 PASSWORD = "correct-horse"
+_ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"
+SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 class Secured(NamedTuple):
-    """One broker: options for its SASL and its TLS listener, the CA's certificate, the cluster (its plain listener)."""
+    """One broker: options for its listeners, the CA's certificate, the cluster (its plain listener).
+
+    Attributes:
+        mutual: options for the one that asks for a client's certificate.
+        short: options for the one whose sessions end after a second.
+        tokens: who gives the tokens that it takes.
+    """
 
     sasl: dict[str, str]
     tls: dict[str, str]
+    mutual: dict[str, str]
+    short: dict[str, str]
     authority: Path
     cluster: Cluster
+    tokens: Endpoint
 
 
 @pytest.fixture(scope="module")
@@ -59,31 +76,57 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     certify(folder)
     cluster = Cluster(brokers=1)
     broker = cluster.brokers[1]
-    sasl, tls = free_ports(2)
-    listeners = f"PLAINTEXT://{broker.address},SASL://127.0.0.1:{sasl},TLS://127.0.0.1:{tls}"
+    ports = dict(zip(("SASL", "TLS", "MUTUAL", "SHORT"), free_ports(4), strict=True))
+    listeners = f"PLAINTEXT://{broker.address}," + ",".join(f"{n}://127.0.0.1:{p}" for n, p in ports.items())
+    protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SASL_SSL", "MUTUAL": "SSL", "SHORT": "SASL_PLAINTEXT"}
     cluster._settings = {
         **cluster._settings,
         "listeners": f"{listeners},CONTROLLER://127.0.0.1:{broker.controller_port}",
         "advertised.listeners": listeners,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SASL_SSL",
-        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+        + ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.tls.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.short.sasl.enabled.mechanisms": "PLAIN",
         **{
             f"listener.name.{name}.plain.sasl.jaas.config": f'{LOGIN} user_reader="{PASSWORD}";'
-            for name in ("sasl", "tls")
+            for name in ("sasl", "tls", "short")
         },
+        "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SCRAM_LOGIN};",
+        **{f"listener.name.sasl.oauthbearer.{name}": value for name, value in takes_tokens(folder).items()},
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.location": str(folder / "ca.pem"),
+        "listener.name.short.plain.connections.max.reauth.ms": "1000",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    with cluster:
-        login = {"sasl.mechanism": "PLAIN", "sasl.username": "reader", "sasl.password": PASSWORD}
-        yield Secured(
-            {"bootstrap.servers": f"127.0.0.1:{sasl}", "security.protocol": "SASL_PLAINTEXT", **login},
-            {"bootstrap.servers": f"127.0.0.1:{tls}", "security.protocol": "SASL_SSL", **login},
-            folder / "ca.pem",
-            cluster,
-        )
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "reader", "sasl.password": PASSWORD}
+
+    def options(name: str) -> dict[str, str]:
+        by = {} if name == "MUTUAL" else login
+        return {"bootstrap.servers": f"127.0.0.1:{ports[name]}", "security.protocol": protocols[name], **by}
+
+    with endpoint() as tokens, pytest.MonkeyPatch.context() as patch:
+        tokens.keys(folder / "keys.json")
+        # The broker reads a file of keys only where that is allowed by name.
+        patch.setenv("JAVA_TOOL_OPTIONS", f"-D{_ALLOWED}.urls={folder.as_uri()}/keys.json")
+        with cluster:
+            yield Secured(*map(options, ports), folder / "ca.pem", cluster, tokens)
+
+
+def takes_tokens(folder: Path) -> dict[str, str]:
+    """How a broker checks tokens, by the keys of who gives them."""
+    return {
+        "sasl.jaas.config": f"{OAUTH_LOGIN};",
+        "sasl.server.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+        "OAuthBearerValidatorCallbackHandler",
+        "sasl.oauthbearer.jwks.endpoint.url": f"{folder.as_uri()}/keys.json",
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+    }
 
 
 def certify(folder: Path) -> None:
@@ -95,6 +138,24 @@ def certify(folder: Path) -> None:
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run([openssl, *new, *names], check=True, capture_output=True)
     (folder / "broker.pem").write_text(key.read_text() + certificate.read_text())
+
+
+def signed(folder: Path, authority: Path) -> None:
+    """Make a client's key and certificate, signed by the authority."""
+    openssl = shutil.which("openssl")
+    assert openssl is not None, "openssl is needed on the path"
+    key, request, certificate = folder / "key.pem", folder / "request.pem", folder / "certificate.pem"
+    new = ["req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=client", "-keyout", str(key)]
+    subprocess.run([openssl, *new, "-out", str(request)], check=True, capture_output=True)
+    by = ["-CA", str(authority), "-CAkey", str(authority.with_name("key.pem")), "-CAcreateserial", "-days", "2"]
+    sign = ["x509", "-req", "-in", str(request), *by, "-out", str(certificate)]
+    subprocess.run([openssl, *sign], check=True, capture_output=True)
+    (folder / "client.pem").write_text(key.read_text() + certificate.read_text())
+
+
+def certificate_of(folder: Path) -> str:
+    """The certificate of a client, which is no authority."""
+    return (folder / "certificate.pem").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +208,119 @@ def test_a_mechanism_that_the_broker_does_not_accept_is_reported(
     secured: Secured,
 ) -> None:
     sasl = secured.sasl
-    with pytest.raises(Unauthorized, match=r"sasl\.mechanism: the broker accepts PLAIN"):
-        asked({**sasl, "sasl.mechanism": "SCRAM-SHA-512"})
+    with pytest.raises(Unauthorized, match=r"sasl\.mechanism: the broker accepts .*PLAIN.*, not SCRAM-SHA-256"):
+        asked({**sasl, "sasl.mechanism": "SCRAM-SHA-256"})
+
+
+def test_scram_is_accepted_and_a_wrong_password_is_not_shown(secured: Secured, admin: AdminClient) -> None:
+    known = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion("scrammer", known, PASSWORD.encode())
+    for future in admin.alter_user_scram_credentials([change]).values():
+        future.result(30)
+    login = {**secured.sasl, "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "scrammer"}
+    until(lambda: _is_let_in(login), "the broker to know the user")
+    with pytest.raises(Unauthorized, match=r"sasl\.password") as caught:
+        asked({**login, "sasl.password": "battery-staple"})
+    assert "battery-staple" not in str(caught.value)
+
+
+def _is_let_in(options: dict[str, str]) -> bool:
+    try:
+        return bool(asked(options))
+    except Unauthorized:
+        return False
+
+
+def by_token(secured: Secured) -> dict[str, str]:
+    """Options for the listener that takes tokens."""
+    names = ("bootstrap.servers", "security.protocol")
+    return {name: secured.sasl[name] for name in names} | {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": secured.tokens.url,
+        "sasl.oauthbearer.client.id": CLIENT,
+        "sasl.oauthbearer.client.secret": SECRET,
+    }
+
+
+def test_a_token_is_accepted_and_its_user_has_the_rights_that_were_granted(
+    secured: Secured, admin: AdminClient, topic: str
+) -> None:
+    secured.cluster.create_topic(topic)
+    client = ReplicaClient(by_token(secured), timeout_ms=5000)
+    try:
+        assert client.cluster_id
+        assert topic not in client.metadata()
+        grant(admin, acl(AclOperation.DESCRIBE, topic))
+        until(lambda: topic in client.metadata(), "the topic to be seen")
+    finally:
+        client.close()
+
+
+def test_what_is_no_token_of_that_broker_is_unauthorized_and_an_issuer_that_is_away_is_not(secured: Secured) -> None:
+    options, tokens = by_token(secured), secured.tokens
+    tokens.answer = (200, b'{"access_token": "a.b.c", "token_type": "Bearer"}')
+    with pytest.raises(Unauthorized, match="authentication failed"):
+        asked(options)
+    tokens.answer = (401, b"{}")
+    with pytest.raises(Unauthorized, match="the token endpoint refuses them"):
+        asked(options)
+    tokens.answer = (503, b"")
+    with pytest.raises(Unreachable, match=r"the token endpoint .* gives no token"):
+        asked(options)
+    tokens.answer = None
+    assert asked(options)
+
+
+def test_a_session_that_ends_is_begun_again_and_nothing_fails(secured: Secured) -> None:
+    client = ReplicaClient(secured.short, timeout_ms=5000)
+    try:
+        began = time.monotonic()
+        answers = 0
+        while time.monotonic() < began + 4:
+            (end,) = client.log_end_offsets(1, [("nothing", 0)]).values()
+            assert end is not None
+            answers += 1
+            time.sleep(0.25)
+        assert answers > 4
+    finally:
+        client.close()
+
+
+def test_certificates_that_are_renewed_are_used_without_a_restart(secured: Secured, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        signed(folder, secured.authority)
+    used = tmp_path / "client.pem"
+    shutil.copy(first / "client.pem", used)
+    (tmp_path / "ca.pem").write_text(certificate_of(second))  # not the broker's authority
+    given = {**secured.mutual, "ssl.certificate.location": str(used), "ssl.ca.location": str(tmp_path / "ca.pem")}
+    client = ReplicaClient(given, timeout_ms=2000)
+    try:
+        with pytest.raises(Unreachable, match="certificate"):
+            _ = client.cluster_id
+        shutil.copy(secured.authority, tmp_path / "renewed.pem")
+        (tmp_path / "renewed.pem").replace(tmp_path / "ca.pem")
+        assert until(lambda: _answers(client), "the renewed authority to be used")
+        used.write_text("half of a cert")
+        assert client.log_end_offsets(1, [("nothing", 0)]), "the old one goes on"
+        shutil.copy(second / "client.pem", tmp_path / "other.pem")
+        (tmp_path / "other.pem").replace(used)
+        assert client.log_end_offsets(1, [("nothing", 0)])
+    finally:
+        client.close()
+
+
+def _answers(client: ReplicaClient) -> bool:
+    try:
+        return bool(client.cluster_id)
+    except Unreachable:
+        return False
+
+
+def test_a_broker_that_asks_for_a_certificate_is_not_reached_without_one(secured: Secured) -> None:
+    with pytest.raises(Unreachable):
+        asked({**secured.mutual, "ssl.ca.location": str(secured.authority)})
 
 
 def test_tls_with_its_authority_is_accepted_and_without_it_is_not(

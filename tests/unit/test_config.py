@@ -350,3 +350,28 @@ class TestSecrets:
         assert "hunter2" not in str(error.value)
         assert "\n" not in str(error.value)
         assert error.value.__cause__ is None
+
+
+class TestFilesOfSecrets:
+    def test_an_option_may_be_in_a_file_of_its_own(self, tmp_path: Path) -> None:
+        (tmp_path / "password").write_text(" hunter2 \n")
+        settings = validate({**MINIMAL, "kafka_files": {"sasl.password": str(tmp_path / "password")}})
+        assert settings.kafka == {"bootstrap.servers": "h:1", "sasl.password": " hunter2 "}
+        assert "hunter2" not in repr(settings)
+
+    def test_one_that_is_given_twice_is_refused(self, tmp_path: Path) -> None:
+        kafka = {**MINIMAL["kafka"], "sasl.password": "a"}
+        with pytest.raises(ConfigError, match=r"sasl\.password is given by kafka and by kafka_files; keep one"):
+            validate({**MINIMAL, "kafka": kafka, "kafka_files": {"sasl.password": str(tmp_path / "password")}})
+
+    @pytest.mark.parametrize(("content", "said"), [(None, "No such file"), (b"\xff", "not UTF-8")])
+    def test_a_file_that_cannot_be_read_is_named(self, tmp_path: Path, content: bytes | None, said: str) -> None:
+        file = tmp_path / "password"
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(ConfigError, match=rf"kafka_files: sasl\.password: .* cannot be read \({said}"):
+            validate({**MINIMAL, "kafka_files": {"sasl.password": str(file)}})
+
+    def test_what_is_no_mapping_is_named(self) -> None:
+        with pytest.raises(ConfigError, match="kafka_files"):
+            validate({**MINIMAL, "kafka_files": ["x"]})

@@ -226,7 +226,7 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
                 return sock
             # The timeout that is set holds for each step of the handshake; a broker that answers slowly can only
             # stretch it by what a handshake's few steps take.
-            return options.tls.wrap_socket(sock, server_hostname=address[0])
+            return options.tls.context().wrap_socket(sock, server_hostname=address[0])
         except OSError as failure:
             sock.close()
             error = failure

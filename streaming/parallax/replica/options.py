@@ -7,16 +7,23 @@ ignored: a misspelt security option would otherwise weaken the connection in sil
 
 from __future__ import annotations
 
+import contextlib
 import re
 import ssl
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import structlog
+
+from parallax.errors import one_line
 from parallax.replica.errors import BadOption
+from parallax.replica.oauth import TokenProvider
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 
 _ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
@@ -28,6 +35,8 @@ _ALIASES = {
     "ssl.keyfile": "ssl.key.location",
     "ssl.crlfile": "ssl.crl.location",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
 _KNOWN = {
     "bootstrap.servers",
@@ -38,6 +47,13 @@ _KNOWN = {
     "sasl.password",
     "sasl.jaas.config",
     "sasl.kerberos.service.name",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.extensions",
+    "https.ca.location",
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.key.location",
@@ -50,7 +66,50 @@ _KNOWN = {
     "socket.receive.buffer.bytes",
 }
 
+_TLS_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
+
 Address = tuple[str, int]
+
+log = structlog.get_logger(__name__)
+
+
+class Tls:
+    """The context of TLS connections, made again when one of its files has changed: certificates are renewed.
+
+    Args:
+        given: options in their canonical spelling.
+
+    Raises:
+        BadOption: a file cannot be used.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
+        self._lock = threading.Lock()
+        self._stamp = self._stamp_of_files()
+        self._context = _tls(self._given)
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection. Files that cannot be used, as half-written ones, change nothing until they can."""
+        with self._lock:
+            stamp = self._stamp_of_files()
+            if stamp != self._stamp:
+                try:
+                    self._context = _tls(self._given)
+                    self._stamp = stamp
+                    log.info("TLS files have changed and are used from now on")
+                except (BadOption, OSError) as error:
+                    log.warning("TLS files have changed and cannot be used; the old ones are", error=one_line(error))
+            return self._context
+
+    def _stamp_of_files(self) -> tuple[tuple[int, ...], ...]:
+        stamps = []
+        for option in _TLS_FILES:
+            with contextlib.suppress(OSError):
+                if path := self._given.get(option):
+                    stat = Path(path).stat()
+                    stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return tuple(stamps)
 
 
 @dataclass(frozen=True)
@@ -60,15 +119,15 @@ class Options:
     Attributes:
         bootstrap: addresses to start from, in the order given.
         client_id: ``client.id``, which brokers log and apply quotas to.
-        tls: context for TLS, or None for plain text.
+        tls: for TLS, or None for plain text.
         sasl: keyword arguments for the SASL mechanism, with its name under ``mechanism``; None without SASL.
         receive_buffer_bytes: ``SO_RCVBUF``; None leaves it to the system, which tunes it itself.
     """
 
     bootstrap: tuple[Address, ...]
     client_id: str = "parallax"
-    tls: ssl.SSLContext | None = None
-    sasl: Mapping[str, str] | None = field(default=None, repr=False)
+    tls: Tls | None = None
+    sasl: Mapping[str, Any] | None = field(default=None, repr=False)
     receive_buffer_bytes: int | None = None
 
 
@@ -88,7 +147,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
     return Options(
         bootstrap=_bootstrap(given.get("bootstrap.servers", "")),
         client_id=given.get("client.id", "parallax"),
-        tls=_tls(given) if protocol.endswith("SSL") else None,
+        tls=Tls(given) if protocol.endswith("SSL") else None,
         sasl=_sasl(given, protocol) if protocol.startswith("SASL") else None,
         receive_buffer_bytes=_positive(given, "socket.receive.buffer.bytes"),
     )
@@ -201,14 +260,16 @@ def _load_key(context: ssl.SSLContext, certificate: str, given: Mapping[str, str
         raise
 
 
-def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, str]:
+def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in _MECHANISMS:
         raise _bad("sasl.mechanism", f"{mechanism!r} is not one of {', '.join(_MECHANISMS)}")
-    sasl = {"mechanism": mechanism, "sasl_mechanism": mechanism, "security_protocol": protocol}
+    sasl: dict[str, Any] = {"mechanism": mechanism, "sasl_mechanism": mechanism, "security_protocol": protocol}
     if mechanism == "GSSAPI":
         sasl["sasl_kerberos_service_name"] = given.get("sasl.kerberos.service.name", "kafka")
         return sasl
+    if mechanism == "OAUTHBEARER":
+        return {**sasl, "sasl_oauth_token_provider": _token_provider(given)}
     jaas = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', given.get("sasl.jaas.config", "")))
     for name in ("username", "password"):
         value = given.get(f"sasl.{name}", jaas.get(name))
@@ -218,3 +279,37 @@ def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, str]:
             )
         sasl[f"sasl_plain_{name}"] = value
     return sasl
+
+
+def _token_provider(given: Mapping[str, str]) -> TokenProvider:
+    if given.get("sasl.oauthbearer.method", "oidc").lower() != "oidc":
+        raise _bad("sasl.oauthbearer.method", "only oidc (client credentials) is supported; leave it out")
+    jaas = dict(
+        re.findall(r'(clientId|clientSecret|scope)\s*=\s*"((?:[^"\\]|\\.)*)"', given.get("sasl.jaas.config", ""))
+    )
+
+    def wanted(option: str, in_jaas: str | None = None) -> str:
+        value = given.get(option) or jaas.get(in_jaas or "")
+        if not value:
+            raise _bad(option, "missing; OAUTHBEARER needs a token endpoint, a client id and its secret")
+        return value
+
+    url = wanted("sasl.oauthbearer.token.endpoint.url")
+    if not re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", url):
+        raise _bad("sasl.oauthbearer.token.endpoint.url", "is no address; write https://, a host and a path")
+    return TokenProvider(
+        url,
+        wanted("sasl.oauthbearer.client.id", "clientId"),
+        wanted("sasl.oauthbearer.client.secret", "clientSecret"),
+        given.get("sasl.oauthbearer.scope") or jaas.get("scope", ""),
+        authority=_file(given, "https.ca.location"),
+        extensions=_extensions(given.get("sasl.oauthbearer.extensions", "")),
+    )
+
+
+def _extensions(text: str) -> dict[str, str]:
+    parts = [part.partition("=") for part in filter(None, (p.strip() for p in text.split(",")))]
+    for name, equals, value in parts:
+        if not (name.isascii() and name.isalpha() and equals and value.isprintable()) or name == "auth":
+            raise _bad("sasl.oauthbearer.extensions", f"{name!r} is not name=value[,name=value]")
+    return {name: value for name, _, value in parts}

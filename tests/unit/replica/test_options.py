@@ -81,22 +81,22 @@ def test_missing_credentials_are_named() -> None:
 
 def test_a_mechanism_that_is_not_supported_is_named() -> None:
     with pytest.raises(BadOption, match=r"^sasl\.mechanism: "):
-        parse({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
+        parse({**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "EXTERNAL"})
 
 
 def test_tls_checks_certificate_and_host_unless_set_otherwise() -> None:
     ssl_only = {**SERVERS, "security.protocol": "SSL"}
     strict = parse(ssl_only).tls
     assert strict is not None
-    assert strict.check_hostname
-    assert strict.verify_mode is ssl.CERT_REQUIRED
+    assert strict.context().check_hostname
+    assert strict.context().verify_mode is ssl.CERT_REQUIRED
     no_host = parse({**ssl_only, "ssl.endpoint.identification.algorithm": ""}).tls
     assert no_host is not None
-    assert not no_host.check_hostname
-    assert no_host.verify_mode is ssl.CERT_REQUIRED
+    assert not no_host.context().check_hostname
+    assert no_host.context().verify_mode is ssl.CERT_REQUIRED
     anyone = parse({**ssl_only, "enable.ssl.certificate.verification": "false"}).tls
     assert anyone is not None
-    assert anyone.verify_mode is ssl.CERT_NONE
+    assert anyone.context().verify_mode is ssl.CERT_NONE
 
 
 def test_plaintext_has_neither_tls_nor_sasl() -> None:

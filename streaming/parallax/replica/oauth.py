@@ -1,0 +1,107 @@
+"""Tokens for SASL/OAUTHBEARER, by the client credentials grant (RFC 6749, section 4.4; KIP-768).
+
+oauthlib forms the request and checks the answer; urllib3 carries them.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import urllib3
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from oauthlib.oauth2 import BackendApplicationClient, OAuth2Error
+
+from parallax.errors import one_line
+from parallax.replica.errors import Unauthorized
+
+_REUSED_FOR = 0.8
+"""Of a token's life: then a new one is asked for, so that none ends on the way."""
+_LIFE_S = 300.0
+"""Of a token whose issuer does not say."""
+_TIMEOUT_S = 5.0
+
+
+class TokenProvider(AbstractTokenProvider):
+    """Gives the token that stands, or a new one; for several threads at once.
+
+    Args:
+        url: of the token endpoint.
+        client_id: who asks.
+        secret: the client's.
+        scope: what is asked for; empty for what the endpoint gives by itself.
+        authority: a PEM file that the endpoint's certificate is checked against; the system's own by default.
+        extensions: SASL extensions (KIP-342) that go with each token.
+        clock: seconds, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        secret: str,
+        scope: str = "",
+        *,
+        authority: str | None = None,
+        extensions: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._url = url
+        self._client_id = client_id
+        # As Kafka's own clients send it by default: UTF-8, and not encoded as a form (urllib3's helper says latin-1).
+        self._headers = {
+            "Authorization": "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode(),
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+        self._scope = scope
+        self._pool = urllib3.PoolManager(
+            ca_certs=authority, cert_reqs="CERT_REQUIRED", timeout=_TIMEOUT_S, retries=urllib3.Retry(1, redirect=False)
+        )
+        self._extensions = dict(extensions or {})
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token = ""
+        self._until = float("-inf")
+
+    def token(self) -> str:
+        """A token.
+
+        Raises:
+            Unauthorized: the endpoint refuses the client.
+            OSError: it does not answer, or not in the form of RFC 6749.
+        """
+        with self._lock:
+            if self._clock() >= self._until:
+                asked_at = self._clock()
+                answer = self._ask()
+                self._token = str(answer["access_token"])
+                self._until = asked_at + _REUSED_FOR * float(answer.get("expires_in") or _LIFE_S)
+            return self._token
+
+    def extensions(self) -> dict[str, str]:
+        """What goes with each token."""
+        return self._extensions
+
+    def _ask(self) -> Mapping[str, Any]:
+        client = BackendApplicationClient(self._client_id)
+        body = client.prepare_request_body(scope=self._scope or None)
+        try:
+            answer = self._pool.request("POST", self._url, body=body, headers=self._headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise ConnectionError(f"the token endpoint {self._url} does not answer ({one_line(error)})") from error
+        if answer.status in (400, 401, 403):
+            raise Unauthorized(
+                f"sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret: the token endpoint refuses them "
+                f"(HTTP {answer.status})"
+            )
+        try:
+            token: Mapping[str, Any] = client.parse_request_body_response(answer.data.decode("utf-8"))
+        except (OAuth2Error, ValueError) as error:
+            problem = f"HTTP {answer.status}, {type(error).__name__}"
+            raise ConnectionError(f"the token endpoint {self._url} gives no token ({problem})") from error
+        return token
