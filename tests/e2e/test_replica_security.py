@@ -6,10 +6,12 @@ import json
 import shutil
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -42,6 +44,7 @@ from parallax.source.offsets import Range, Reader
 from parallax.source.options import progress_options, replica_options
 from parallax.source.planner import Planner
 from parallax.source.progress_source import ProgressWatch
+from tests.e2e.job_process import JobProcess
 from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
 PASSWORD = "correct-horse"
@@ -517,3 +520,72 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
         assert PASSWORD not in said("ok")
     finally:
         producer.commit()
+
+
+_PLANTED = {
+    "the password": PASSWORD,
+    "the key of the hashes": "5ec4e7" * 5 + "00",
+    "a receiver's address": "hook-5ec4e7",
+    "a receiver's secret": "sign-5ec4e7",
+    "a record's key": "key-5ec4e7",
+    "a record's value": "value-5ec4e7",
+}
+
+
+def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    secured.cluster.create_topic(topic)
+    operations = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+    grant(admin, *(acl(operation, topic) for operation in operations))
+    producer = LegacyTransactionalProducer(secured.cluster.bootstrap_servers, topic)
+    producer.begin()
+    producer.send(topic, _PLANTED["a record's key"], _PLANTED["a record's value"])
+    producer.commit()
+    given, folder = tmp_path / "given", tmp_path / "job"
+    given.mkdir()
+    (given / "password").write_text(PASSWORD)
+    (given / "key").write_text(_PLANTED["the key of the hashes"])
+    kafka = {name: value for name, value in secured.tls.items() if name != "sasl.password"}
+    hook = {
+        "name": "hook",
+        "url": "http://127.0.0.1:1/" + _PLANTED["a receiver's address"],
+        "secret": _PLANTED["a receiver's secret"],
+    }
+    job = JobProcess(
+        folder,
+        secured.tls["bootstrap.servers"],
+        topic,
+        kafka={**kafka, "ssl.ca.location": str(secured.authority)},
+        kafka_files={"sasl.password": str(given / "password")},
+        read={"hash_key_file": str(given / "key")},
+        alerting={"webhooks": [hook]},
+    )
+    with job.start():
+        until(
+            lambda: job.metric("parallax_view_position", topic=topic) == 4,
+            "all to be recorded",
+            timeout=240,
+            interval=1.0,
+        )
+        processes = [job.process, *job.process.children(recursive=True)]
+        seen = {f"the command line of {p.name()}": " ".join(p.cmdline()).encode() for p in processes}
+        seen |= {f"the environment of {p.name()}": repr(p.environ()).encode() for p in processes}
+        for path in ("/", f"/topics/{topic}", f"/topics/{topic}/0", "/metrics", "/readyz"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{job.port}{path}", timeout=10) as answer:
+                seen[path] = answer.read()
+        assert job.stop() == 0
+    for file in filter(Path.is_file, folder.rglob("*")):
+        if file != job.config:
+            is_table = file.suffix == ".parquet" and file.stat().st_size
+            seen[str(file)] = repr(pq.read_table(file).to_pylist()).encode() if is_table else file.read_bytes()
+    shown = [
+        f"{what} stands in {where}"
+        for what, text in _PLANTED.items()
+        for where, found in seen.items()
+        if text.encode() in found
+    ]
+    assert shown == []
+    assert any(topic.encode() in found for where, found in seen.items() if where.endswith(".parquet")), (
+        "it was looked at"
+    )
