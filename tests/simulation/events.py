@@ -78,7 +78,7 @@ def unknown(monitor: Monitor) -> Unknown:
     if _count(coverage, UnknownReason.UNDECIDED, RU):
         ranges.append((max(b.last_stable_offset for b in coverage.brokers), _furthest(coverage, RU)))
     skipped = max(coverage.unknown_for(UnknownReason.SKIPPED)) > 0
-    return Unknown(tuple(ranges), monitor.skipped_below if skipped else 0, tuple(waiting), coverage.candidates)
+    return Unknown(tuple(ranges), monitor.skipped_below if skipped else 0, tuple(waiting))
 
 
 _FIRST = frozenset({UnknownReason.BEFORE_FIRST_READING})

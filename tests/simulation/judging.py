@@ -193,8 +193,6 @@ class Judge:
             return "an unknown range"
         if any(offset < unknown.skipped_below for offset in offsets):
             return "a count of skipped offsets"
-        if unknown.absences:
-            return "a count of absences that are not judged yet"
         return "an audit that has not ended" if unknown.until_audited and not seen else None
 
     def once(self, standing: Sequence[Said]) -> None:

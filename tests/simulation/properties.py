@@ -97,13 +97,11 @@ class Unknown:
         ranges: that it could not compare.
         skipped_below: it has skipped some offsets below this one, and does not say which.
         until_audited: that it read too late to know what had been there; no excuse for what it was shown all the same.
-        absences: how many wait to be explained, for a replica that is behind; it does not say which.
     """
 
     ranges: tuple[tuple[int, int], ...]
     skipped_below: int
     until_audited: tuple[tuple[int, int], ...]
-    absences: int = 0
 
     def holds(self, offsets: Iterable[int]) -> bool:
         """Whether one of these offsets could not be compared."""
