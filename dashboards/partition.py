@@ -207,7 +207,7 @@ def _views(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Compared up to",
-                "The offset below which all replicas have been read and judged.",
+                "The offset below which all replicas have been read; what is not judged there is unknown.",
                 (f"max by (isolation_level) ({_here('compared_up_to_offset')})", "{{isolation_level}}"),
                 floor=None,
             )

@@ -105,6 +105,8 @@ class UnknownReason(StrEnum):
     """A replica held it before it was first read, or has never been read: until an audit of the partition has ended."""
     RETENTION_GAP = "retention_gap"
     """No replica was read within ``delete.retention.ms`` of its writing: until an audit of the partition has ended."""
+    UNJUDGED = "unjudged"
+    """Every replica was read past it, and what explains or decides a difference there may lie further up."""
     DEFERRED = "deferred"
     """The unmatched state had reached its cap."""
     SKIPPED = "skipped"

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
+from parallax.compare.rules.outcome import open_disputes
+from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, claim_of
@@ -74,6 +76,7 @@ def unknown(monitor: Monitor) -> Unknown:
         waiting += [beyond] * (never_read > 0)
         ranges += [beyond] * any(_count(coverage, reason, view) for reason in _BEYOND)
         ranges += _at_the_start(coverage, view)
+    ranges += _unjudged(monitor, coverage)
     ranges += [(d.start, d.end if d.end >= 0 else _furthest(coverage, d.view)) for d in coverage.deferred]
     if _count(coverage, UnknownReason.UNDECIDED, RU):
         ranges.append((max(b.last_stable_offset for b in coverage.brokers), _furthest(coverage, RU)))
@@ -84,6 +87,15 @@ def unknown(monitor: Monitor) -> Unknown:
 _FIRST = frozenset({UnknownReason.BEFORE_FIRST_READING})
 _BEYOND = (UnknownReason.NOT_READ_YET, UnknownReason.REPLICA_SET_UNKNOWN, UnknownReason.UNAUTHORIZED)
 _AT_THE_START = (UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS)
+
+
+def _unjudged(monitor: Monitor, coverage: Coverage) -> list[tuple[int, int]]:
+    """Where differences wait for a verdict; the coverage only says how many offsets that are."""
+    if not _count(coverage, UnknownReason.UNJUDGED, RC):
+        return []
+    state = PartitionState.from_bytes(monitor.state)
+    disputed = state.pending["offset"][open_disputes(state.pending)]
+    return [(o, o + 1) for o in (*state.candidates["offset"].tolist(), *disputed.tolist())]
 
 
 def _count(coverage: Coverage, reason: UnknownReason, view: int) -> int:

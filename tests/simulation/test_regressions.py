@@ -617,6 +617,15 @@ SHRUNKEN = {
             "round 102"
         ),
     ),
+    "an absence on a frozen replica, which waits for an explanation, is unknown": (
+        970007759,
+        (
+            "write -1 0 19156; sync; stop 1; write -1 0 -1; tick 2001; write -1 90 63; sync; clean 2; tick 2001; "
+            "write -1 90 32; clean 2; start 1; write 1 1 5358; sync; stop 1; end 1 1; write -1 1 48816; round; "
+            "tick 2001; write -1 90 46; sync; clean 2; tick 2001; write -1 90 27; clean 2; tick 2001; write -1 90 15; "
+            "sync; clean 2"
+        ),
+    ),
     "an absence beyond the last stable offsets is unknown to an audit": (
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),

@@ -5,6 +5,10 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
+from parallax.model import UnknownReason
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,6 +26,12 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", ["theory.md", "runbook.md"])
+def test_every_reason_for_having_no_verdict_is_explained(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert [reason for reason in UnknownReason if f"`{reason}`" not in text] == []
 
 
 def test_every_test_that_the_page_on_reliability_names_exists() -> None:

@@ -152,7 +152,7 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
     labels = (*_PARTITION, "isolation_level")
     yield _gauge(
         "compared_up_to_offset",
-        "Offset below which all replicas have been read and judged.",
+        "Offset below which all replicas have been read; what is not judged there is in parallax_unknown_offsets.",
         labels,
         [(names, c.compared_up_to[view] if c.compared_up_to[view] >= 0 else None) for names, c, view in by_view],
     )

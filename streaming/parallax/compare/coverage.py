@@ -8,6 +8,7 @@ import numpy as np
 
 from parallax.compare import replicas
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, Observations
+from parallax.compare.rules import outcome
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.model import UNKNOWN, UnknownReason
@@ -22,8 +23,9 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int) -> 
         now_ms: milliseconds since 1970 UTC.
     """
     common = [replicas.common_position(state, view) for view in VIEWS]
-    unread = tuple(span for view in VIEWS for span in _unread(state, view))
-    by_view = [_unknown(state, view, unread) for view in VIEWS]
+    unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}
+    unread = tuple(span for view in VIEWS for span in _unread(state, view, unjudged[view]))
+    by_view = [_unknown(state, view, unread, len(unjudged[view])) for view in VIEWS]
     return Coverage(
         topic=observations.topic,
         partition=observations.partition,
@@ -47,13 +49,27 @@ def _begun(state: PartitionState, view: int) -> int:
     return max(replicas.common_position(state, view), floor, replicas.retained_from(state))
 
 
-def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) -> dict[UnknownReason, int]:
+def _unjudged(state: PartitionState) -> Array:
+    """The offsets that every reader in read_committed has passed and that have no verdict yet, in order.
+
+    Absences that wait for what may explain them, and outcomes that wait for the end markers that decide them.
+    """
+    begun = _begun(state, READ_COMMITTED)
+    passed = state.pending[: np.searchsorted(state.pending["offset"], begun)]
+    absent = state.candidates["offset"][state.candidates["offset"] < begun]
+    return np.unique(np.concatenate([absent, passed["offset"][outcome.open_disputes(passed)]]))
+
+
+def _unknown(
+    state: PartitionState, view: int, unread: tuple[UnreadRange, ...], unjudged: int
+) -> dict[UnknownReason, int]:
     counts = dict.fromkeys(UnknownReason, 0)
     begun, furthest = _begun(state, view), replicas.furthest_position(state, view)
     deferred = state.deferred[state.deferred["view"] == view]
     ends = np.minimum(deferred["end"], furthest)
     counts[UnknownReason.DEFERRED] = int(np.maximum(ends - np.maximum(deferred["start"], begun), 0).sum())
     counts[_why_open(state, view)] += max(0, furthest - begun) - counts[UnknownReason.DEFERRED]
+    counts[UnknownReason.UNJUDGED] = unjudged
     counts[UnknownReason.LOG_START_DIFFERS] = _missing_heads(state)
     counts[UnknownReason.RETENTION_DIFFERS] = _unlike_starts(state)
     if view == READ_UNCOMMITTED:
@@ -61,7 +77,7 @@ def _unknown(state: PartitionState, view: int, unread: tuple[UnreadRange, ...]) 
     counts[UnknownReason.SKIPPED] += int(state.partition["skipped"][0, view])
     for span in unread:
         if span.view == view:
-            counts[span.reason] += span.end - span.start
+            counts[span.reason] += span.count
     return counts
 
 
@@ -96,7 +112,7 @@ def _why_open(state: PartitionState, view: int) -> UnknownReason:
     return UnknownReason.NOT_READ_YET if followed.all() else UnknownReason.BEFORE_FIRST_READING
 
 
-def _unread(state: PartitionState, view: int) -> Iterator[UnreadRange]:
+def _unread(state: PartitionState, view: int, unjudged: Array) -> Iterator[UnreadRange]:
     """The ranges of a view, cut so that none overlap, and to what has been compared and is still retained."""
     table = state.unread[state.unread["view"] == view]
     if not len(table):
@@ -105,7 +121,8 @@ def _unread(state: PartitionState, view: int) -> Iterator[UnreadRange]:
     for row in table[np.argsort(table["start"], kind="stable")]:
         span = max(int(row["start"]), done), min(int(row["end"]), end)
         if span[0] < span[1]:
-            yield UnreadRange(view, *span, UNREAD_REASONS[int(row["reason"])], int(row["since"]))
+            within = int(np.diff(np.searchsorted(unjudged, span))[0])
+            yield UnreadRange(view, *span, UNREAD_REASONS[int(row["reason"])], int(row["since"]), within)
             done = span[1]
 
 

@@ -148,6 +148,7 @@ class UnreadRange:
         end: one past the last.
         reason: why, one of those that an audit of the partition settles.
         since: when the replicas were read past it, in milliseconds since 1970 UTC.
+        unjudged: how many of its offsets wait for a verdict of the stream, and count as that.
     """
 
     view: int
@@ -155,6 +156,12 @@ class UnreadRange:
     end: int
     reason: UnknownReason
     since: int
+    unjudged: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many offsets count for its reason."""
+        return self.end - self.start - self.unjudged
 
 
 UnknownOffsets = Mapping[UnknownReason, tuple[int, int]]
@@ -188,11 +195,12 @@ class Coverage:
     """How far one topic partition has been compared.
 
     Attributes:
-        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the set has been read and
-            judged; -1 where the set is not known or one of its replicas has never been read.
+        compared_up_to: by view (`IsolationLevel`), the offset below which every replica of the set has been read, and
+            all is judged that does not count in ``unknown``; -1 where the set is not known or one of its replicas has
+            never been read.
         unknown: how many offsets below the furthest position have no verdict, and why.
         deferred: ranges left to a later comparison of the tables.
-        candidates: absences that wait for an explanation.
+        candidates: absences that wait for an explanation; those below ``compared_up_to`` are counted in ``unknown``.
         state_bytes: size of the state when packed.
         unread: what an audit is needed for, in order; counted in ``unknown``.
     """
@@ -226,6 +234,6 @@ class Coverage:
         for span in self.unread:
             if span not in left:
                 counts = list(unknown[span.reason])
-                counts[span.view] -= span.end - span.start
+                counts[span.view] -= span.count
                 unknown[span.reason] = counts[0], counts[1]
         return replace(self, unread=left, unknown=unknown)

@@ -9,7 +9,18 @@ import pytest
 
 from parallax.compare.coverage import coverage
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Observations
-from parallax.compare.state import DEFERRED, NEVER, UNREAD, UNREAD_REASONS, PartitionState
+from parallax.compare.rules.arrays import table
+from parallax.compare.state import (
+    CANDIDATE,
+    DEFERRED,
+    DISPUTED,
+    NEVER,
+    PENDING,
+    REPORTED,
+    UNREAD,
+    UNREAD_REASONS,
+    PartitionState,
+)
 from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.model import UnknownReason
 from tests.unit.compare.test_replicas import state
@@ -62,6 +73,35 @@ class TestWhatIsOpen:
         assert unknown(made, UnknownReason.DEFERRED) == (3, 3)
         assert unknown(made, UnknownReason.NOT_READ_YET) == (4, 4)
         assert [(d.view, d.start, d.end) for d in of(made).deferred][2] == (READ_COMMITTED, 9, -1)
+
+
+class TestWhatIsUnjudged:
+    def waiting(self, *offsets: int, disputed: tuple[int, ...] = (), **fields: Any) -> PartitionState:
+        made = read_to(15, 20, **fields)
+        made.candidates = table(CANDIDATE, len(offsets), offset=list(offsets))
+        flags = [DISPUTED] * len(disputed)
+        made.pending = table(PENDING, len(disputed), offset=list(disputed), flags=flags)
+        return made
+
+    def test_counts_as_that_below_where_every_replica_was_read_to(self) -> None:
+        made = self.waiting(3, 14, 15, 19)
+        assert unknown(made, UnknownReason.UNJUDGED) == (0, 2)
+        assert unknown(made, UnknownReason.NOT_READ_YET) == (5, 5)
+
+    def test_may_be_an_outcome_that_waits_for_its_end_markers(self) -> None:
+        assert unknown(self.waiting(3, disputed=(3, 5, 16)), UnknownReason.UNJUDGED) == (0, 2)
+        made = self.waiting(disputed=(3, 5))
+        made.pending["flags"] = [DISPUTED | REPORTED, 0]
+        assert unknown(made, UnknownReason.UNJUDGED) == (0, 0)
+
+    def test_is_not_over_by_an_audit_and_counts_for_no_other_reason(self) -> None:
+        made = self.waiting(3, 9)
+        made.unread = np.array([(READ_COMMITTED, GAP, 2, 8, 7), (READ_UNCOMMITTED, GAP, 0, 4, 7)], UNREAD)
+        assert unknown(made, UnknownReason.UNJUDGED) == (0, 2)
+        assert unknown(made, UnknownReason.RETENTION_GAP) == (4, 5)
+        left = of(made).settled(lambda span: True)
+        assert left.unknown_for(UnknownReason.UNJUDGED) == (0, 2)
+        assert left.unknown_for(UnknownReason.RETENTION_GAP) == (0, 0)
 
 
 class TestLogsThatBeginApart:
