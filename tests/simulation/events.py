@@ -13,6 +13,7 @@ from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, claim_of
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
+from tests.reasons import UNTIL_AUDITED
 from tests.simulation.audits import settled
 from tests.simulation.content import key_of_halves
 from tests.simulation.monitor import RECHECK_S, Monitor
@@ -67,24 +68,24 @@ def _about(event: Finding) -> str:
 def unknown(monitor: Monitor) -> Unknown:
     """What the monitor counts as unknown, in both views; an audit has settled what it compared."""
     coverage = settled(monitor.coverage, monitor.audited)
-    waiting = [(span.start, span.end) for span in coverage.unread]
-    ranges: list[tuple[int, int]] = []
+    waiting = [(span.start, span.end) for span in coverage.unread if span.reason in UNTIL_AUDITED]
+    ranges = [(span.start, span.end) for span in coverage.unread if span.reason not in UNTIL_AUDITED]
     for view in (RU, RC):
-        never_read = _count(coverage, UnknownReason.BEFORE_FIRST_READING, view)
-        never_read -= sum(s.end - s.start for s in coverage.unread if s.view == view and s.reason in _FIRST)
+        first = UnknownReason.BEFORE_FIRST_READING
+        never_read = _count(coverage, first, view) - _counted(coverage, first, view)
         beyond = max(0, coverage.compared_up_to[view]), _furthest(coverage, view)
         waiting += [beyond] * (never_read > 0)
         ranges += [beyond] * any(_count(coverage, reason, view) for reason in _BEYOND)
         ranges += _at_the_start(coverage, view)
+        gone = _count(coverage, UnknownReason.SKIPPED, view) - _counted(coverage, UnknownReason.SKIPPED, view)
+        ranges += [(0, max(b.log_start_offset for b in coverage.brokers))] * (gone > 0)
     ranges += _unjudged(monitor, coverage)
     ranges += [(d.start, d.end if d.end >= 0 else _furthest(coverage, d.view)) for d in coverage.deferred]
     if _count(coverage, UnknownReason.UNDECIDED, RU):
         ranges.append((max(b.last_stable_offset for b in coverage.brokers), _furthest(coverage, RU)))
-    skipped = max(coverage.unknown_for(UnknownReason.SKIPPED)) > 0
-    return Unknown(tuple(ranges), monitor.skipped_below if skipped else 0, tuple(waiting))
+    return Unknown(tuple(ranges), tuple(waiting))
 
 
-_FIRST = frozenset({UnknownReason.BEFORE_FIRST_READING})
 _BEYOND = (UnknownReason.NOT_READ_YET, UnknownReason.REPLICA_SET_UNKNOWN, UnknownReason.UNAUTHORIZED)
 _AT_THE_START = (UnknownReason.LOG_START_DIFFERS, UnknownReason.RETENTION_DIFFERS)
 
@@ -100,6 +101,11 @@ def _unjudged(monitor: Monitor, coverage: Coverage) -> list[tuple[int, int]]:
 
 def _count(coverage: Coverage, reason: UnknownReason, view: int) -> int:
     return max(0, coverage.unknown_for(reason)[view])
+
+
+def _counted(coverage: Coverage, reason: UnknownReason, view: int) -> int:
+    """How many of them the coverage names the place of."""
+    return sum(span.count for span in coverage.unread if (span.view, span.reason) == (view, reason))
 
 
 def _furthest(coverage: Coverage, view: int) -> int:

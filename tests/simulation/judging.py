@@ -175,7 +175,8 @@ class Judge:
         watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
         seen = watched or was_shown(told.shown, truth, now[place.broker], place)
         how = self._unknown(place, truth, told.unknown, seen=seen and not harmed)
-        if how is None and told.audited and (harmed or not seen):
+        # What the cap of the state left out was read and not compared; an audit sees only what is left of it.
+        if how is None and told.audited and (harmed or not seen or self.profile.cap is not None):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
             how = None if shows else "nothing: no replica shows it any more"
         text = f"{place}; {now[place.broker]}"
@@ -191,8 +192,6 @@ class Judge:
         offsets = properties.difference(self.cluster, truth, place)
         if unknown.holds(offsets):
             return "an unknown range"
-        if any(offset < unknown.skipped_below for offset in offsets):
-            return "a count of skipped offsets"
         return "an audit that has not ended" if unknown.until_audited and not seen else None
 
     def once(self, standing: Sequence[Said]) -> None:

@@ -19,7 +19,6 @@ from typing import Any
 from parallax.compare.observations import Observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
-from parallax.compare.suspect import Coverage
 from parallax.config import CompareSettings, FindingSettings
 from parallax.findings import finding as findings
 from parallax.findings.claim import Claim, claim_from_row
@@ -28,7 +27,7 @@ from parallax.findings.happenings import Action, Answered, Append, Committed, Ev
 from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
-from parallax.model import FindingStatus, ReadEvent, Rule, UnknownReason
+from parallax.model import FindingStatus, ReadEvent, Rule
 from tests.simulation.cluster import Cluster
 from tests.simulation.content import key_of_halves
 from tests.simulation.probe import ask
@@ -92,10 +91,6 @@ class Monitor(Readers):
     coverage: Any = None
     audited: Any = None
     """How the last audit with a verdict ended; see `tests.simulation.audits`."""
-    skipped: tuple[int, int] = (0, 0)
-    """How many offsets the coverage counts as skipped, by view."""
-    skipped_below: int = 0
-    """Where those lie that it counts as skipped: below how far replicas had been read when they became more."""
     steps: int = 0
     compacted: bool = True
     raised_early: int = 0
@@ -174,20 +169,13 @@ class Monitor(Readers):
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
         self.steps += 1
         self.state = state
-        self._cover(result.coverage)
+        self.coverage = result.coverage
         self.suspects += result.suspects
         common = min((self.positions[RC, b] for b in self.cluster.replicas), default=0)
         values = [s for s in result.suspects if s.accusation.rule is Rule.LATEST_VALUE]
         self.raised_early += sum(s.accusation.offset >= common for s in values)
         # What is to be probed at once is probed when the history says so.
         self._suspect([claim_from_row(s.as_row()) for s in result.suspects])
-
-    def _cover(self, coverage: Coverage) -> None:
-        self.coverage = coverage
-        before, self.skipped = self.skipped, coverage.unknown_for(UnknownReason.SKIPPED)
-        if any(now > earlier for now, earlier in zip(self.skipped, before, strict=True)):
-            read_to = [position for b in coverage.brokers for position in (b.read_uncommitted, b.read_committed)]
-            self.skipped_below = max(self.skipped_below, *read_to)
 
     def _suspect(self, claims: list[Claim]) -> None:
         verdicts = {event.suspect_id for event in self.events}

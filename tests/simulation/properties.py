@@ -95,12 +95,10 @@ class Unknown:
 
     Attributes:
         ranges: that it could not compare.
-        skipped_below: it has skipped some offsets below this one, and does not say which.
         until_audited: that it read too late to know what had been there; no excuse for what it was shown all the same.
     """
 
     ranges: tuple[tuple[int, int], ...]
-    skipped_below: int
     until_audited: tuple[tuple[int, int], ...]
 
     def holds(self, offsets: Iterable[int]) -> bool:

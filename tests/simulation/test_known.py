@@ -23,12 +23,11 @@ def with_a_value_that_is_back() -> World:
 
 
 UNKNOWN = {
-    "the offset that it shows": (Unknown(((0, 1),), 0, ()), []),
-    "the offset that deleted it": (Unknown(((1, 2),), 0, ()), []),
-    "other offsets": (Unknown(((2, 9),), 0, ()), [KNOWN]),
-    "skipped offsets around it": (Unknown((), 1, ()), []),
-    "nothing": (Unknown((), 0, ()), [KNOWN]),
-    "an audit that has not ended": (Unknown((), 0, ((2, 9),)), []),
+    "the offset that it shows": (Unknown(((0, 1),), ()), []),
+    "the offset that deleted it": (Unknown(((1, 2),), ()), []),
+    "other offsets": (Unknown(((2, 9),), ()), [KNOWN]),
+    "nothing": (Unknown((), ()), [KNOWN]),
+    "an audit that has not ended": (Unknown((), ((2, 9),)), []),
 }
 
 
@@ -42,7 +41,7 @@ def test_only_what_is_unknown_of_a_place_excuses_it(name: str) -> None:
 
 def test_after_an_audit_what_differs_still_is_to_be_known() -> None:
     world = with_a_value_that_is_back()
-    world.judge.audited(NOTHING, Unknown((), 0, ()), world.monitor.shown)
+    world.judge.audited(NOTHING, Unknown((), ()), world.monitor.shown)
     assert [broken.name for broken in world.judge.broken] == [KNOWN]
 
 

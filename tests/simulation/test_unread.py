@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.model import UnknownReason
+from tests.simulation.audits import settled
 from tests.simulation.history import BROKERS, RETENTION, TOMBSTONE, Op, profile
 from tests.simulation.world import GRACE, World
 
@@ -76,6 +77,22 @@ def test_what_was_watched_from_the_beginning_and_in_time_is_not(name: str) -> No
     world.apply(ROUND)
     coverage = world.monitor.coverage
     assert (coverage.unknown_for(FIRST), coverage.unknown_for(GAP)) == ((0, 0), (0, 0))
+
+
+def test_a_record_that_never_got_its_end_marker_is_unknown_until_an_audit_finds_it_gone() -> None:
+    """Replica 3 shows it, with the emptied end marker behind it: while it does so, no audit can tell how it ended."""
+    world = World(STANDARD)
+    ends: list[Op] = [("start", broker, 0, 0) for broker in BROKERS]
+    for op in [*HISTORIES["a transaction that was ended wrongly before the first reading"][1], *ends, SYNC, ROUND]:
+        world.apply(op)
+    assert world.monitor.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 2)
+    for op in [("tick", 1, 0, 0), ("audit", 0, 0, 0), ROUND]:
+        world.apply(op)
+    assert world.monitor.audited is None
+    for op in [("tick", 200, 0, 0), ("write", PLAIN, FILLER, 1), SYNC, ("clean", 3, 0, 0), ROUND, ("audit", 0, 0, 0)]:
+        world.apply(op)
+    left = settled(world.monitor.coverage, world.monitor.audited)
+    assert {reason for reason, views in left.unknown.items() if any(views)} == set(), left
 
 
 def behead(world: World, broker: int, start: int) -> None:

@@ -12,7 +12,7 @@ from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.simulation import audits, events
 from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.expected import (
@@ -318,6 +318,16 @@ class World:
         enough = compared == level or (may_step_back and all(c >= e for c, e in zip(compared, level, strict=True)))
         if self.profile.cap is None and not self.profile.late and not enough:
             raise Violation(f"not compared up to {level} on a cluster at rest: {self.monitor.coverage}")
+        left = self._unknown_for_good() if self.profile.healthy else {}
+        if left:
+            raise Violation(f"unknown without need on a healthy cluster at rest: {left}; {self.monitor.coverage}")
+
+    def _unknown_for_good(self) -> dict[str, tuple[int, int]]:
+        """What was read past and has no verdict, and no audit would give it one."""
+        coverage = self.monitor.coverage.settled(lambda span: True)
+        left = {str(reason): views for reason, views in coverage.unknown.items() if any(views)}
+        left.pop(UnknownReason.NOT_READ_YET, None)
+        return left
 
     def tally(self) -> Counter[str]:
         """What the history held, for the report of a long run; names begin with the group that they belong to."""

@@ -238,7 +238,8 @@ class _Comparison:
             stopped=tuple(self._stopped(coverage)),
             waiting=int((state.candidates["offset"] < ends[READ_COMMITTED]).sum()),
             disputes=tuple(int(o) for o in disputed[disputed < ends[READ_COMMITTED]][:64]),
-            deferred=_left_out(state, ends),
+            deferred=_left_out(state, ends) + _left_behind(coverage, UnknownReason.DEFERRED),
+            skipped=int(state.partition["skipped"][0].sum()) + _left_behind(coverage, UnknownReason.SKIPPED),
             broken=self._broken,
             overflow=self._overflow,
             rows=self._rows,
@@ -263,12 +264,17 @@ class _Comparison:
 def _left_out(state: PartitionState, ends: tuple[int, int]) -> int:
     """Offsets below the ends that the cap kept out of the comparison."""
     deferred = state.deferred
-    size = int(state.partition["skipped"][0].sum())
+    size = 0
     for view in (READ_UNCOMMITTED, READ_COMMITTED):
         mine = deferred[deferred["view"] == view]
         end = np.where(mine["end"] == NEVER, ends[view], np.minimum(mine["end"], ends[view]))
         size += int(np.maximum(end - mine["start"], 0).sum())
     return size
+
+
+def _left_behind(coverage: Coverage, reason: UnknownReason) -> int:
+    """Offsets that were passed without verdict."""
+    return sum(span.end - span.start for span in coverage.unread if span.reason is reason)
 
 
 def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:

@@ -1,7 +1,8 @@
 """Which audits of the job had a verdict, so that what they compared waits for no other: the Delta table ``audits``.
 
-The comparison notes ranges that nobody read in time (`parallax.compare.unread`) and never forgets them by itself: its
-state knows of no audit. They are taken off here, where coverage becomes metrics.
+The comparison notes ranges that nobody read in time (`parallax.compare.unread`), or that it left behind without
+verdict, and never forgets them by itself: its state knows of no audit. They are taken off here, where coverage becomes
+metrics.
 """
 
 from __future__ import annotations

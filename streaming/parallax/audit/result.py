@@ -66,6 +66,8 @@ class Compared:
         waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
         disputes: records whose outcome differs and was not judged: markers that may decide it were not read.
         deferred: offsets that ``compare.state_cap_bytes`` kept from being compared.
+        skipped: offsets that were left behind without verdict: a reader jumped over them, or nothing that the replicas
+            show decides them.
         broken: why the recorded rows cannot be put in one order; empty where they can.
         overflow: more suspects were raised than are looked into.
         rows: how many rows were compared.
@@ -80,6 +82,7 @@ class Compared:
     waiting: int = 0
     disputes: tuple[int, ...] = ()
     deferred: int = 0
+    skipped: int = 0
     broken: str = ""
     overflow: bool = False
     rows: int = 0
@@ -94,6 +97,11 @@ class Compared:
             found.append(self.broken)
         if self.deferred:
             found.append(f"{self.deferred} offsets were left out at the cap of compare.state_cap_bytes; raise it")
+        if self.skipped:
+            found.append(
+                f"{self.skipped} offsets have no verdict: a reader could not go on there, or nothing that is left "
+                "tells how a transaction ended (its end marker was emptied, or none was read)"
+            )
         if self.missing_head:
             found.append(
                 f"a log begins {self.missing_head} offsets above another although no cleanup policy is known to delete "

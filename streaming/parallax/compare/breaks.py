@@ -6,13 +6,13 @@ import numpy as np
 
 from parallax.compare.observations import EVENT_CODE, POSITION, READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, ViewRows
 from parallax.compare.replicas import (
-    count_skipped,
     give_up,
     left_behind,
     note_replaced,
     only_compacts,
     raise_floor,
     retained_from,
+    skip,
     slots,
 )
 from parallax.compare.rules.arrays import has_bit
@@ -46,6 +46,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
         if slot == UNKNOWN or not keep[i]:
             continue
         mine = (rows.view == view) & (rows.broker == rows.broker[i])
+        at_ms = int(rows.timestamp[i])
         if rows.event[i] == _DELETED:
             _start_again(state, int(state.partition["topic_id"][0]))
             keep[:] = False
@@ -54,18 +55,19 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             mine[i + 1 :] = False
             keep &= ~mine
             lost = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
-            note_replaced(state, int(rows.offset[i]), int(rows.timestamp[i]))
-            if _truncate(state, view, slot, int(rows.offset[i]), lost):
+            note_replaced(state, int(rows.offset[i]), at_ms)
+            if _truncate(state, view, slot, (int(rows.offset[i]), lost), at_ms):
                 accusations.append(_truncated(state, rows, int(i), lost))
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
-                left_behind(state, view, int(rows.offset[i]), int(rows.timestamp[i]))
+                left_behind(state, view, int(rows.offset[i]), at_ms)
                 if not only_compacts(state):
                     raise_floor(state, view, int(rows.offset[i]))
         else:
             # Where it stood before: as an earlier row of this very batch says, or as a batch before this one did.
             stood = rows.offset[:i][mine[:i] & (rows.kind[:i] == POSITION)].max(initial=UNKNOWN)
-            _jump(state, view, slot, int(rows.offset[i]), int(stood), of_log_start=bool(rows.event[i] == _LOG_START))
+            span = max(int(state.brokers["position"][slot, view]), int(stood)), int(rows.offset[i])
+            _jump(state, view, slot, span, at_ms, of_log_start=bool(rows.event[i] == _LOG_START))
     return (rows if keep.all() else rows.take(keep)), accusations
 
 
@@ -131,13 +133,14 @@ def _start_again(state: PartitionState, topic_id: int) -> None:
             setattr(state, name, getattr(fresh, name))
 
 
-def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int) -> bool:
+def _truncate(state: PartitionState, view: int, slot: int, lost: tuple[int, int], at: int) -> bool:
     """Take a replica back to an offset; what it or others show up to where it had been is unknown.
 
     Returns:
         Whether rows that it had shown are lost.
     """
-    give_up(state, view, offset, end)
+    offset, end = lost
+    give_up(state, view, offset, end, at)
     state.brokers["position"][slot, view] = offset
     state.brokers["shown"][slot, view] = offset
     # What its transactions ended at now may lie where the other view has been read, in the log that was truncated.
@@ -145,7 +148,7 @@ def _truncate(state: PartitionState, view: int, slot: int, offset: int, end: int
     _forget_outcomes(state, slot, offset)
     if view == READ_UNCOMMITTED:
         # It is the same log; but a reader in read_committed sees no more of it before the last stable offset passes it.
-        give_up(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]))
+        give_up(state, READ_COMMITTED, offset, int(state.brokers["shown"][slot, READ_COMMITTED]), at)
     if view == READ_UNCOMMITTED or state.brokers["shown"][slot, READ_UNCOMMITTED] <= offset:
         state.intervals = state.intervals[(state.intervals["slot"] != slot) | (state.intervals["end"] < offset)]
         _forget_markers(state, slot, offset)
@@ -177,18 +180,22 @@ def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:
     state.markers = made[made["shown"] != 0]
 
 
-def _jump(state: PartitionState, view: int, slot: int, offset: int, stood: int, *, of_log_start: bool) -> None:
+def _jump(state: PartitionState, view: int, slot: int, span: tuple[int, int], at: int, *, of_log_start: bool) -> None:
     """Move a replica over a range that it never showed; the others are still compared where two of their logs reach."""
-    before = max(int(state.brokers["position"][slot, view]), stood)
+    before, offset = span
     if offset <= before:
         return
-    end = offset
     if of_log_start:
         state.brokers["log_start_offset"][slot] = max(int(state.brokers["log_start_offset"][slot]), offset)
-        end = min(offset, retained_from(state))
-    if before != UNKNOWN:
-        count_skipped(state, view, before, offset)
-    raise_floor(state, view, end)
+        if before != UNKNOWN:
+            # It is gone from this log, so that no audit can read it.
+            floor = int(state.partition["floor"][0, view])
+            state.partition["skipped"][0, view] += max(0, offset - max(before, floor))
+        raise_floor(state, view, min(offset, retained_from(state)))
+    elif before != UNKNOWN:
+        skip(state, view, before, offset, at)
+    else:
+        raise_floor(state, view, offset)
     state.unended = state.unended[(state.unended["slot"] != slot) | (state.unended["offset"] >= offset)]
     if view == READ_UNCOMMITTED:
         mine = (state.intervals["slot"] == slot) & (state.intervals["end"] == NEVER)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from parallax.compare import unread
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array
-from parallax.compare.replicas import common_position, furthest_position
+from parallax.compare.replicas import common_position, furthest_position, read_at
 from parallax.compare.rules.arrays import latest_of_keys
 from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
-from parallax.model import UNKNOWN
+from parallax.model import UNKNOWN, UnknownReason
 
 _CONTENT_SHARE, _COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
@@ -39,7 +40,8 @@ def close_ranges(state: PartitionState) -> None:
         growing = (deferred["view"] == view) & (deferred["end"] == NEVER) & (deferred["start"] <= common)
         deferred["end"][growing] = np.maximum(deferred["start"][growing], furthest_position(state, view))
         passed = (deferred["view"] == view) & (deferred["end"] <= common)
-        state.partition["skipped"][0, view] += int((deferred["end"][passed] - deferred["start"][passed]).sum())
+        for start, end in zip(deferred["start"][passed].tolist(), deferred["end"][passed].tolist(), strict=True):
+            unread.add(state, view, start, end, UnknownReason.DEFERRED, read_at(state))
         deferred = deferred[~passed]
     state.deferred = deferred
 
@@ -73,8 +75,10 @@ def _cap_committed(state: PartitionState, limit: int) -> None:
         # What is judged early is pending as well, and judged once more when all have passed it.
         state.candidates = state.candidates[state.candidates["flags"] & EARLY == 0]
     if len(state.candidates) > limit:
-        state.partition["skipped"][0, READ_COMMITTED] += len(state.candidates) - limit
-        state.candidates = state.candidates[np.argsort(state.candidates["offset"], kind="stable")[:limit]]
+        oldest = np.argsort(state.candidates["offset"], kind="stable")
+        left_out = state.candidates["offset"][oldest[limit:]]
+        unread.add_offsets(state, READ_COMMITTED, left_out, UnknownReason.DEFERRED, read_at(state))
+        state.candidates = state.candidates[oldest[:limit]]
     room = limit - len(state.candidates)
     if len(state.pending) > room:
         state.pending = without_superseded(state.pending, int(state.partition["strict_from"][0]))

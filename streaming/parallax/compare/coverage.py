@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from parallax.compare.rules import outcome
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.model import UNKNOWN, UnknownReason
+
+_SPAN = ["view", "start", "end", "reason", "since"]
 
 
 def coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
@@ -54,9 +56,11 @@ def _unjudged(state: PartitionState) -> Array:
 
     Absences that wait for what may explain them, and outcomes that wait for the end markers that decide them.
     """
-    begun = _begun(state, READ_COMMITTED)
-    passed = state.pending[: np.searchsorted(state.pending["offset"], begun)]
+    begun, pending = _begun(state, READ_COMMITTED), state.pending
     absent = state.candidates["offset"][state.candidates["offset"] < begun]
+    if not len(pending) or pending["offset"][0] >= begun:
+        return np.unique(absent) if len(absent) else absent
+    passed = pending[: np.searchsorted(pending["offset"], begun)]
     return np.unique(np.concatenate([absent, passed["offset"][outcome.open_disputes(passed)]]))
 
 
@@ -112,18 +116,28 @@ def _why_open(state: PartitionState, view: int) -> UnknownReason:
     return UnknownReason.NOT_READ_YET if followed.all() else UnknownReason.BEFORE_FIRST_READING
 
 
-def _unread(state: PartitionState, view: int, unjudged: Array) -> Iterator[UnreadRange]:
-    """The ranges of a view, cut so that none overlap, and to what has been compared and is still retained."""
-    table = state.unread[state.unread["view"] == view]
-    if not len(table):
-        return
-    done, end = max(replicas.log_starts(state), default=UNKNOWN), _begun(state, view)
-    for row in table[np.argsort(table["start"], kind="stable")]:
-        span = max(int(row["start"]), done), min(int(row["end"]), end)
-        if span[0] < span[1]:
-            within = int(np.diff(np.searchsorted(unjudged, span))[0])
-            yield UnreadRange(view, *span, UNREAD_REASONS[int(row["reason"])], int(row["since"]), within)
-            done = span[1]
+def _unread(state: PartitionState, view: int, unjudged: Array) -> list[UnreadRange]:
+    """The ranges of a view, cut so that none overlap, and to what has been compared and is still retained.
+
+    Where several overlap, the last of `UNREAD_REASONS` counts, and an audit has to have begun after all of them.
+    """
+    # A few numbers: lists are several times as fast as numpy here.
+    rows = [row for mine, *row in state.unread[_SPAN].tolist() if mine == view]
+    if not rows:
+        return []
+    lowest, end = max(replicas.log_starts(state), default=UNKNOWN), _begun(state, view)
+    edges = sorted({min(max(edge, lowest), end) for start, stop, *_ in rows for edge in (start, stop)})
+    spans: list[UnreadRange] = []
+    for low, high in pairwise(edges):
+        over = [(reason, since) for start, stop, reason, since in rows if start <= low and high <= stop]
+        if not over:
+            continue
+        reason, since = UNREAD_REASONS[max(code for code, _ in over)], max(at for _, at in over)
+        goes_on = bool(spans) and (spans[-1].end, spans[-1].reason, spans[-1].since) == (low, reason, since)
+        start = spans.pop().start if goes_on else low
+        within = int(np.diff(np.searchsorted(unjudged, (start, high)))[0]) if len(unjudged) else 0
+        spans.append(UnreadRange(view, start, high, reason, since, within))
+    return spans
 
 
 def _broker(broker: Array) -> BrokerCoverage:

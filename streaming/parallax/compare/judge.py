@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parallax.compare import replicas
+from parallax.compare import replicas, unread
 from parallax.compare.accusing import RAISED_TURNED, floor_of
 from parallax.compare.judge_content import judge_content
 from parallax.compare.judge_outcomes import judge_disputes, judge_markers
@@ -11,6 +11,7 @@ from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Arra
 from parallax.compare.rules import content, markers, outcome
 from parallax.compare.state import NEVER, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
+from parallax.model import UnknownReason
 
 
 def judge(state: PartitionState, left_out: Array, leader: int | None = None) -> list[Accusation]:
@@ -46,7 +47,8 @@ def _let_go(state: PartitionState) -> None:
     floor = floor_of(state, READ_UNCOMMITTED)
     unjudged = content.contradictions(state.content) & (state.content["offset"] >= retained)
     stays = (state.content["offset"] >= floor) | unjudged | replicas.undecided(state)
-    state.partition["skipped"][0, READ_UNCOMMITTED] += content.incomparable(state.content[~stays])
+    unlike = content.incomparable(state.content[~stays])
+    unread.add_offsets(state, READ_UNCOMMITTED, unlike, UnknownReason.SKIPPED, replicas.read_at(state))
     state.content = kept(state.content, stays)
     disputed = outcome.open_disputes(state.pending)
     state.pending = kept(state.pending, (state.pending["offset"] >= floor_of(state, READ_COMMITTED)) | disputed)

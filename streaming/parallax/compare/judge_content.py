@@ -25,7 +25,7 @@ def judge_content(state: PartitionState) -> list[Accusation]:
     accusations = []
     rows = state.content[ripe]
     if len(rows):
-        replicas.note_replaced(state, int(rows["offset"].max()), int(state.brokers["reported_at"].max()))
+        replicas.note_replaced(state, int(rows["offset"].max()), replicas.read_at(state))
     for offset, sides in content.differences(rows):
         if len(sides) < 2:
             continue  # The log of one of them was given up since.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import replicas
+from parallax.compare import replicas, unread
 from parallax.compare.accusing import (
     MARKER_NAME,
     OUTCOME_NAME,
@@ -24,7 +24,7 @@ from parallax.compare.rules import markers, outcome
 from parallax.compare.rules.arrays import joined, slots_of
 from parallax.compare.state import DISPUTE, NEVER, REPORTED, PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
 
 _EXAMPLES = 8
 """Offsets that an accusation names at most."""
@@ -176,8 +176,9 @@ def judge_disputes(state: PartitionState) -> list[Accusation]:
                 unmarked = state.partition["unmarked"][0]
                 verdicts = outcome.judge_disputes(state.pending, rows, state.markers, state.intervals, unmarked)
                 accusations += [a for verdict in verdicts for a in _accuse_disputed(state, verdict)]
-                judged = {row for verdict in verdicts for row in verdict.rows.tolist()}
-                state.partition["skipped"][0, READ_COMMITTED] += len(rows) - len(judged)
+                judged = [row for verdict in verdicts for row in verdict.rows.tolist()]
+                left = state.pending["offset"][np.setdiff1d(rows, judged)]
+                unread.add_offsets(state, READ_COMMITTED, left, UnknownReason.SKIPPED, replicas.read_at(state))
             state.pending = state.pending.copy()
             state.pending["flags"][rows] |= REPORTED
             del horizons[producer]

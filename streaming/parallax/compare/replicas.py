@@ -79,14 +79,15 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
     A log that is given back to a broker is another log than the one that it had: a copy of the leader's as it is then.
     It is read on where the one before was left, so that nothing is known of it below.
     """
-    state.partition["skipped"][0, READ_COMMITTED] += int((state.candidates["flags"] & EARLY == 0).sum())
+    waiting = state.candidates["offset"][state.candidates["flags"] & EARLY == 0]
+    unread.add_offsets(state, READ_COMMITTED, waiting, UnknownReason.SKIPPED, at)
     state.candidates = state.candidates[:0]
     state.brokers["begun"][slot] = False
     for view in VIEWS:
         position = int(state.brokers["position"][slot, view])
         if position != UNKNOWN:
             left_behind(state, view, position, at)
-            skip(state, view, 0, position)
+            skip(state, view, 0, position, at)
 
 
 def left_behind(state: PartitionState, view: int, position: int, at: int) -> None:
@@ -151,22 +152,22 @@ def asked_position(state: PartitionState, view: int) -> int:
     return int(state.brokers["position"][asked, view].min(initial=NEVER)) if asked.any() else UNKNOWN
 
 
-def count_skipped(state: PartitionState, view: int, start: int, end: int) -> None:
-    """Count a range as without verdict, as far as it has none yet; what two replicas hold there is still compared."""
-    state.partition["skipped"][0, view] += max(0, end - max(start, int(state.partition["floor"][0, view])))
+def read_at(state: PartitionState) -> int:
+    """When a replica last said how far it goes, in milliseconds."""
+    return int(state.brokers["reported_at"].max(initial=UNKNOWN))
 
 
-def skip(state: PartitionState, view: int, start: int, end: int) -> None:
-    """Leave a range without verdict, as far as it has none yet."""
-    count_skipped(state, view, start, end)
+def skip(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
+    """Leave a range without verdict, as far as it has none yet; ``at`` is when it was read, in milliseconds."""
+    unread.add(state, view, max(start, int(state.partition["floor"][0, view])), end, UnknownReason.SKIPPED, at)
     if end > start:
         raise_floor(state, view, end)
 
 
-def give_up(state: PartitionState, view: int, start: int, end: int) -> None:
+def give_up(state: PartitionState, view: int, start: int, end: int, at: int) -> None:
     """As `skip`, with what lies below and has no verdict yet: the floor passes it as well."""
     if end > start:
-        skip(state, view, min(start, int(state.partition["floor"][0, view])), end)
+        skip(state, view, min(start, int(state.partition["floor"][0, view])), end, at)
 
 
 def raise_floor(state: PartitionState, view: int, offset: int) -> None:

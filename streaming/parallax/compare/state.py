@@ -44,8 +44,9 @@ PARTITION = np.dtype(
         ("deleted_to", "<i8"),
     ]
 )
-"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets left behind
-without verdict. ``passed_at``: when the last position of read_committed was read, in milliseconds.
+"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets that a log
+held no more when they were to be read; what else was left without verdict is in `UNREAD`.
+``passed_at``: when the last position of read_committed was read, in milliseconds.
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
 ``unmarked``: the range of offsets, its end left out, in which end markers were shown that the cap kept out.
@@ -163,10 +164,15 @@ DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
 """A range that the cap kept out of the state; ``end`` is `NEVER` while it is still growing."""
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
-"""A range that no replica was read to show in time; ``reason`` is an index into `UNREAD_REASONS`, ``since`` is in
-milliseconds."""
+"""A range that no replica was read to show in time, or that was left behind without verdict: an audit settles it.
+``reason`` is an index into `UNREAD_REASONS`, ``since`` is in milliseconds."""
 
-UNREAD_REASONS = (UnknownReason.BEFORE_FIRST_READING, UnknownReason.RETENTION_GAP)
+UNREAD_REASONS = (
+    UnknownReason.BEFORE_FIRST_READING,
+    UnknownReason.RETENTION_GAP,
+    UnknownReason.SKIPPED,
+    UnknownReason.DEFERRED,
+)
 
 RAISED_IDS = np.dtype("<u8")
 """The first 64 bits of suspect ids that were raised, oldest first; at most `MAX_RAISED`."""

@@ -40,7 +40,7 @@ from parallax.compare.suspect import (
     suspect_id,
 )
 from parallax.config import CompareSettings
-from parallax.model import UNKNOWN
+from parallax.model import UNKNOWN, UnknownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def step(
         state: of the step before; not written to.
         observations: rows of the views, and of progress.
         settings: grace period and cap.
-        now_ms: milliseconds since 1970 UTC; only a date for what is raised, no verdict depends on it.
+        now_ms: milliseconds since 1970 UTC; only a date for what is raised or left behind, no verdict depends on it.
         compacted: whether the topic is compacted, so that a record may be absent because a later one has its key; None
             goes by the cleanup policy in the progress rows.
         from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
@@ -95,7 +95,7 @@ def step(
     _take_in_uncommitted(work, *fresh[READ_UNCOMMITTED])
     _take_in_transactions(work, fresh)
     left_out = _take_in_committed(work, *fresh[READ_COMMITTED])
-    accusations += _follow_ends(work, *fresh[READ_COMMITTED])
+    accusations += _follow_ends(work, *fresh[READ_COMMITTED], now_ms)
     unread.take_in(work, rows, row_slots, observations.progress, from_log_start=from_log_start)
     replicas.take_in_positions(work, rows, row_slots)
     cap.close_ranges(work)
@@ -130,7 +130,8 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
     if rows.compacted[known].any():
         # What explains the absences among these has been let go: nobody knows.
         waiting = state.candidates["offset"] >= partition["strict_from"][0]
-        partition["skipped"][0, READ_COMMITTED] += int(waiting.sum())
+        left, at = state.candidates["offset"][waiting], int(rows.observed_at[known].max())
+        unread.add_offsets(state, READ_COMMITTED, left, UnknownReason.SKIPPED, at)
         state.candidates = state.candidates[~waiting]
         partition["strict_from"] = NEVER
     if not rows.compacted[newest] and partition["strict_from"][0] == NEVER:
@@ -258,7 +259,7 @@ def _take_in_committed(state: PartitionState, rows: ViewRows, slots: Array) -> A
     return left_out
 
 
-def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Accusation]:
+def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array, now_ms: int) -> list[Accusation]:
     """Compare what a replica shows of its transactions with the end markers that it shows behind them itself."""
     if not len(rows):
         return []
@@ -272,7 +273,7 @@ def _follow_ends(state: PartitionState, rows: ViewRows, slots: Array) -> list[Ac
         read = (state.markers["offset"] == end["offset"]) & (state.markers["producer_id"] == end["producer_id"])
         if record >= 0 and not read.any():
             # It ended there by the truth, and not in this log: nobody can tell how.
-            state.partition["skipped"][0, READ_COMMITTED] += int(end["offset"]) + 1 - record
+            unread.add(state, READ_COMMITTED, record, int(end["offset"]) + 1, UnknownReason.SKIPPED, now_ms)
     state.unended, against, at = outcome.follow_ends(state.unended, shown, ends)
     return accuse_contradicted(state, against, at)
 

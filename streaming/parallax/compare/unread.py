@@ -1,5 +1,7 @@
 """Which offsets no replica was read to show in time, so that what was cleaned there meanwhile nobody knows.
 
+And which were left behind without verdict: an audit that reads them settles both.
+
 The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, and touches nothing at or above a
 replica's last stable offset. So what a reader passes within that time after it was written has been shown to it, or is
 explained by something that was. A *bound* (time, offset) says that no replica showed the offset, or a later one, at
@@ -257,6 +259,12 @@ def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownR
     state.unread = np.concatenate([table[~same], np.array([row], UNREAD)])
 
 
+def add_offsets(state: PartitionState, view: int, offsets: Array, reason: UnknownReason, since: int) -> None:
+    """Note the range in which some offsets lie."""
+    if len(offsets):
+        add(state, view, int(offsets.min()), int(offsets.max()) + 1, reason, since)
+
+
 def _bounded(table: Array) -> Array:
     """At most `MAX_RANGES` of each view, in order; neighbours become one where there are more, the oldest first."""
     parts = []
@@ -273,4 +281,4 @@ def _bounded(table: Array) -> Array:
     return np.concatenate(parts)
 
 
-__all__ = ["DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "take_in"]
+__all__ = ["DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "add_offsets", "take_in"]

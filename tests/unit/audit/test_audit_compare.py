@@ -31,6 +31,7 @@ from tests.unit.compare.history import (
     shown,
     tick,
 )
+from tests.unit.compare.test_listed import END, emptied, read
 
 Reading = list[Row]
 """Rows of one reader, in offset order; a position row ends them."""
@@ -200,6 +201,15 @@ def test_what_the_cap_keeps_out_is_reported() -> None:
     readings = [both(1, rows, 6000), both(3, rows, 6000), [*shown(RU, 2, [], 6000), *shown(RC, 2, [], 6000)]]
     found = audited(readings, (6000, 6000), size=500, settings=settings)
     assert any("compare.state_cap_bytes" in reason for reason in found.compared.reasons())
+
+
+def test_how_a_transaction_ended_whose_end_marker_was_emptied_is_said_to_be_unknown_and_not_left_out() -> None:
+    left = [emptied(2, 7), record(4, "l", "v"), abort(8, 7)]
+    hidden = record(1, "k", "v", pid=7, outcome=Outcome.ABORTED)
+    found = audited([read(b, *[hidden] * (b == 3), *left) for b in BROKERS], (END, END))
+    assert (found.compared.skipped, found.compared.deferred) == (2, 0)
+    (reason,) = found.compared.reasons()
+    assert reason.startswith("2 offsets have no verdict")
 
 
 def test_all_absences_are_judged_in_one_audit() -> None:

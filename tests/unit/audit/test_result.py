@@ -79,6 +79,10 @@ def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:
         (Compared(waiting=1), "1 differences cannot be judged"),
         (Compared(disputes=(5, 6)), "outcome of 2 records differs (offsets 5, 6)"),
         (Compared(deferred=9), "9 offsets were left out at the cap of compare.state_cap_bytes"),
+        (
+            Compared(skipped=2),
+            "2 offsets have no verdict: a reader could not go on there, or nothing that is left tells",
+        ),
         (Compared(broken="no common order"), "no common order"),
         (Compared(overflow=True), "more suspects than one audit looks into"),
         (None, "it was not compared"),

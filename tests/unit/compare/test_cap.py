@@ -23,6 +23,8 @@ from parallax.compare.state import (
     PartitionState,
     new_broker,
 )
+from parallax.model import UnknownReason
+from tests.unit.compare.test_replicas import left_behind
 
 
 def state(*positions: int, **tables: Array) -> PartitionState:
@@ -68,23 +70,23 @@ class TestCloseRanges:
         made.brokers["position"][0] = 10
         cap.close_ranges(made)
         assert ranges(made) == [(READ_COMMITTED, 10, 40)]
-        assert made.partition["skipped"][0].tolist() == [0, 0]
+        assert left_behind(made, UnknownReason.DEFERRED) == [0, 0]
 
     def test_a_range_that_all_have_passed_is_counted_once_and_gone(self) -> None:
         made = state(40, 41, deferred=deferred((READ_UNCOMMITTED, 10, 40), (READ_COMMITTED, 12, 41)))
         cap.close_ranges(made)
         assert ranges(made) == [(READ_COMMITTED, 12, 41)]
-        assert made.partition["skipped"][0].tolist() == [30, 0]
+        assert left_behind(made, UnknownReason.DEFERRED) == [30, 0]
         made.brokers["position"][0] = 41
         cap.close_ranges(made)
         assert ranges(made) == []
-        assert made.partition["skipped"][0].tolist() == [30, 29]
+        assert left_behind(made, UnknownReason.DEFERRED) == [30, 29]
 
     def test_a_range_that_nobody_is_beyond_is_empty(self) -> None:
         made = state(10, 10, deferred=deferred((READ_COMMITTED, 10, NEVER)))
         cap.close_ranges(made)
         assert ranges(made) == []
-        assert made.partition["skipped"][0].tolist() == [0, 0]
+        assert left_behind(made, UnknownReason.DEFERRED) == [0, 0]
 
     def test_the_views_are_distinguished(self) -> None:
         made = state(9, 40, deferred=deferred((READ_COMMITTED, 5, NEVER), (READ_UNCOMMITTED, 50, NEVER)))
@@ -119,12 +121,12 @@ class TestEnforce:
         assert made.pending["offset"].tolist() == [0, 1, 2]
         assert ranges(made) == [(READ_COMMITTED, 3, -1)]
 
-    def test_candidates_beyond_half_are_skipped_and_counted_the_newest_first(self) -> None:
+    def test_candidates_beyond_half_are_deferred_and_counted_the_newest_first(self) -> None:
         candidates = table(CANDIDATE, 4, offset=[8, 2, 9, 4], key_hash_hi=[1, 2, 3, 4])
         made = state(0, candidates=candidates, pending=pending([20], [9]))
         cap.enforce(made, 2 * 3 * CANDIDATE.itemsize)
         assert made.candidates["offset"].tolist() == [2, 4, 8]
-        assert made.partition["skipped"][0].tolist() == [0, 1]
+        assert left_behind(made, UnknownReason.DEFERRED) == [0, 1]
         assert made.pending["offset"].tolist() == []
         assert ranges(made) == [(READ_COMMITTED, 20, -1)]
 
@@ -133,7 +135,7 @@ class TestEnforce:
         made = state(0, candidates=candidates)
         cap.enforce(made, 2 * 3 * CANDIDATE.itemsize)
         assert made.candidates["offset"].tolist() == [2, 8]
-        assert made.partition["skipped"][0].tolist() == [0, 0]
+        assert left_behind(made, UnknownReason.DEFERRED) == [0, 0]
 
     def test_markers_beyond_a_quarter_are_deferred_with_the_content_after_them(self) -> None:
         markers = table(MARKER, 4, offset=[1, 3, 5, 7])

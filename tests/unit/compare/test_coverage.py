@@ -173,10 +173,16 @@ class TestWhatAnAuditIsNeededFor:
         assert [(r.view, r.start, r.end, r.since) for r in got] == [
             (READ_UNCOMMITTED, 0, 8, 4),
             (READ_COMMITTED, 0, 8, 2),
-            (READ_COMMITTED, 8, 12, 1),
+            (READ_COMMITTED, 8, 9, 1),
+            (READ_COMMITTED, 9, 11, 3),
+            (READ_COMMITTED, 11, 12, 1),
         ]
-        assert unknown(made, UnknownReason.RETENTION_GAP) == (8, 8)
-        assert unknown(made, UnknownReason.BEFORE_FIRST_READING) == (0, 4)
+        assert unknown(made, UnknownReason.RETENTION_GAP) == (8, 10)
+        assert unknown(made, UnknownReason.BEFORE_FIRST_READING) == (0, 2)
+
+    def test_an_audit_has_to_have_begun_after_all_of_it(self) -> None:
+        (got,) = self.ranges(read_to(20, 20), (READ_COMMITTED, GAP, 2, 8, 2), (READ_COMMITTED, FIRST, 0, 9, 6))[1:2]
+        assert (got.start, got.end, got.reason, got.since) == (2, 8, UnknownReason.RETENTION_GAP, 6)
 
 
 class TestAReplica:

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from parallax.findings.claim import claim_from_row, explains
-from parallax.model import NOBODY, Outcome
+from parallax.model import NOBODY, Outcome, UnknownReason
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -147,6 +147,18 @@ class TestALostIndexOfAbortedTransactions:
     def test_healthy_transactions_contradict_nothing(self, comparison: Comparison) -> None:
         self.run(comparison)
         assert comparison.suspects == []
+
+    def test_one_by_a_marker_that_replaced_another_is_no_side_and_the_record_is_unknown(
+        self, comparison: Comparison
+    ) -> None:
+        end = abort(5, 9) | {"leader_epoch": 2}
+        rows = {b: record(3, "K", "V", pid=9, outcome=COMMITTED if b == 2 else ABORTED) for b in BROKERS}
+        comparison.feed(tick(0, everywhere(6)))
+        comparison.feed(*(both(b, [row | {"leader_epoch": 1}, end], 6, 10) for b, row in rows.items()))
+        assert comparison.suspects == []
+        assert comparison.last is not None
+        (left,) = (span for span in comparison.last.coverage.unread if span.reason is UnknownReason.SKIPPED)
+        assert (left.view, left.start, left.end, left.since) == (RC, 3, 4, 10)
 
 
 class TestUnlikeRecords:

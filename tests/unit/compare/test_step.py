@@ -428,7 +428,7 @@ class TestLimits:
         coverage = comparison.last.coverage
         assert coverage.deferred == ()
         assert coverage.compared_up_to == (5001, 5001)
-        assert all(unknown > 3000 for unknown in coverage.unknown_for(UnknownReason.SKIPPED))
+        assert all(unknown > 3000 for unknown in coverage.unknown_for(UnknownReason.DEFERRED))
         assert comparison.suspects == []
 
 

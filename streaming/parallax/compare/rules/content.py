@@ -107,11 +107,11 @@ def _versions(content: Array) -> Array:
     return content["fingerprint"].astype(np.uint64) >> _PLACE
 
 
-def incomparable(content: Array) -> int:
-    """How many offsets were shown with hashes of unlike versions that do not agree in all but the version."""
+def incomparable(content: Array) -> Array:
+    """The offsets that were shown with hashes of unlike versions that do not agree in all but the version."""
     offset, bare = content["offset"], content["fingerprint"].astype(np.uint64) & _BARE
     unlike = (offset[1:] == offset[:-1]) & (bare[1:] != bare[:-1]) & (_versions(content)[1:] != _versions(content)[:-1])
-    return len(np.unique(offset[1:][unlike]))
+    return np.unique(offset[1:][unlike])
 
 
 def differences(rows: Array) -> list[tuple[int, list[int]]]:
