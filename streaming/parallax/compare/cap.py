@@ -117,6 +117,9 @@ def _cap_transactions(state: PartitionState, limit: int) -> None:
     if excess > 0:
         settled = np.flatnonzero((state.intervals["end"] != NEVER) & (state.intervals["missed"] == NEVER))
         newest = settled[np.argsort(state.intervals["end"][settled], kind="stable")][-excess:]
+        # An end marker that a replica missed within them shows only when another one is read past it.
+        around = np.concatenate([state.intervals["start"][newest], state.intervals["end"][newest]])
+        unread.add_offsets(state, READ_UNCOMMITTED, around, UnknownReason.DEFERRED, read_at(state))
         state.intervals = np.delete(state.intervals, newest)
 
 

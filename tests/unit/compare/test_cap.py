@@ -177,6 +177,7 @@ class TestEnforce:
         assert made.intervals["start"].tolist() == [0, 2, 6, 8]
         cap.enforce(made, 4 * 2 * (MARKER.itemsize + 2 * INTERVAL.itemsize))
         assert made.intervals["start"].tolist() == [0, 2, 6, 8], "as many as fit"
+        assert [(row["start"], row["end"]) for row in made.unread] == [(4, 12)], "no marker is missed in these any more"
         cap.enforce(made, 0)
         assert made.intervals["start"].tolist() == [6, 8]
 
