@@ -239,7 +239,8 @@ def retained_from(state: PartitionState) -> int:
         return UNKNOWN
     if not only_compacts(state):
         return starts[-1]
-    second = starts[:2][-1]
+    # One that has not said yet where its log begins may hold as much as any.
+    second = starts[:2][-1] if len(starts) == np.count_nonzero(state.brokers["member"]) else starts[0]
     return min(starts[-1], max(second, int(state.partition["deleted_to"][0])))
 
 

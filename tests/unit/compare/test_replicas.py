@@ -308,6 +308,7 @@ class TestLogStarts:
 
     def test_two_of_a_topic_that_is_only_compacted_are_compared_as_far_down_as_both_go(self) -> None:
         assert replicas.retained_from(self.begun_at(10, 3, 5)) == 5
+        assert replicas.retained_from(self.begun_at(10, 3, -1)) == 3, "one may begin there that has not said"
         assert replicas.retained_from(self.begun_at(10, 3, 5, deleted_to=8)) == 8
         assert replicas.retained_from(self.begun_at(10, 3, 5, deleted_to=12)) == 10
         assert replicas.retained_from(self.begun_at(10, 3, 5, deletes=1)) == 10
