@@ -83,7 +83,9 @@ def unknown(monitor: Monitor) -> Unknown:
     ranges += [(d.start, d.end if d.end >= 0 else _furthest(coverage, d.view)) for d in coverage.deferred]
     if _count(coverage, UnknownReason.UNDECIDED, RU):
         ranges.append((max(b.last_stable_offset for b in coverage.brokers), _furthest(coverage, RU)))
-    return Unknown(tuple(ranges), tuple(waiting))
+    if monitor.audited is None:
+        return Unknown(tuple(ranges), tuple(waiting))
+    return Unknown(tuple(ranges), tuple(waiting), monitor.audited.started_at, min(monitor.audited.compared_up_to))
 
 
 _BEYOND = (UnknownReason.NOT_READ_YET, UnknownReason.REPLICA_SET_UNKNOWN, UnknownReason.UNAUTHORIZED)

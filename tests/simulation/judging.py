@@ -174,9 +174,11 @@ class Judge:
             return "nothing: it was lost after it was read"
         watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
         seen = watched or was_shown(told.shown, truth, now[place.broker], place)
-        how = self._unknown(place, truth, told.unknown, seen=seen and not harmed)
+        offsets = properties.difference(self.cluster, truth, place)
+        how = _excused(offsets, told.unknown, seen=seen and not harmed)
+        audited = told.audited or told.unknown.was_audited(offsets, place.begun)
         # What the cap of the state left out was read and not compared; an audit sees only what is left of it.
-        if how is None and told.audited and (harmed or not seen or self.profile.cap is not None):
+        if how is None and audited and (harmed or not seen or self.profile.cap is not None):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
             how = None if shows else "nothing: no replica shows it any more"
         text = f"{place}; {now[place.broker]}"
@@ -186,13 +188,6 @@ class Judge:
         elif watched and not harmed and self.profile.cap is None and not self._may_be_deleted(truth, place):
             self.broken.append(Broken(properties.NEEDLESS, place.what, text))
         return how or "nothing"
-
-    def _unknown(self, place: Place, truth: oracle.Truth, unknown: Unknown, *, seen: bool) -> str | None:
-        """By what a place is counted as unknown; what waits for an audit is no excuse for what was seen."""
-        offsets = properties.difference(self.cluster, truth, place)
-        if unknown.holds(offsets):
-            return "an unknown range"
-        return "an audit that has not ended" if unknown.until_audited and not seen else None
 
     def once(self, standing: Sequence[Said]) -> None:
         """No cause is reported twice: judge what stands after all of it was looked at again."""
@@ -223,6 +218,13 @@ class Judge:
             if result == "consistent" and properties.shows(self.cluster, truth, now, place, self.profile.compacted):
                 text = f"{place}; {now[place.broker]}"
                 self.broken.append(Broken(properties.KNOWN, f"{place.what}, consistent in an audit", text))
+
+
+def _excused(offsets: set[int], unknown: Unknown, *, seen: bool) -> str | None:
+    """By what offsets are counted as unknown; what waits for an audit is no excuse for what was seen."""
+    if unknown.holds(offsets):
+        return "an unknown range"
+    return "an audit that has not ended" if unknown.until_audited and not seen else None
 
 
 def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place) -> bool:

@@ -96,14 +96,22 @@ class Unknown:
     Attributes:
         ranges: that it could not compare.
         until_audited: that it read too late to know what had been there; no excuse for what it was shown all the same.
+        audited_at: when the last audit that had a verdict began, in ms.
+        audited_to: it has compared what lies below this offset.
     """
 
     ranges: tuple[tuple[int, int], ...]
     until_audited: tuple[tuple[int, int], ...]
+    audited_at: int = -1
+    audited_to: int = 0
 
     def holds(self, offsets: Iterable[int]) -> bool:
         """Whether one of these offsets could not be compared."""
         return any(start <= offset < end for offset in offsets for start, end in self.ranges)
+
+    def was_audited(self, offsets: Iterable[int], since: int) -> bool:
+        """Whether an audit has compared these offsets since then."""
+        return since <= self.audited_at and all(offset < self.audited_to for offset in offsets)
 
 
 def _is_of(span: Span, said: Said) -> bool:
