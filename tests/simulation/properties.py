@@ -324,7 +324,8 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
         start, mine = oracle.compared_from(cluster), cluster.replicas[place.broker]
         shown = oracle.values_shown(mine, place.key, start)
         unlike = any(oracle.values_shown(r, place.key, start) != shown for r in right)
-        return unlike or any(_has_an_emptied_end(mine, span) for span, _ in now[place.broker].turned)
+        spans = [span for span, _ in now[place.broker].turned if place.key in keys_of(truth, span)]
+        return unlike or any(_has_an_emptied_end(mine, span) for span in spans)
     if place.what == "progress" and place.span is not None:
         hanging = {s.producer_id for r in others if r.id in now for s in now[r.id].hanging}
         return any(r.id not in now for r in others) or place.span.producer_id not in hanging
