@@ -48,9 +48,38 @@ def ended(case: Case) -> Decision:
             sides=_by_outcome(truth | {accused.broker: own}),
         )
     if truth:
-        return agreed(case, own)
+        decision = agreed(case, own)
+        is_complete = decision.resolution is Resolution.SPREAD and len(_live_outcomes(case)) > len(case.others)
+        return decision if is_complete else _by_their_markers(case, own) or decision
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
+
+
+def _by_their_markers(case: Case, own: str) -> Decision | None:
+    """Others show the record as the accused does, and one of them holds the end marker that says otherwise.
+
+    Its index of aborted transactions is wrong there, so that what it shows bears no witness; its end marker does.
+    """
+    claim = case.claim
+    against = [a.broker for a in case.others if _shows_end(claim, a, _other_outcome(own))]
+    if not against or _shows_end(claim, case.accused, _other_outcome(own)):
+        return None
+    return case.confirmed(
+        f"offset {claim.first_offset} is {own} on broker {claim.broker}, and {broker_list(against)} "
+        f"{'shows' if len(against) == 1 else 'show'} the end marker of offset {claim.marker_offset}, by which it is "
+        f"{_other_outcome(own)}",
+        _kind_of(own),
+        sides=_by_outcome(_live_outcomes(case)),
+    )
+
+
+def _shows_end(claim: Claim, answer: ReplicaAnswer, outcome: str) -> bool:
+    """Whether a replica holds the end marker of the claim, and that gives the record this outcome."""
+    return not is_another_log(claim, answer) and any(
+        (marker.offset, marker.producer_id) == (claim.marker_offset, claim.producer_id)
+        and _ended_by(marker.type) == outcome
+        for marker in answer.markers
+    )
 
 
 def _by_recorded_marker(claim: Claim) -> str | None:

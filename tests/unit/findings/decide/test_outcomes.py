@@ -73,6 +73,20 @@ class TestOutcome:
         foreign = replica(1, markers=(MarkerShown(20, PID + 1, "abort"),))
         assert outcome_of(self.a2c, foreign, holding(2, "committed")) is Verdict.DISMISSED
 
+    def test_an_end_marker_bears_witness_against_what_its_own_replica_shows_of_the_record(self) -> None:
+        abort = (MarkerShown(20, PID, "abort"),)
+        lost_index = replace(holding(1, "committed"), markers=abort)
+        got = decide(self.a2c, answers(lost_index, holding(2, "committed"), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+        assert got.reason.endswith("and broker 1 shows the end marker of offset 20, by which it is aborted")
+        assert got.sides == {"committed": (1, 2)}
+        found = answers(lost_index, holding(2, "committed"), replica(3))
+        assert (
+            decide(replace(self.a2c, recorded=Recorded(markers={1: "abort"})), found, live_only=True).sides == got.sides
+        )
+        both_have_it = answers(lost_index, replace(holding(2, "committed"), markers=abort), replica(3))
+        assert decide(self.a2c, both_have_it).verdict is Verdict.DISMISSED
+
     def test_a_live_answer_outweighs_what_was_recorded_of_the_same_replica(self) -> None:
         recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}))
         agree = [holding(b, "committed") for b in (1, 2, 3)]
