@@ -41,6 +41,7 @@ def overview(runbook: str) -> build.Dashboard:
 def _diverged(page: build.Dashboard) -> build.Dashboard:
     open_findings = of("open_findings", 'status="confirmed"')
     spread = of("open_findings", 'status="spread"')
+    unsettled = of("open_findings", 'status="unsettled"')
     exposed = of("open_findings_exposed")
     return (
         page.with_panel(
@@ -72,10 +73,19 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
         )
         .with_panel(
             number(
+                "Agreed, unproven",
+                "Divergences that are not seen any more, though nothing proves that what is shown is right.",
+                or_none(f"sum({unsettled})"),
+                ANY_IS_ODD,
+                runbook="parallaxdivergenceunsettled",
+            ).span(3)
+        )
+        .with_panel(
+            number(
                 "Acknowledged",
                 "Divergences that stand and that somebody knows of: they raise no alert.",
                 or_none(f"sum({of('acknowledged_findings')})"),
-            )
+            ).span(3)
         )
         .with_panel(
             number(
@@ -84,14 +94,14 @@ def _diverged(page: build.Dashboard) -> build.Dashboard:
                 or_none(f"sum({of('suspects_pending')})"),
                 ANY_IS_ODD,
                 runbook="parallaxsuspectsundecided",
-            )
+            ).span(3)
         )
         .with_panel(
             number(
                 "Partitions watched",
                 "Partitions that brokers have reported replicas of.",
                 f"count(count by (cluster, topic, partition) ({of('replica_high_watermark')}))",
-            )
+            ).span(3)
         )
         .with_panel(
             rows_of(

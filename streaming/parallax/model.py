@@ -175,6 +175,8 @@ class FindingStatus(StrEnum):
     CONFIRMED = "confirmed"
     SPREAD = "spread"
     """All replicas show what the accused showed, and it is wrong: the loss is complete."""
+    UNSETTLED = "unsettled"
+    """The replicas differed and show the same now, and nothing has proven that this is what is right."""
     ACKNOWLEDGED = "acknowledged"
     """It stands, and a person has said that no more alarm is wanted about it, and why."""
     RESOLVED = "resolved"

@@ -10,7 +10,7 @@ from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding, claim_of
+from parallax.findings.finding import Finding, claim_of, evidence_of, was_only_shown
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.reasons import UNTIL_AUDITED
@@ -40,7 +40,7 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         offset=claim.first_offset,
         key=None if claim.key is None else key_of_halves(*claim.key),
         marker=event.marker_offset,
-        everywhere=event.status is FindingStatus.SPREAD,
+        everywhere=event.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED),
     )
 
 
@@ -120,13 +120,24 @@ def _at_the_start(coverage: Coverage, view: int) -> list[tuple[int, int]]:
     return [(start - count, start) for reason in _AT_THE_START if (count := _count(coverage, reason, view))]
 
 
+def _says_that_all_are_right(event: Finding) -> bool:
+    """Whether a finding that is resolved has healed; or accused nobody, so that it ends only where all are right."""
+    resolution = evidence_of(event).get("resolution")
+    stood = event.broker == NOBODY and not was_only_shown(event)
+    return resolution == Resolution.HEALED or (stood and resolution not in _ELSEWHERE)
+
+
+_ELSEWHERE = frozenset({Resolution.EXPLAINED, Resolution.PART, Resolution.GONE, Resolution.DELETED})
+"""Ends of what another finding speaks of, or of what is there no more."""
+
+
 def at_the_end(monitor: Monitor) -> Ended:
     """Have all findings looked at again, and tell what has become of them."""
     monitor.clock += RECHECK_S
     monitor.probe()
     last = {event.finding_id: event for event in monitor.events if event.status is not FindingStatus.DISMISSED}
     resolved = [event for event in last.values() if event.status is FindingStatus.RESOLVED]
-    as_healed = [e for e in resolved if json.loads(e.evidence or "{}").get("resolution") == Resolution.HEALED]
+    as_healed = [event for event in resolved if _says_that_all_are_right(event)]
     return Ended(
         standing=tuple(said(event, monitor.events) for event in last.values() if event.stands),
         healed=tuple(replace(said(event, monitor.events), cut_since=_cut_since(monitor, event)) for event in as_healed),

@@ -80,7 +80,7 @@ class Ended:
 
     Attributes:
         standing: they stand.
-        healed: they ended as healed.
+        healed: they ended as healed, or accused nobody and ended.
         gone: they ended as nothing is left to be seen of them, and the event says that this is not healed.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.finding import evidence_of
-from parallax.model import NOBODY
+from parallax.model import NOBODY, FindingStatus, Severity
 from tests.simulation import kinds
 from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.world import World, run
@@ -843,7 +843,13 @@ def test_a_difference_of_which_every_replica_was_copied_from_a_wrong_one_has_not
     world = World(STANDARD)
     world.run(parse(f"{_SUSPECTED}stop 3; probe; start 3; sync; round; {moves}; tick 300; round"))
     assert [f.broker for f in world.monitor.confirmed] == [NOBODY] * len(world.monitor.confirmed)
-    assert evidence_of(world.monitor.events[-1])["resolution"] == "agreed"
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.status, stands.severity, stands.exposed) == (FindingStatus.UNSETTLED, Severity.WARNING, False)
+    for op in parse("write -1 0 33; sync; round"):
+        world.apply(op)
+    world.settle()
+    assert world.monitor.lifecycle.standing() == []
+    assert evidence_of(world.monitor.events[-1])["resolution"] == "superseded"
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])

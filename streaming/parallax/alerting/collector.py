@@ -237,8 +237,9 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     status = snapshot.findings
     yield _gauge(
         "open_findings",
-        "Divergences that stand, but for those that are acknowledged: between replicas (confirmed), or one that all "
-        "replicas share by now (spread).",
+        "Divergences that stand, but for those that are acknowledged: between replicas (confirmed), one that all "
+        "replicas share by now (spread), or one that is not seen any more, though nothing proves that all are right "
+        "(unsettled).",
         _OPEN,
         _by_status(status.open),
     )
@@ -315,8 +316,9 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
     named = [([one.finding.topic, str(one.finding.partition), one.finding.finding_id], one) for one in snapshot.listed]
     yield _gauge(
         "finding_state",
-        "1 for the state of an open finding, 0 for the others: spread to all replicas, else exposed to consumers, else "
-        "confirmed or (a kind that pages nobody) warning. All are 0 for an hour once it is over or acknowledged.",
+        "1 for the state of an open finding, 0 for the others: spread to all replicas, unsettled, exposed to "
+        "consumers, else confirmed or (a kind that pages nobody) warning. All are 0 for an hour once it is over or "
+        "acknowledged.",
         (*labels, "state"),
         [([*names, str(state)], float(one.state is state)) for names, one in named for state in FindingState],
     )
@@ -374,7 +376,7 @@ def _by_status(
     """The same, by status as well."""
     return [
         ([*label, str(status)], count)
-        for status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD)
+        for status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED)
         for label, count in _counted((f for f in findings if f.status is status), which)
     ]
 

@@ -23,6 +23,8 @@ class FindingState(StrEnum):
     EXPOSED = "exposed"
     """Consumers see it."""
     CONFIRMED = "confirmed"
+    UNSETTLED = "unsettled"
+    """The replicas agree by now, and nothing has proven that they agree on what is right."""
     WARNING = "warning"
     """Confirmed, and of a kind that pages nobody."""
 
@@ -46,6 +48,11 @@ ALARMS: Mapping[FindingState, Alarm] = {
     ),
     FindingState.EXPOSED: Alarm("ParallaxDivergenceExposed", Severity.CRITICAL, "Consumers of {} read diverged data"),
     FindingState.CONFIRMED: Alarm("ParallaxDivergenceConfirmed", Severity.CRITICAL, "The replicas of {} differ"),
+    FindingState.UNSETTLED: Alarm(
+        "ParallaxDivergenceUnsettled",
+        Severity.WARNING,
+        "The replicas of {} differed, and agree by now on what may be wrong",
+    ),
     FindingState.WARNING: Alarm(
         "ParallaxMarkerMissing", Severity.WARNING, "The replicas of {} differ in a transaction's end marker"
     ),
@@ -63,6 +70,8 @@ def state_of(finding: Finding) -> FindingState:
     """The state of an open finding."""
     if finding.status is FindingStatus.SPREAD:
         return FindingState.SPREAD
+    if finding.status is FindingStatus.UNSETTLED:
+        return FindingState.UNSETTLED
     if finding.exposed:
         return FindingState.EXPOSED
     return FindingState.WARNING if finding.severity is Severity.WARNING else FindingState.CONFIRMED

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,34 @@ from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Differed:
+    """What has to be known of a difference once it is not to be seen any more, to tell whether all are right then.
+
+    Attributes:
+        newest: no replica that was asked had a record of the key above this offset.
+        below: what lies from this offset on was shown to nobody's consumers then: it was written, or decided, later.
+        epoch: of unlike records at one offset, the leader epoch of the one that had replaced all others; -1 where the
+            epochs do not tell.
+        one_key: the unlike records were all of one key.
+    """
+
+    newest: int
+    below: int
+    epoch: int = UNKNOWN
+    one_key: bool = False
+
+    @classmethod
+    def parse(cls, part: Any) -> Differed | None:
+        """Read what `Recorded.as_json` has written; None where it is something else."""
+        if not isinstance(part, dict):
+            return None
+        newest, below, epoch = (part.get(name) for name in ("newest", "below", "epoch"))
+        if not (isinstance(newest, int) and isinstance(below, int) and isinstance(epoch, int)):
+            return None
+        return cls(newest, below, epoch, part.get("one_key") is True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +65,7 @@ class Recorded:
         compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
             nothing had been deleted.
         uncompacted: nothing was ever compacted from the transaction's first record on.
+        differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -51,6 +80,7 @@ class Recorded:
     leader_epoch: int = UNKNOWN
     compared_from: int = 0
     uncompacted: bool = False
+    differed: Differed | None = None
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -75,6 +105,7 @@ class Recorded:
             leader_epoch=epoch if isinstance(epoch, int) else -1,
             compared_from=start if isinstance(start, int) else 0,
             uncompacted=document.get("uncompacted") is True,
+            differed=Differed.parse(document.get("differed")),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -88,10 +119,12 @@ class Recorded:
             found["compared_from"] = self.compared_from
         if self.uncompacted:
             found["uncompacted"] = True
+        if self.differed is not None:
+            found["differed"] = asdict(self.differed)
         return found
 
 
-_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted")
+_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "differed")
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 

@@ -79,7 +79,8 @@ def _by_broker(part: Mapping[str, Any] | None) -> dict[int, Any]:
 def cleared(shown: Shown) -> list[int]:
     """The brokers that the proof of a finding shows to be right; none where it accuses nobody, or all are wrong."""
     finding = shown.finding
-    if finding.broker == NOBODY or finding.status is FindingStatus.SPREAD:
+    is_past = finding.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED)
+    if finding.broker == NOBODY or is_past:
         return []
     right = CLEARED[KINDS[finding.kind].clears](shown)
     return sorted(frozenset(right) & shown.answered - shown.alike)

@@ -116,6 +116,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
 
 _ORDER: Sequence[Resolution] = (
     Resolution.SPREAD,
+    Resolution.AGREED,
     Resolution.UNPROVEN,
     Resolution.HEALED,
     Resolution.SUPERSEDED,

@@ -111,6 +111,8 @@ def _now(shown: Shown, leads: _Leads) -> str:
         return "It is over: see what was said when it ended."
     if finding.status is FindingStatus.SPREAD:
         return f"Consumers of every replica {consumers}."
+    if finding.status is FindingStatus.UNSETTLED:
+        return f"The replicas show the same. If that is what is wrong, consumers {consumers}."
     if finding.broker == NOBODY:
         if finding.exposed:
             return f"One of the sides leads. Whether consumers read the wrong one is not known: they {consumers}."
@@ -135,7 +137,7 @@ def _after(shown: Shown, leads: _Leads, right: Collection[int]) -> str:
     consumers = KINDS[finding.kind].consumers
     if not finding.stands:
         return "Nothing of it is left to be seen."
-    if finding.status is FindingStatus.SPREAD:
+    if finding.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED):
         return "No election changes anything: all replicas show the same."
     if finding.broker == NOBODY:
         return f"After an election consumers may read another side: they {consumers}."
@@ -150,6 +152,8 @@ def _right(shown: Shown, right: Collection[int]) -> str:
     finding = shown.finding
     if finding.status is FindingStatus.SPREAD:
         return "None: all replicas share it."
+    if finding.status is FindingStatus.UNSETTLED:
+        return "Of none it is proven: all may be wrong."
     if finding.broker == NOBODY:
         return "Of none it is proven. Wipe, reassign or re-elect nothing on this evidence."
     said = f"Broker {finding.broker} is proven wrong"
@@ -171,6 +175,12 @@ def _steps(shown: Shown, leads: _Leads, *, can_copy: bool) -> tuple[str, ...]:
         return (
             "Write what is right once more: no copy of a replica can repair it.",
             f"Where nothing can be written: parallax findings acknowledge {finding.finding_id} --reason '...'",
+        )
+    if finding.status is FindingStatus.UNSETTLED:
+        compare = "Compare what the replicas show (parallax findings show) with the system that wrote it."
+        return (
+            f"{compare} Where it is wrong, write it once more: that ends the finding.",
+            f"Where it is right: parallax findings acknowledge {finding.finding_id} --reason '...'",
         )
     if finding.broker == NOBODY:
         return ("Compare what the sides show (parallax findings show) with the system that wrote it.",)
@@ -207,6 +217,8 @@ def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
     """Where the runbook, at an address or a path, says what to do about a finding."""
     if finding.status is FindingStatus.SPREAD:
         section = "parallaxlosscomplete"
+    elif finding.status is FindingStatus.UNSETTLED:
+        section = "parallaxdivergenceunsettled"
     else:
         section = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook
     return f"{runbook}#{section}"

@@ -10,10 +10,10 @@ from typing import Any
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
-from parallax.findings.decide import Decision, Resolution
+from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
 from parallax.findings.sides import standing
-from parallax.findings.summary import resolved, spread, summary
+from parallax.findings.summary import resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
@@ -73,7 +73,7 @@ class Finding:
     @property
     def is_open(self) -> bool:
         """Somebody has to act: it has neither been seen to be gone nor been acknowledged."""
-        return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD)
+        return self.status in (FindingStatus.CONFIRMED, FindingStatus.SPREAD, FindingStatus.UNSETTLED)
 
     @property
     def stands(self) -> bool:
@@ -134,6 +134,9 @@ def made(
     elif status is FindingStatus.SPREAD:
         text = spread(claim, decision)
         evidence["resolution"] = str(decision.resolution)
+    elif status is FindingStatus.UNSETTLED:
+        text = unsettled(claim, decision)
+        evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision)
         evidence["resolution"] = str(decision.resolution)
@@ -148,7 +151,7 @@ def made(
         status=status,
         kind=decision.kind,
         rule=claim.rule_of(decision.kind),
-        severity=KINDS[decision.kind].severity,
+        severity=Severity.WARNING if status is FindingStatus.UNSETTLED else KINDS[decision.kind].severity,
         topic=claim.topic,
         partition=claim.partition,
         broker=accused,
@@ -164,13 +167,15 @@ def made(
         suspect_id=claim.suspect_id,
         first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
         decided_at=at,
-        exposed=status is FindingStatus.SPREAD or is_exposed(accused, decision, answers),
+        exposed=_is_exposed(status, accused, decision, answers),
     )
 
 
 def _recorded(claim: Claim, decision: Decision, answers: Answers, status: FindingStatus) -> Recorded:
     """What is known of the replicas from now on: of a difference without direction also where each stood first."""
     recorded = remembered(claim, answers)
+    if status is FindingStatus.CONFIRMED or (status is FindingStatus.UNSETTLED and recorded.differed is None):
+        recorded = replace(recorded, differed=differed(claim, answers))
     if status is not FindingStatus.CONFIRMED or decision.accused != NOBODY:
         return recorded
     sides = {text: set(brokers) for text, brokers in recorded.sides.items()}
@@ -179,6 +184,12 @@ def _recorded(claim: Claim, decision: Decision, answers: Answers, status: Findin
         sides.setdefault(text, set()).update(set(brokers) - known)
     stood = {text: tuple(sorted(brokers)) for text, brokers in sides.items() if brokers}
     return replace(recorded, sides=stood, pivot=claim.pivot)
+
+
+def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers: Answers) -> bool:
+    if status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED):
+        return status is FindingStatus.SPREAD
+    return is_exposed(accused, decision, answers)
 
 
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
@@ -202,6 +213,13 @@ def has_spread(finding: Finding) -> bool:
     if finding.status is FindingStatus.ACKNOWLEDGED:
         return bool(evidence_of(finding).get("resolution") == Resolution.SPREAD)
     return finding.status is FindingStatus.SPREAD
+
+
+def is_unsettled(finding: Finding) -> bool:
+    """Whether what a finding is about was not to be seen any more when it was last looked at, and nothing proven."""
+    if finding.status is FindingStatus.ACKNOWLEDGED:
+        return bool(evidence_of(finding).get("resolution") == Resolution.AGREED)
+    return finding.status is FindingStatus.UNSETTLED
 
 
 def has_proven_direction(finding: Finding) -> bool:

@@ -15,11 +15,11 @@ import numpy as np
 
 from parallax.backoff import backoff
 from parallax.findings.claim import Claim
-from parallax.findings.decide import Resolution
+from parallax.findings.decide import Resolution, differed, differs_anew
 from parallax.findings.finding import Finding, is_exposed
 from parallax.findings.incident import PROOFS, Proof, Tally, counted, tally_of
-from parallax.findings.members import Array, Group, Members, State
-from parallax.model import NOBODY
+from parallax.findings.members import OPEN, Array, Group, Members, State
+from parallax.model import NOBODY, FindingStatus
 
 PAGE = 4096
 """Members that one probe asks about at most."""
@@ -30,7 +30,6 @@ _DEAR_PAGE = 256
 _WAIT_MAX_S = 60.0
 _NEVER = float("inf")
 
-OPEN = (State.WRONG, State.SPREAD)
 WAITING = (State.NEW, State.UNDECIDED)
 NOT_PROBED = "it has not been probed yet"
 
@@ -228,8 +227,10 @@ class Proven(Held):
     @property
     def leads(self) -> bool:
         """Whether consumers see it, by what was last asked."""
-        if self.tally.has_spread or not self.proofs:
-            return self.tally.has_spread or (self.event is not None and self.event.exposed)
+        if (status := self.tally.status) is not FindingStatus.CONFIRMED:
+            return status is FindingStatus.SPREAD
+        if not self.proofs:
+            return self.event is not None and self.event.exposed
         return is_exposed(self.group.broker, self.proofs[-1].decision, self.proofs[-1].answers)
 
     def add(self, claims: Sequence[Claim], state: State) -> None:
@@ -282,7 +283,7 @@ class Proven(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> list[Claim]:
         """Take in what became of a page; returns those that a finding on a transaction explains."""
         rows = self.members.rows
-        explained = []
+        explained, anew = [], []
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
             self.gone = outcome.gone
@@ -297,6 +298,10 @@ class Proven(Held):
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
                 explained.append(original)
+            if outcome.proof is not None and _is_other(original, outcome.proof):
+                anew.append((remembering(original, outcome.proof), outcome.state))
+        for claim, state in anew:
+            self.members.add([claim], state, self.round)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
@@ -311,8 +316,17 @@ class Proven(Held):
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
 
 
+def _is_other(claim: Claim, proof: Proof) -> bool:
+    """Whether more has to be remembered of a member than there was: of one of an earlier version there was nothing."""
+    before = claim.recorded.differed
+    return proof.decision.accused == NOBODY and (before is None or differs_anew(before, proof.answers))
+
+
 def remembering(claim: Claim, proof: Proof) -> Claim:
     """A claim with who shows what, where nobody is accused: what is asked again is judged by it."""
-    if proof.decision.accused != NOBODY or claim.recorded.sides:
+    if proof.decision.accused != NOBODY:
         return claim
-    return replace(claim, recorded=replace(claim.recorded, sides=dict(proof.decision.sides), pivot=claim.pivot))
+    recorded = replace(claim.recorded, differed=differed(claim, proof.answers))
+    if not recorded.sides:
+        recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
+    return replace(claim, recorded=recorded)

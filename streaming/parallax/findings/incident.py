@@ -18,12 +18,20 @@ import numpy as np
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution
-from parallax.findings.finding import Finding, claim_of, evidence_of, from_milliseconds, has_spread, is_exposed
+from parallax.findings.finding import (
+    Finding,
+    claim_of,
+    evidence_of,
+    from_milliseconds,
+    has_spread,
+    is_exposed,
+    is_unsettled,
+)
 from parallax.findings.internal_keys import key_as_text
-from parallax.findings.members import Array, Group, Members, State, count
+from parallax.findings.members import OPEN, Array, Group, Members, State, count
 from parallax.findings.summary import incident, incident_over
 from parallax.kinds import KINDS
-from parallax.model import FindingKind, FindingStatus, Rule
+from parallax.model import FindingKind, FindingStatus, Rule, Severity
 
 SAMPLES = 16
 """Members that an incident's evidence names."""
@@ -56,7 +64,8 @@ class Tally:
         ended: how many are not wrong any more, by `Resolution`.
         lowest: the lowest offset of what is wrong; -1 where nothing is.
         highest: the highest one.
-        has_spread: all of them are shared by all replicas.
+        status: all of them are shared by all replicas (spread), or not seen to differ any more (unsettled); else
+            confirmed.
     """
 
     count: int = 0
@@ -64,7 +73,7 @@ class Tally:
     ended: Mapping[str, int] = field(default_factory=dict)
     lowest: int = -1
     highest: int = -1
-    has_spread: bool = False
+    status: FindingStatus = FindingStatus.CONFIRMED
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
@@ -94,9 +103,7 @@ def incident_event(
         known: its last event, if there is one.
         at: when it was decided.
     """
-    status = FindingStatus.SPREAD if tally.has_spread else FindingStatus.CONFIRMED
-    if not tally.count:
-        status = FindingStatus.RESOLVED
+    status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
     last = proofs[-1] if proofs else None
     leads = is_exposed(group.broker, last.decision, last.answers) if last else known is not None and known.exposed
@@ -116,8 +123,8 @@ def incident_event(
         evidence["resolution"] = resolution
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
-        if status is FindingStatus.SPREAD:
-            evidence["resolution"] = str(Resolution.SPREAD)
+        if status in _NOT_SEEN:
+            evidence["resolution"] = str(_NOT_SEEN[status])
     suspected = from_milliseconds(int(members.rows["raised_at_ms"].min())) if len(members) else at
     return Finding(
         finding_id=finding_id,
@@ -125,7 +132,7 @@ def incident_event(
         status=status,
         kind=group.kind,
         rule=KINDS[group.kind].rule,
-        severity=KINDS[group.kind].severity,
+        severity=Severity.WARNING if status is FindingStatus.UNSETTLED else KINDS[group.kind].severity,
         topic=group.place.topic,
         partition=group.place.partition,
         broker=group.broker,
@@ -141,7 +148,7 @@ def incident_event(
         suspect_id="",
         first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
         decided_at=at,
-        exposed=status is FindingStatus.SPREAD or leads,
+        exposed=status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED),
     )
 
 
@@ -216,6 +223,7 @@ def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Findin
         "resolution": str(Resolution.PART),
         "incident": incident_id,
         "spread": has_spread(finding),
+        "unsettled": is_unsettled(finding),
     }
     return replace(
         finding,
@@ -234,7 +242,7 @@ def is_part_of_incident(event: Finding) -> bool:
 
 def counted(members: Members) -> Tally:
     """Return what the members of a group that are wrong come to."""
-    wrong = members.are(State.WRONG, State.SPREAD)
+    wrong = members.are(*OPEN)
     rows = members.rows[wrong]
     if not len(rows):
         return Tally()
@@ -242,13 +250,19 @@ def counted(members: Members) -> Tally:
         count=count(rows),
         lowest=int(rows["offset"].min()),
         highest=int(rows["offset"].max()),
-        has_spread=bool((rows["state"] == State.SPREAD).all()),
+        status=_STATUS.get(rows["state"][0], _OTHERWISE) if len(np.unique(rows["state"])) == 1 else _OTHERWISE,
     )
+
+
+_OTHERWISE = FindingStatus.CONFIRMED
+_STATUS = {State.SPREAD: FindingStatus.SPREAD, State.UNSETTLED: FindingStatus.UNSETTLED}
+"""The status of an incident of which all members are in one state."""
+_NOT_SEEN = {FindingStatus.SPREAD: Resolution.SPREAD, FindingStatus.UNSETTLED: Resolution.AGREED}
 
 
 def _samples(members: Members) -> list[Claim]:
     """Some of the members that are wrong, from the lowest offset to the highest, evenly."""
-    wrong: Array = np.flatnonzero(members.are(State.WRONG, State.SPREAD))
+    wrong: Array = np.flatnonzero(members.are(*OPEN))
     by_offset = wrong[np.argsort(members.rows["offset"][wrong], kind="stable")]
     if not len(by_offset):
         return []

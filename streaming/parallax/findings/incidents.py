@@ -20,8 +20,8 @@ from random import Random
 import numpy as np
 
 from parallax.findings.claim import Claim
-from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread
-from parallax.findings.held import NOT_PROBED, OPEN, WAITING, Outcome, Page, Proven, Waiting, remembering
+from parallax.findings.finding import Finding, claim_of, evidence_of, has_spread, is_unsettled
+from parallax.findings.held import NOT_PROBED, WAITING, Outcome, Page, Proven, Waiting, remembering
 from parallax.findings.incident import (
     group_of,
     incident_event,
@@ -31,7 +31,7 @@ from parallax.findings.incident import (
     sampled,
     tally_of,
 )
-from parallax.findings.members import Group, Members, State
+from parallax.findings.members import OPEN, Group, Members, State
 from parallax.kinds import KEY_KINDS
 from parallax.model import NOBODY, FindingStatus, Rule, TopicPartition
 
@@ -46,9 +46,19 @@ _FORGET_AFTER = timedelta(hours=24)
 _NEVER = float("inf")
 
 
+_UNSETTLED = FindingStatus.UNSETTLED
+
+
 def is_held(claim: Claim) -> bool:
     """Whether many claims of its kind are put together: those on the value of a key, or on a record that is missing."""
     return claim.kind in KEY_KINDS and claim.rule is Rule.LATEST_VALUE
+
+
+def _state_of(event: Finding) -> State:
+    """The state of what the event of an incident names."""
+    if has_spread(event):
+        return State.SPREAD
+    return State.UNSETTLED if is_unsettled(event) else State.WRONG
 
 
 def group_of_claim(claim: Claim) -> Group:
@@ -106,7 +116,8 @@ class Incidents:
         for singles in self._singles.values() if event.status is not FindingStatus.DISMISSED else ():
             singles.pop(event.finding_id, None)
         if is_part_of_incident(event):
-            state = State.SPREAD if evidence_of(event).get("spread") else State.WRONG
+            said = evidence_of(event)
+            state = State.SPREAD if said.get("spread") else State.UNSETTLED if said.get("unsettled") else State.WRONG
             self._proven_of(group).add([claim_of(event)], state)
         elif event.is_open and is_held(claim_of(event)):
             self._singles.setdefault(group, {})[event.finding_id] = event
@@ -124,7 +135,7 @@ class Incidents:
         """All events are in: what the incidents name is asked about again, with what is suspected beside it."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.stands:
-                state = State.SPREAD if has_spread(proven.event) else State.WRONG
+                state = _state_of(proven.event)
                 proven.add([c for c in sampled(proven.event) if proven.members.find(c.suspect_id) < 0], state)
                 proven.ended = Counter(tally_of(proven.event).ended)
                 proven.round += 1
@@ -272,7 +283,7 @@ class Incidents:
             ended={name: number for name, number in proven.ended.items() if number},
             lowest=min(offsets, default=-1),
             highest=max(offsets, default=-1),
-            has_spread=proven.tally.has_spread and not singles,
+            status=FindingStatus.CONFIRMED if singles else proven.tally.status,
         )
         if not len(members) and singles:
             members = Members(group.place)
@@ -307,10 +318,11 @@ class Incidents:
         number, before = self._number(proven), proven.reported
         if not event.is_open:
             # An acknowledgement holds until it becomes worse.
-            return number > before or (proven.leads and not event.exposed)
+            is_worse = proven.leads and not event.exposed
+            return number > before or is_worse or (is_unsettled(event) and proven.tally.status is not _UNSETTLED)
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
-        return number != before or proven.leads != event.exposed or proven.tally.has_spread != has_spread(event)
+        return number != before or proven.leads != event.exposed or proven.tally.status is not event.status
 
     def _is_at_rest(self, proven: Proven) -> bool:
         return not proven.busy and not proven.is_unread() and self._is_settled(proven.group.place)

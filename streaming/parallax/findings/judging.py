@@ -9,9 +9,18 @@ from typing import NamedTuple
 
 from parallax.findings.answers import Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.decide import Decision, Resolution, Verdict, named
+from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.effect import whole
-from parallax.findings.finding import Finding, claim_of, has_proven_direction, has_spread, is_exposed, made, sides_of
+from parallax.findings.finding import (
+    Finding,
+    claim_of,
+    has_proven_direction,
+    has_spread,
+    is_exposed,
+    is_unsettled,
+    made,
+    sides_of,
+)
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
@@ -89,14 +98,15 @@ class Judging:
             return Outcome(State.UNDECIDED, reason=decision.reason)
         if leans_on or decision.resolution is Resolution.EXPLAINED:
             return Outcome(State.EXPLAINED, resolution=str(Resolution.EXPLAINED))
-        if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
+        agrees = page.is_proven and decision.is_unsettled
+        if decision.verdict is Verdict.DISMISSED and not (decision.has_spread or agrees):
             return Outcome(State.OVER, resolution=str(decision.resolution))
         known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
         if known is not None and known.stands:
             return Outcome(State.OVER)  # It is reported already.
         accused = claim.broker if decision.has_spread else decision.accused
         group = page.group if page.is_proven else Group(claim.place, accused, decision.kind)
-        state = State.SPREAD if decision.has_spread else State.WRONG
+        state = State.UNSETTLED if agrees else State.SPREAD if decision.has_spread else State.WRONG
         return Outcome(state, group, Proof(claim, decision, answers))
 
     def _verdict(
@@ -180,10 +190,13 @@ class Judging:
         if decision.has_spread:
             status = FindingStatus.SPREAD
             changed = known.stands and not (has_spread(known) and not refines(decision.kind, known.kind))
+        elif decision.is_unsettled:
+            # An acknowledgement holds: it is not worse than it was.
+            status, changed = FindingStatus.UNSETTLED, known.status is FindingStatus.CONFIRMED
         elif decision.verdict is Verdict.DISMISSED:
             status = FindingStatus.RESOLVED
             changed = known.stands
-        elif has_spread(known):
+        elif has_spread(known) or is_unsettled(known):
             changed = True
         else:
             if _takes_back(decision, known) and has_proven_direction(known) and not _is_refuted(decision, known):
@@ -287,7 +300,8 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
 
 
 def _accuses_by_proof(finding: Finding) -> bool:
-    return finding.stands and not has_spread(finding) and has_proven_direction(finding)
+    is_past = has_spread(finding) or is_unsettled(finding)
+    return finding.stands and not is_past and has_proven_direction(finding)
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
@@ -297,6 +311,8 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
     moved = claim.first_offset != claim_of(known).first_offset
+    if decision.accused == NOBODY:
+        moved |= differs_anew(claim.recorded.differed, answers)
     # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)

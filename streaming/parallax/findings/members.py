@@ -48,7 +48,12 @@ class State(IntEnum):
     """It is proven, and all replicas share it by now."""
     OVER = 5
     """It was proven, and is not wrong any more."""
+    UNSETTLED = 6
+    """It was proven, the replicas agree by now, and nothing has proven that they agree on what is right."""
 
+
+OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
+"""The states of what an incident counts."""
 
 _KINDS, _RULES = list(FindingKind), list(Rule)
 

@@ -96,6 +96,18 @@ def spread(claim: Claim, decision: Decision) -> str:
     )
 
 
+_UNSETTLED = (
+    "{reason}. Nothing has proven that this is right: while the replicas of {partition} differed, no side was, and one "
+    "may have been copied from another since. Compare it with the system that wrote it."
+)
+
+
+def unsettled(claim: Claim, decision: Decision) -> str:
+    """Say that the replicas show the same now, and that it may be the wrong thing."""
+    reason = decision.reason[:1].upper() + decision.reason[1:]
+    return _UNSETTLED.format(reason=reason, partition=f"{claim.topic}-{claim.partition}")
+
+
 def incident(
     group: Group, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
 ) -> str:
@@ -106,7 +118,7 @@ def incident(
         count: keys of which a probe has proven it.
         offsets: the lowest and the highest one.
         waiting: suspects that no probe has decided.
-        status: confirmed, or spread where all replicas share it.
+        status: confirmed, spread where all replicas share it, or unsettled where they agree, maybe on what is wrong.
         is_exposed: the accused leads, or a replica that shows what it shows.
     """
     partition = f"{group.place.topic}-{group.place.partition}"
@@ -115,6 +127,8 @@ def incident(
     sentence = row.many.format(
         broker=group.broker, partition=partition, count=f"{count:,}", lowest=lowest, highest=highest
     )
+    if status is FindingStatus.UNSETTLED:
+        return _UNSETTLED_KEYS.format(partition=partition, count=f"{count:,}", lowest=lowest, highest=highest)
     sentence = f"{sentence} A probe has proven it of each."
     if waiting:
         sentence = f"{sentence} {waiting:,} more are suspected and not proven."
@@ -124,6 +138,12 @@ def incident(
         return f"{sentence} {NO_DIRECTION} Consumers {row.consumers}."
     leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
     return f"{sentence} {leads} consumers {row.consumers}."
+
+
+_UNSETTLED_KEYS = (
+    "The replicas of {partition} show the same again for {count} keys of which they did not (offsets {lowest} to "
+    "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
+)
 
 
 def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
@@ -140,8 +160,6 @@ _RESOLVED = {
     Resolution.HEALED: "Resolved: {reason}.",
     Resolution.UNPROVEN: "Resolved, not healed: {reason}. No end marker was seen there that proves that outcome: what "
     "is shown now may be wrong.",
-    Resolution.AGREED: "Resolved, not healed: {reason}. Which side was right was never proven: what all show now may "
-    "be wrong.",
     Resolution.DIFFERS: "Resolved, not healed: {reason}. The replicas differ in that key still, and what broker "
     "{broker} shows now is another divergence.",
     Resolution.COMPACTED: "Resolved, not healed: {reason}. The record with which broker {broker} showed the difference "
@@ -162,6 +180,9 @@ _RESOLVED_WITHOUT_DIRECTION = (
     "Resolved, not healed: {reason}. What showed the difference is gone; which side was wrong was never proven, and "
     "what is left may be wrong."
 )
+_SUPERSEDED = (
+    "Resolved, not healed: {reason}. Which side was right was never proven; what is shown now was written since."
+)
 _TRACELESS = (
     Resolution.COMPACTED,
     Resolution.DIFFERS,
@@ -173,6 +194,8 @@ _TRACELESS = (
 
 def resolved(claim: Claim, decision: Decision) -> str:
     """Say why a finding does not stand any more, and whether that means that the replica is right again."""
+    if decision.resolution is Resolution.SUPERSEDED and not claim.spread:
+        return _SUPERSEDED.format(reason=decision.reason)
     if claim.broker == NOBODY and decision.resolution in _TRACELESS:
         return _RESOLVED_WITHOUT_DIRECTION.format(reason=decision.reason)
     return _RESOLVED[decision.resolution].format(reason=decision.reason, broker=claim.broker)

@@ -325,6 +325,7 @@ class TestEachFinding:
             (replace(FINDING, exposed=False, severity=Severity.WARNING), FindingState.WARNING),
             (replace(FINDING, severity=Severity.WARNING), FindingState.EXPOSED),
             (replace(FINDING, status=FindingStatus.SPREAD), FindingState.SPREAD),
+            (replace(FINDING, status=FindingStatus.UNSETTLED, severity=Severity.WARNING), FindingState.UNSETTLED),
         ],
     )
     def test_it_has_one_state(self, state: MonitorState, finding: Finding, expected: FindingState) -> None:
@@ -371,7 +372,11 @@ class TestEachFinding:
 
 
 def test_a_loss_that_all_replicas_share_is_counted_under_its_status(state: MonitorState) -> None:
-    state.update_findings(FindingsStatus(open=(replace(FINDING, status=FindingStatus.SPREAD),)))
+    unsettled = replace(FINDING, status=FindingStatus.UNSETTLED, severity=Severity.WARNING, exposed=False)
+    state.update_findings(FindingsStatus(open=(replace(FINDING, status=FindingStatus.SPREAD), unsettled)))
+    labels = ("read_committed_frozen", "warning", "orders", "0", "2", "unsettled")
+    assert samples(state)["open_findings", frozenset(labels)] == 1
+    assert samples(state)["open_findings_exposed", frozenset(labels)] == 0
     found = samples(state)
     labels = ("read_committed_frozen", "critical", "orders", "0", "2", "spread")
     assert found["open_findings", labels] == found["open_findings_exposed", labels] == 1

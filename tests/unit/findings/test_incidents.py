@@ -14,7 +14,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.happenings import Answered
 from parallax.findings.incident import tally_of
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S, Life, wrong
 from tests.unit.findings.test_lifecycle import claim as transaction
 
@@ -67,6 +67,10 @@ def healthy(claim: Claim) -> Answers:
 
 def everywhere(claim: Claim) -> Answers:
     return answers(claim, shown(3), shown(3))
+
+
+def written_since(claim: Claim) -> Answers:
+    return answers(claim, shown(END + 1), shown(END + 1))
 
 
 def away(claim: Claim) -> Answers:
@@ -274,7 +278,15 @@ class TestGroups:
         assert "wipe no replica on this evidence" in event.summary
         life.after(RECHECK_S, unlike)
         assert life.counts == [100]
+        # That they agree does not say that they agree on what is right; it ends by what is written since.
         life.after(RECHECK_S, healthy)
+        (event,) = life.open
+        assert (event.status, event.severity, event.exposed) == (FindingStatus.UNSETTLED, Severity.WARNING, False)
+        assert tally_of(event).count == 100
+        assert "nothing has proven which of them was right" in event.summary
+        life.after(RECHECK_S, unlike)
+        assert [(e.status, e.severity) for e in life.open] == [(FindingStatus.CONFIRMED, Severity.CRITICAL)]
+        life.after(RECHECK_S, written_since)
         assert life.open == []
 
     def test_that_turn_out_to_be_another_kind_are_counted_there(self) -> None:

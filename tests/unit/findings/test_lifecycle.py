@@ -13,8 +13,9 @@ import pytest
 
 from parallax.config import FindingSettings
 from parallax.findings import effect, ledger
+from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, Differed, Recorded
 from parallax.findings.finding import Finding, claim_of, current, evidence_of, leans_on, was_explained
 from parallax.findings.happenings import (
     Answered,
@@ -30,7 +31,7 @@ from parallax.findings.happenings import (
     Tick,
 )
 from parallax.findings.lifecycle import Lifecycle
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RETRY_S, RECHECK_S = 1.0, 30.0
@@ -650,9 +651,42 @@ class TestADifferenceWithoutDirection:
         life.until_asked(differ)
         assert life.statuses == ["confirmed"]
         life.until_asked(self.answering(on_1=50, on_2=50, on_3=50))
-        assert life.statuses == ["confirmed", "resolved"]
+        assert life.statuses == ["confirmed", "unsettled"]
         life.until_asked(differ)
-        assert life.statuses == ["confirmed", "resolved", "confirmed"]
+        assert life.statuses == ["confirmed", "unsettled", "confirmed"]
+
+    def test_stands_until_what_was_written_since_is_shown_by_all_or_somebody_acknowledges_it(self) -> None:
+        differ, alike = self.answering(on_1=None, on_2=30, on_3=30), self.answering(on_1=30, on_2=30, on_3=30)
+        life = Life().confirmed(self.suspect(), answering=differ)
+        for _ in range(3):
+            life.until_asked(alike)
+        assert life.statuses == ["confirmed", "unsettled"]
+        assert (life.last.severity, life.last.exposed, life.last.is_open) == (Severity.WARNING, False, True)
+        assert "Nothing has proven that this is right" in life.last.summary
+        known = acknowledged(life.last, "it is what the sink holds", "me", life.last.decided_at)
+        for first, answering, statuses in (
+            (life.last, self.answering(on_1=150, on_2=150, on_3=150), ["unsettled", "resolved"]),
+            (known, alike, ["acknowledged"]),
+            (known, differ, ["acknowledged", "confirmed"]),
+            (replace(life.table[0], status=FindingStatus.ACKNOWLEDGED), alike, ["acknowledged"]),
+        ):
+            later = Life([first])
+            for _ in range(2):
+                later.until_asked(answering)
+            assert later.statuses == statuses
+
+    def test_that_is_written_again_and_differs_again_has_to_be_superseded_anew(self) -> None:
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=None, on_2=30, on_3=30))
+        assert claim_of(life.last).recorded.differed == Differed(30, 100)
+        later = self.answering(on_1=None, on_2=130, on_3=130)
+
+        def answering(c: Claim) -> Answers:
+            return Answers({b: replace(a, last_stable_offset=200) for b, a in later(c).replicas.items()}, leader=1)
+
+        for _ in range(3):
+            life.until_asked(answering)
+        assert life.statuses == ["confirmed", "confirmed"]
+        assert claim_of(life.last).recorded.differed == Differed(130, 200)
 
     @pytest.mark.parametrize("status", [FindingStatus.CONFIRMED, FindingStatus.ACKNOWLEDGED])
     def test_takes_the_place_of_an_accusation_that_an_earlier_version_made_by_majority(
@@ -668,7 +702,7 @@ class TestADifferenceWithoutDirection:
         assert life.last.is_open
         assert life.last.finding_id == accused.finding_id
         life.until_asked(self.answering(on_1=50, on_2=50, on_3=50))
-        assert life.last.status is FindingStatus.RESOLVED
+        assert life.last.status is FindingStatus.UNSETTLED
 
     def test_does_not_take_the_place_of_an_accusation_that_was_proven(self) -> None:
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))

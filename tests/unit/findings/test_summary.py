@@ -9,7 +9,7 @@ import pytest
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
-from parallax.findings.summary import resolved, sides_in_words, spread, summary
+from parallax.findings.summary import resolved, sides_in_words, spread, summary, unsettled
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, record, replica, shows, silent
 
@@ -100,7 +100,8 @@ def test_the_end_of_a_difference_without_direction_names_nobody_and_says_not_who
 ) -> None:
     c = about_key(FindingKind.VISIBILITY_MISMATCH, broker=NOBODY)
     ended = Decision(Verdict.DISMISSED, c.kind, "broker 1 does not hold offset 50 any more", resolution=resolution)
-    for text in (resolved(c, ended) if resolution is not Resolution.SPREAD else "", spread(c, ended)):
+    stays_open = resolution in (Resolution.SPREAD, Resolution.AGREED)
+    for text in ("" if stays_open else resolved(c, ended), spread(c, ended), unsettled(c, ended)):
         assert "-1" not in text
         assert "misled" not in text
 

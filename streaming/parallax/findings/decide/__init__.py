@@ -18,10 +18,11 @@ from parallax.findings.decide.log_start import head_missing
 from parallax.findings.decide.spread import of_a_finding
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
+from parallax.findings.decide.unsettled import differed, differs_anew
 from parallax.findings.decide.values import latest_value
 from parallax.kinds import KINDS, Family
 
-__all__ = ["Decision", "Resolution", "Verdict", "decide", "named"]
+__all__ = ["Decision", "Resolution", "Verdict", "decide", "differed", "differs_anew", "named"]
 
 _JUDGES: dict[Family, Callable[[Case], Decision]] = {
     Family.TRANSACTION: transaction,

@@ -31,7 +31,7 @@ class Resolution(StrEnum):
     UNPROVEN = "outcome_not_proven"
     """The difference is gone by the outcome of a transaction that no end marker was seen to prove."""
     AGREED = "agreed"
-    """All show the same again; which side was right was never proven, so that all may be wrong."""
+    """All show the same again; which side was right was never proven, so that all may be wrong: it stays open."""
     DIFFERS = "differs_otherwise"
     """What the accused showed is superseded there, and the replicas differ in the key still: another divergence."""
     COMPACTED = "evidence_compacted"
@@ -99,6 +99,11 @@ class Decision:
     def has_spread(self) -> bool:
         """It is proven, and all replicas share it: there is no other side left."""
         return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.SPREAD
+
+    @property
+    def is_unsettled(self) -> bool:
+        """What a finding is about is not to be seen any more, and nothing has proven that what is shown is right."""
+        return self.verdict is Verdict.DISMISSED and self.resolution is Resolution.AGREED
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,19 @@ from parallax.model import UNKNOWN, IsolationLevel
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """The record that one replica holds at the offset; ``text`` differs where the records do."""
+class Held:
+    """The record that one replica holds at an offset; ``text`` differs where the records do."""
 
     broker: int
     text: str
     leader_epoch: int = UNKNOWN
+    key: str = ""
 
 
 def record_at_offset(case: Case) -> Decision:
     """Judge a claim that replicas hold unlike records, or end markers, at one offset."""
     claim, asked_last = case.claim, case.accused
-    held = [h for a in (asked_last, *case.others) if (h := _held(a, claim.offset)) is not None]
+    held = [h for a in (asked_last, *case.others) if (h := held_at(a, claim.offset)) is not None]
     sides: dict[str, list[int]] = {}
     for each in held:
         sides.setdefault(each.text, []).append(each.broker)
@@ -38,7 +39,7 @@ def record_at_offset(case: Case) -> Decision:
     return case.not_shown(claim.offset, alone, isolation=IsolationLevel.READ_UNCOMMITTED)
 
 
-def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:
+def _differ(case: Case, held: list[Held], sides: Sides) -> Decision:
     """The leader's log holds what a newer epoch has written at the offset: a replica with an older record is stale.
 
     Leader epochs only grow along a log, and a replica truncates its log to where the leader's departs from it
@@ -60,19 +61,27 @@ def _differ(case: Case, held: list[_Held], sides: Sides) -> Decision:
             return case.differs(sides, reason)
 
 
-def _of_older_epochs(held: list[_Held]) -> list[_Held]:
+def replacing_epoch(held: list[Held]) -> int:
+    """The leader epoch of the record that has replaced all others at an offset; -1 where the epochs do not tell."""
+    return max(h.leader_epoch for h in held) if _of_older_epochs(held) else UNKNOWN
+
+
+def _of_older_epochs(held: list[Held]) -> list[Held]:
     """Return those that hold what a newer epoch has replaced; none where the epochs do not show it."""
     epochs = {h.leader_epoch for h in held}
+    if not epochs:
+        return []
     standing = {h.text for h in held if h.leader_epoch == max(epochs)}
     if len(standing) > 1 or UNKNOWN in epochs:
         return []
     return [h for h in held if h.text not in standing]
 
 
-def _held(answer: ReplicaAnswer, offset: int) -> _Held | None:
+def held_at(answer: ReplicaAnswer, offset: int) -> Held | None:
+    """The record, or the end marker, that a replica holds at an offset; None where it holds none."""
     for marker in answer.markers:
         if marker.offset == offset:
-            return _Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}")
+            return Held(answer.broker, f"{marker.type} marker of producer {marker.producer_id}")
     record = answer.uncommitted.get(offset)
     if record is None:
         return None
@@ -80,4 +89,4 @@ def _held(answer: ReplicaAnswer, offset: int) -> _Held | None:
         f"record {record.key_hash[:8] or 'without key'}/{record.content_hash} of producer {record.producer_id}, "
         f"epoch {record.producer_epoch}, timestamp {record.timestamp}"
     )
-    return _Held(answer.broker, text, record.leader_epoch)
+    return Held(answer.broker, text, record.leader_epoch, record.key_hash)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, shows_its_end
+from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
@@ -98,6 +99,8 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     newer record of the key or a later log start, or when a record that should not be shown is not shown.
     """
     claim = replace(case.claim, kind=decision.kind)
+    if not claim.spread and claim.broker == NOBODY:
+        return agreed_without_proof(case, decision)
     wrong = [_is_wrong(claim, answer) for answer in (case.accused, *case.others)]
     if not claim.spread:
         is_lost = claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
@@ -110,8 +113,6 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
 def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
     """Whether what is gone has healed, and of a value, whether what the key shows now is proven."""
     claim = case.claim
-    if claim.broker == NOBODY:
-        return replace(decision, resolution=Resolution.AGREED)
     if claim.kind not in KEY_KINDS:
         return decision
     if (still := _shows_otherwise(case)) is not None:
@@ -119,7 +120,7 @@ def _healed(case: Case, decision: Decision, *, is_lost: bool) -> Decision:
     if is_lost:
         return _lost_everywhere(case)
     if claim.kind is FindingKind.RECORD_MISSING and claim.key is not None and not claim.all_compared:
-        return replace(decision, resolution=Resolution.AGREED)
+        return agreed_without_proof(case, decision)
     if case.accused.key is not None and not _is_settled(claim, case.accused.key):
         by = f"broker {case.accused.broker} shows the key by the outcome that it gives a transaction"
         return replace(decision, reason=f"{decision.reason}; {by}", resolution=Resolution.UNPROVEN)

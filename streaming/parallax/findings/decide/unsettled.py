@@ -1,0 +1,141 @@
+"""When replicas that differed show the same, and nothing had proven which was right: are all right, or all wrong?
+
+One of them may have been copied from another that was wrong (a new disk, a reassignment), so that they agree proves
+nothing. A finding about such a difference ends only by what proves that all are right, or by what was written since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown
+from parallax.findings.claim import Claim, Differed
+from parallax.findings.decide.case import Case, Decision, Resolution, is_of_another_epoch, names
+from parallax.findings.decide.content import held_at, replacing_epoch
+from parallax.kinds import KEY_KINDS, KINDS, Family
+from parallax.model import UNKNOWN, FindingKind
+
+_SAID = frozenset({Resolution.GONE, Resolution.EXPLAINED, Resolution.SPREAD})
+"""Ends that say by themselves what has become of the difference."""
+
+
+def differed(claim: Claim, answers: Answers) -> Differed | None:
+    """Return what has to be remembered of replicas that differ; None where the kind of claim needs nothing of it."""
+    family, before = KINDS[claim.kind].family, claim.recorded.differed
+    read = [a for a in answers.replicas.values() if a.error is None]
+    if not read or family not in (Family.KEY, Family.CONTENT):
+        return before
+    newest = max([claim.first_offset, *(a.key.newest_offset for a in read if a.key is not None)])
+    below = max(a.last_stable_offset for a in read)
+    if before is not None:
+        newest, below = max(newest, before.newest), max(below, before.below)
+    if family is Family.KEY:
+        return Differed(newest, below)
+    held = [h for a in read if (h := held_at(a, claim.offset)) is not None]
+    one_key = len({h.key for h in held}) == 1 and (before is None or before.one_key)
+    return Differed(newest, below, replacing_epoch(held), one_key=one_key)
+
+
+def differs_anew(before: Differed | None, answers: Answers) -> bool:
+    """Whether replicas of which none is proven right differ in what was written since: more has to be superseded.
+
+    To be asked where they differ still.
+    """
+    return before is not None and any(
+        a.key is not None and a.key.newest_offset >= before.below for a in answers.replicas.values()
+    )
+
+
+def agreed(case: Case, decision: Decision) -> Decision:
+    """Judge a finding on a difference that is not to be seen any more, where nothing had proven which side was right.
+
+    Args:
+        case: the claim with its answers.
+        decision: that by itself would end the finding.
+    """
+    claim = case.claim
+    if decision.resolution in _SAID:
+        return decision
+    if case.absent:
+        return case.pending(f"{decision.reason}; not reached: {names(case.absent)}")
+    if claim.kind is FindingKind.CONTENT_MISMATCH:
+        return _one_offset(case, decision)
+    if claim.kind in KEY_KINDS and claim.key is not None:
+        return _one_key(case, decision)
+    return replace(decision, resolution=_unless_traceless(decision.resolution))
+
+
+def _unless_traceless(resolution: Resolution) -> Resolution:
+    return Resolution.AGREED if resolution is Resolution.HEALED else resolution
+
+
+def _one_key(case: Case, decision: Decision) -> Decision:
+    """All replicas have to show the same of the key; and it has to be newer than all that differed, or proven."""
+    claim, everyone = case.claim, (case.accused, *case.others)
+    keys = [a.key for a in everyone if a.key is not None]
+    if unread := [a for a in everyone if a.key is None or not (a.key.complete or a.key.visible is not None)]:
+        return case.pending(f"what {names(unread)} shows of the key is not known: {unread[0].key_error}")
+    before = claim.recorded.differed
+    if before is not None:
+        if all(_newest(key) >= before.below for key in keys):
+            return case.dismissed("every replica shows what was written since of the key", Resolution.SUPERSEDED)
+        if all(a.log_start_offset > before.newest for a in everyone):
+            return case.dismissed("every log begins above what differed", Resolution.DELETED)
+    if len({None if key.live is None else key.live.offset for key in keys}) > 1:
+        return case.pending(f"{decision.reason}; the replicas do not show the same of the key yet")
+    if before is not None and any(_deletes(key, before) for key in keys):
+        return case.dismissed(f"{decision.reason}; a tombstone that is newer than all that differed is shown")
+    if (healed := _was_truncated(case)) is not None:
+        return case.dismissed(healed)
+    return replace(decision, resolution=Resolution.AGREED)
+
+
+def _newest(key: KeyShown) -> int:
+    return UNKNOWN if key.visible is None else key.visible.offset
+
+
+def _deletes(key: KeyShown, before: Differed) -> bool:
+    """Whether a replica shows a tombstone, of no transaction, behind every record of the key that any had."""
+    shown = key.visible
+    return (
+        shown is not None
+        and shown.value_size < 0
+        and shown.outcome not in (COMMITTED, ABORTED)
+        and shown.offset > before.newest
+    )
+
+
+def _was_truncated(case: Case) -> str | None:
+    """Whether it was the residue of a log that the cluster has given up: every log is of a newer epoch there by now.
+
+    The leader's log is the cluster's; who follows it truncates what departs from it, and fetches what it lacks. Where
+    there were more than two sides, the others differed all the same.
+    """
+    claim = case.claim
+    if claim.proof is None or len(claim.recorded.sides) > 2:
+        return None
+    if not all(is_of_another_epoch(answer, *claim.proof) for answer in (case.accused, *case.others)):
+        return None
+    return f"what was shown at offset {claim.offset} was truncated: every log is of a newer leader epoch from there on"
+
+
+def _one_offset(case: Case, decision: Decision) -> Decision:
+    """All that hold the offset hold the same there: right where a newer leader epoch has replaced all other records.
+
+    Where it is held no more, the cleaner took it for a newer record of its key, which was one.
+    """
+    claim, everyone = case.claim, (case.accused, *case.others)
+    before = claim.recorded.differed
+    if all(a.log_start_offset > claim.offset for a in everyone):
+        return case.dismissed(f"every log begins above offset {claim.offset}", Resolution.DELETED)
+    held = [h for a in everyone if (h := held_at(a, claim.offset)) is not None]
+    if not held and before is not None and before.one_key and decision.resolution is Resolution.COMPACTED:
+        return decision
+    epoch = UNKNOWN if before is None else before.epoch
+    leads = any(h.broker == case.answers.leader for h in held)
+    if epoch != UNKNOWN and leads and min(h.leader_epoch for h in held) >= epoch:
+        return case.dismissed(f"{decision.reason}: what leader epoch {epoch} has written, as the leader's log has it")
+    return replace(decision, resolution=Resolution.AGREED)
+
+
+__all__ = ["agreed", "differed", "differs_anew"]

@@ -1,0 +1,148 @@
+"""Replicas that differed and agree: a finding without direction ends by proof, or by what was written since."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings.answers import KeyShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Differed, Recorded
+from parallax.findings.decide import Decision, Resolution, Verdict, decide, differed
+from parallax.model import NOBODY, FindingKind, Rule
+from tests.unit.findings.decide.answered import answers, claim, record, replica, shows, silent
+
+EVERYWHERE = (1, 2, 3)
+AGREED = (Verdict.DISMISSED, Resolution.AGREED)
+SIDES = {"no value": (1,), "value at offset 10": (2, 3)}
+TOMBSTONE = record(30, value_size=-1, producer_id=-1)
+
+
+DIFFERED = Differed(10, 100)
+
+
+def of_key(before: Differed | None = DIFFERED, **recorded: Any) -> Claim:
+    """Some showed the value at 10, and one none; all stood at 100 then."""
+    known = Recorded(**({"sides": SIDES, "pivot": 2, "differed": before} | recorded))
+    base = {"rule": Rule.LATEST_VALUE, "broker": NOBODY, "producer_id": -1, "key_hash_lo": 1, "recorded": known}
+    return claim(FindingKind.VISIBILITY_MISMATCH, **(base | {"transaction_start_offset": -1, "marker_offset": -1}))
+
+
+def found(c: Claim, *replicas: ReplicaAnswer) -> Decision:
+    """What a finding that is checked again has become."""
+    return decide(c, answers(*replicas), live_only=True)
+
+
+def ended(c: Claim, *replicas: ReplicaAnswer) -> tuple[Verdict, Resolution]:
+    decision = found(c, *replicas)
+    return decision.verdict, decision.resolution
+
+
+class TestAKey:
+    @pytest.mark.parametrize("offset", [None, 10, 40])
+    def test_of_which_all_show_the_same_stays_open(self, offset: int | None) -> None:
+        value = None if offset is None else record(offset, producer_id=-1)
+        assert ended(of_key(), *(shows(b, value) for b in EVERYWHERE)) == AGREED
+        assert found(of_key(), *(shows(b, value) for b in EVERYWHERE)).is_unsettled
+
+    @pytest.mark.parametrize("newer", [record(100, producer_id=-1), record(120, value_size=-1, producer_id=-1)])
+    def test_ends_by_what_was_written_since(self, newer: Any) -> None:
+        level = {"last_stable_offset": 200, "high_watermark": 200, "log_end_offset": 200}
+        written = [replica(b, key=KeyShown(newer, True, newer.offset), **level) for b in EVERYWHERE]
+        assert ended(of_key(), *written) == (Verdict.DISMISSED, Resolution.SUPERSEDED)
+        assert ended(of_key(None), *written) == AGREED, "an earlier version has not said when they differed"
+        one_behind = [*written[:2], shows(3, record(10, producer_id=-1))]
+        assert found(of_key(), *one_behind).verdict is Verdict.PENDING
+
+    def test_ends_once_every_log_begins_above_what_differed(self) -> None:
+        above = [replica(b, log_start_offset=11, key=KeyShown(None, True)) for b in EVERYWHERE]
+        assert ended(of_key(), *above) == (Verdict.DISMISSED, Resolution.DELETED)
+        assert ended(of_key(), *above[:2], shows(3, None)) == AGREED
+        assert ended(of_key(Differed(20, 100)), *above) == AGREED, "one had a record of the key behind the claim's"
+
+    def test_ends_by_a_tombstone_behind_all_that_differed(self) -> None:
+        none = [shows(1, None), shows(2, None)]
+        assert ended(of_key(), *none, shows(3, TOMBSTONE)) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(of_key(Differed(30, 100)), *none, shows(3, TOMBSTONE)) == AGREED
+        of_a_transaction = replace(TOMBSTONE, outcome="committed", producer_id=9)
+        assert ended(of_key(), *none, shows(3, of_a_transaction)) == AGREED
+
+    def test_ends_where_every_log_is_of_a_newer_leader_epoch_from_there_on(self) -> None:
+        def line(broker: int, end: int | None) -> ReplicaAnswer:
+            return replica(broker, key=KeyShown(None, True), epoch_ends={4: end})
+
+        c = of_key(leader_epoch=4)
+        assert ended(c, *(line(b, 10) for b in EVERYWHERE)) == (Verdict.DISMISSED, Resolution.HEALED)
+        assert ended(c, line(1, 10), line(2, 10), line(3, 11)) == AGREED
+        three = of_key(leader_epoch=4, sides={**SIDES, "value at offset 5": (4,)})
+        assert ended(three, *(line(b, 10) for b in EVERYWHERE)) == AGREED, "the two others differed all the same"
+
+    def test_waits_for_a_replica_that_is_away_or_was_not_read_whole(self) -> None:
+        none = [shows(1, None), shows(2, None)]
+        assert found(of_key(), *none, silent(3)).verdict is Verdict.PENDING
+        unread = replica(3, key=KeyShown(None, False, complete_from=50))
+        assert found(of_key(), *none, unread).verdict is Verdict.PENDING
+
+    def test_waits_while_others_than_the_one_that_was_asked_last_differ(self) -> None:
+        newer, old = record(40, producer_id=-1), record(10, producer_id=-1)
+        assert found(of_key(), shows(1, newer), shows(2, newer), shows(3, old)).verdict is not Verdict.DISMISSED
+
+
+def of_offset(before: Differed | None) -> Claim:
+    known = Recorded(sides={"record a": (1,), "record b": (2, 3)}, pivot=1, differed=before)
+    base = {"rule": Rule.CONTENT, "broker": NOBODY, "producer_id": -1, "recorded": known}
+    return claim(FindingKind.CONTENT_MISMATCH, **(base | {"transaction_start_offset": -1, "marker_offset": -1}))
+
+
+def holds(broker: int, *, epoch: int = 1, content: str = "aa", key: str = "k") -> ReplicaAnswer:
+    held = record(content_hash=content, leader_epoch=epoch, key_hash=key, producer_id=-1)
+    return replica(broker, uncommitted={10: held}, asked_uncommitted=frozenset({10}))
+
+
+class TestAnOffset:
+    def test_at_which_all_hold_the_same_stays_open(self) -> None:
+        assert ended(of_offset(Differed(10, 100)), *(holds(b) for b in EVERYWHERE)) == AGREED
+        assert ended(of_offset(None), *(holds(b) for b in EVERYWHERE)) == AGREED
+
+    @pytest.mark.parametrize(("epoch", "resolution"), [(5, Resolution.HEALED), (4, Resolution.AGREED)])
+    def test_has_healed_where_the_newer_leader_epoch_has_replaced_the_others(
+        self, epoch: int, resolution: Resolution
+    ) -> None:
+        held = [holds(b, epoch=epoch) for b in EVERYWHERE]
+        assert ended(of_offset(Differed(10, 100, 5)), *held)[1] is resolution
+
+    def test_that_is_held_no_more_is_over_only_where_it_was_of_one_key(self) -> None:
+        gone = [replica(b) for b in EVERYWHERE]
+        assert ended(of_offset(Differed(10, 100, one_key=True)), *gone)[1] is Resolution.COMPACTED
+        assert ended(of_offset(Differed(10, 100)), *gone) == AGREED
+
+    def test_is_over_once_every_log_begins_above_it(self) -> None:
+        above = [replica(b, log_start_offset=11) for b in EVERYWHERE]
+        assert ended(of_offset(Differed(10, 100)), *above)[1] is Resolution.DELETED
+        assert ended(of_offset(Differed(10, 100)), *above[:2], holds(3)) == AGREED
+
+
+class TestWhatIsRemembered:
+    def test_of_a_key_is_the_newest_record_and_how_far_all_had_come(self) -> None:
+        given = answers(shows(1, record(30)), shows(2, None), silent(3))
+        assert differed(of_key(None), given) == Differed(30, 100)
+        assert differed(of_key(Differed(40, 90)), given) == Differed(40, 100)
+        assert differed(of_key(Differed(40, 190)), given) == Differed(40, 190)
+
+    def test_of_an_offset_is_the_epoch_that_replaces_the_others_and_whether_one_key_was_meant(self) -> None:
+        c = of_offset(None)
+        new, old = holds(1, epoch=5), holds(2, epoch=4, content="bb")
+        assert differed(c, answers(new, old)) == Differed(10, 100, 5, one_key=True)
+        tie = holds(3, epoch=5, content="cc", key="other")
+        assert differed(c, answers(new, old, tie)) == Differed(10, 100, -1, one_key=False)
+
+    def test_of_nobody_who_answered_is_what_was_known(self) -> None:
+        assert differed(of_key(Differed(1, 2)), answers(silent(1))) == Differed(1, 2)
+
+    def test_is_written_with_a_finding_and_read_again(self) -> None:
+        known = Recorded(differed=Differed(1, 2, 3, one_key=True))
+        assert Recorded.parse(json.dumps(known.as_json())) == replace(known, pivot=-1)
+        for text in ('{"differed": 1}', '{"differed": {"newest": 1}}', "{}"):
+            assert Recorded.parse(text).differed is None
