@@ -389,13 +389,6 @@ SHRUNKEN = {
             "252; start 2; sync; stop 3; round"
         ),
     ),
-    "one that shows what the marker says that it lacked is not accused by those that cannot be asked": (
-        500001919,
-        (
-            "write 0 1 4097; sync; stop 5; write 0 0 96; end; sync; round; usurp 5; end 0 1; write -1 0 38208; round; "
-            "tick 150; start 2; start 3; round 314; probe; round 800; round 54"
-        ),
-    ),
     "an older value of one whose last stable offset stands is no unlike outcome": (
         500004072,
         (
@@ -850,6 +843,27 @@ def test_a_difference_of_which_every_replica_was_copied_from_a_wrong_one_has_not
     world.settle()
     assert world.monitor.lifecycle.standing() == []
     assert evidence_of(world.monitor.events[-1])["resolution"] == "superseded"
+
+
+def test_one_that_shows_what_the_marker_says_that_it_lacked_is_not_accused_by_those_that_cannot_be_asked() -> None:
+    lost = "write 0 1 4097; sync; stop 5; write 0 0 96; end; sync; round; usurp 5; end 0 1; write -1 0 38208; round; "
+    back = "tick 150; start 2; start 3; sync; round; write -1 1 5; sync; "
+    gone = "".join(f"tick 2001; write -1 90 {n}; sync; clean 2; clean 3; clean 5; " for n in range(4))
+    world = World(kinds.profile(500001919, healthy=False))
+    world.run(parse(f"{lost}{back}{gone}write 0 2 7; end 0 1; sync; start 1; start 4; sync; round; round"))
+    assert {finding.kind for finding in world.monitor.confirmed} == {"log_truncated"}
+
+
+def test_unlike_records_are_not_dismissed_while_a_replica_that_was_read_to_differ_is_away() -> None:
+    on_one = "lead 1; write 0 0 11; sync; round; stop 2; stop 3; write -1 0 22; checkpoint; tick 300; round; "
+    on_two = "usurp 2; end 0 1; write -1 3 5; start 3; fetch 3 50; fetch 3 50; tick 300; round; tick 300; round"
+    world = World(replace(STANDARD, unclean=True))
+    for op in parse(on_one + on_two):
+        world.apply(op)
+    assert "content_mismatch" in [claim.kind for claim in world.monitor.pending]
+    for op in parse("start 1; round"):
+        world.apply(op)
+    assert "content_mismatch" in [finding.kind for finding in world.monitor.confirmed]
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])

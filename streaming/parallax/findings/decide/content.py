@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.decide.case import Case, Decision, Sides, broker_list
+from parallax.findings.sides import standing
 from parallax.model import UNKNOWN, IsolationLevel
 
 
@@ -29,7 +30,10 @@ def record_at_offset(case: Case) -> Decision:
     if len(sides) > 1:
         return _differ(case, held, sides)
     if len(held) > 1:
-        return case.dismissed(f"every replica that holds offset {claim.offset} holds the same there")
+        same = f"every replica that holds offset {claim.offset} holds the same there"
+        stood = standing(claim.recorded.sides)
+        is_awaited = any(a.broker in stood for a in case.absent)
+        return case.unproven(same) if is_awaited else case.dismissed(same)
     if asked_last.high_watermark <= claim.offset:
         return case.pending(f"broker {asked_last.broker} does not show offset {claim.offset} yet")
     if not held:

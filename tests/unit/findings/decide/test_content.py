@@ -48,6 +48,13 @@ class TestContent:
         for mark, found in ((10, Verdict.PENDING), (11, Verdict.DISMISSED)):
             assert outcome_of(self.c, one, replica(2, high_watermark=mark, last_stable_offset=10)) is found
 
+    def test_those_that_hold_the_same_wait_for_one_that_was_read_to_hold_otherwise(self) -> None:
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"record a": (1,), "record b": (2, 3)}, pivot=2))
+        held = [replica(b, uncommitted={10: record()}) for b in (1, 2, 3)]
+        assert outcome_of(c, silent(1), *held[1:]) is Verdict.PENDING
+        assert outcome_of(c, *held) is Verdict.DISMISSED
+        assert outcome_of(c, *held, silent(4)) is Verdict.DISMISSED, "it was never read to hold anything there"
+
     def test_what_is_held_no_more_proves_nothing_for_the_log_may_have_been_replaced_since(self) -> None:
         c = replace(self.c, recorded=Recorded(records={1: "aa", 2: "bb", 3: "aa"}))
         assert outcome_of(c, replica(1), replica(2)) is Verdict.DISMISSED
