@@ -8,14 +8,14 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parallax.findings.answers import Answers
+from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
 from parallax.findings.sides import standing
 from parallax.findings.summary import resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,7 @@ def made(
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
     """
+    claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
@@ -168,6 +169,31 @@ def made(
         first_suspected_at=suspected if known is None else min(suspected, known.first_suspected_at),
         decided_at=at,
         exposed=_is_exposed(status, accused, decision, answers),
+    )
+
+
+def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Claim:
+    """The claim on a value as one on the tombstone that is shown, where that is what proves it.
+
+    Checked again, a finding that a deleted record is back goes by its offset as by that of the tombstone.
+    """
+    accused = answers.replicas.get(decision.accused)
+    turned = decision.kind is FindingKind.DELETED_RECORD_RESURRECTED is not claim.kind
+    if not turned or accused is None or accused.live is None:
+        return claim
+    shown = [a.key.visible for a in answers.replicas.values() if a.key is not None and a.key.visible is not None]
+    found = [v for v in shown if v.value_size < 0 and v.outcome not in (COMMITTED, ABORTED)]
+    found = [v for v in found if v.offset > accused.live.offset]
+    if not found or any(v.offset == claim.offset for v in found):
+        return claim
+    first = min(found, key=lambda v: v.offset)
+    return replace(
+        claim,
+        offset=first.offset,
+        producer_id=UNKNOWN,
+        transaction_start_offset=UNKNOWN,
+        marker_offset=UNKNOWN,
+        recorded=replace(claim.recorded, leader_epoch=first.leader_epoch),
     )
 
 

@@ -675,6 +675,22 @@ class TestADifferenceWithoutDirection:
                 later.until_asked(answering)
             assert later.statuses == statuses
 
+    def test_that_turns_out_to_be_a_deleted_record_goes_by_the_tombstone_from_then_on(self) -> None:
+        def answering(second: int | None) -> Answering:
+            tombstone = KeyShown(RecordShown(60, "none", value_size=-1, leader_epoch=3), True, 60)
+            old = KeyShown(RecordShown(10, "none", value_size=5), True, 10)
+            others = KeyShown(None, True) if second is None else tombstone
+            return lambda _: Answers({1: replica(1, key=old), **{b: replica(b, key=others) for b in (2, 3)}}, leader=2)
+
+        suspected = replace(self.suspect(), kind=FindingKind.VISIBILITY_MISMATCH)
+        life = Life().confirmed(suspected, answering=answering(60))
+        again = claim_of(life.last)
+        assert (again.kind, again.broker, again.offset) == (FindingKind.DELETED_RECORD_RESURRECTED, 1, 60)
+        assert again.proof == (60, 3)
+        assert "deleted at offset 60" in life.last.summary
+        life.until_asked(answering(None))
+        assert life.statuses == ["confirmed"]
+
     def test_that_is_written_again_and_differs_again_has_to_be_superseded_anew(self) -> None:
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=None, on_2=30, on_3=30))
         assert claim_of(life.last).recorded.differed == Differed(30, 100)

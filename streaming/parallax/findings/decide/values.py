@@ -87,7 +87,7 @@ def _may_be_explained_by_outcome(claim: Claim, accused: ReplicaAnswer) -> bool:
 def _accused_shows(case: Case, live: RecordShown) -> Decision:
     """The accused shows a live value: old news where another has deleted or replaced it."""
     claim, accused = case.claim, case.accused
-    if live.offset == claim.offset and claim.kind is FindingKind.VISIBILITY_MISMATCH:
+    if live.offset >= claim.offset and claim.kind is FindingKind.VISIBILITY_MISMATCH:
         return _shown_against_others(case, live)
     if live.offset >= claim.offset:
         return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
@@ -135,9 +135,13 @@ def _shown_against_others(case: Case, live: RecordShown) -> Decision:
     """
     accused = case.accused
     older = [a for a in case.others if _shows_an_older_one(a, live)]
+    if any(a.last_stable_offset < _waited_for(case, live) for a in older):
+        return case.pending(f"{names(older)} may not have come as far yet as what replaced a newer value")
     lacking = [a for a in case.others if shows_deleted(a, live.offset, accused.last_stable_offset)]
     if older and not lacking:
         return _shown_against_older(case, live, older)
+    if not lacking and live.offset > case.claim.offset:
+        return case.dismissed(f"broker {accused.broker} shows a value as new as that of the others (at {live.offset})")
     if not lacking:
         return _undecided_key(case, f"no other replica lacks the value at offset {live.offset}")
     past = [a for a in lacking if a.last_stable_offset > live.offset]
@@ -161,6 +165,17 @@ def _shown_against_older(case: Case, live: RecordShown, older: list[ReplicaAnswe
             return _shows_an_older_value(case, reason, stale)
         case _:
             return _without_direction(case, reason)
+
+
+def _waited_for(case: Case, live: RecordShown) -> int:
+    """How far a replica has to have come that shows an older value than another, before that says anything.
+
+    So far as all others, whose log it may have copied when that had been replaced; the comparison has waited for the
+    claim's own record.
+    """
+    if live.offset == case.claim.offset:
+        return 0
+    return max(a.last_stable_offset for a in (case.accused, *case.others))
 
 
 def _shows_an_older_one(other: ReplicaAnswer, live: RecordShown) -> bool:
@@ -337,7 +352,10 @@ def _without_direction(case: Case, reason: str) -> Decision:
 
 
 def _sides(case: Case) -> dict[str, list[int]]:
-    """Return what each replica that could be read as far as the claim's offset shows of the key."""
+    """Return what each replica that could be read as far as the claim's offset shows of the key.
+
+    One that was read only from there on may show an older value than that: it stands on a side of its own.
+    """
     sides: dict[str, list[int]] = {}
     for answer in (case.accused, *case.others):
         if answer.key is None or answer.last_stable_offset <= case.claim.offset:
@@ -346,6 +364,8 @@ def _sides(case: Case) -> dict[str, list[int]]:
         if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
             continue
         text = "no value" if live is None else f"value at offset {live.offset}"
+        if live is None and not answer.key.complete and answer.key.visible is None:
+            text = f"no value, read from offset {answer.key.complete_from} on"
         sides.setdefault(text, []).append(answer.broker)
     return sides
 

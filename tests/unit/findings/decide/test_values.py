@@ -331,13 +331,24 @@ class TestVisibilityMismatch:
             assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
             assert not got.lone_witness
 
-    @pytest.mark.parametrize(("read_from", "lacking"), [(30, (1, 3)), (31, (3,))])
-    def test_one_whose_log_was_not_read_down_to_it_is_on_no_side(
-        self, read_from: int, lacking: tuple[int, ...]
+    @pytest.mark.parametrize(("read_from", "beside"), [(30, {"no value, read from offset 30 on": (1,)}), (31, {})])
+    def test_one_whose_log_was_not_read_down_to_it_is_on_no_side_and_one_read_no_further_on_its_own(
+        self, read_from: int, beside: dict[str, tuple[int, ...]]
     ) -> None:
         partly = replica(1, key=KeyShown(None, False, complete_from=read_from))
         got = decide(self.c, answers(partly, shows(2, self.value), shows(3, None)))
-        assert got.sides == {"no value": lacking, "value at offset 30": (2,)}
+        assert got.sides == {"no value": (3,), "value at offset 30": (2,), **beside}
+
+    def test_a_newer_value_of_the_one_that_was_asked_last_does_not_say_that_the_others_agree(self) -> None:
+        newer, old = record(40, producer_id=-1), record(20, producer_id=-1)
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"value": (2,), "no value": (1,)}, pivot=2))
+        got = decide(c, answers(shows(1, None), shows(2, newer), shows(3, newer)))
+        assert got.sides == {"no value": (1,), "value at offset 40": (2, 3)}
+        got = decide(c, answers(shows(1, old), shows(2, newer), shows(3, newer)))
+        assert (verdict(got), got.accused) == ((Verdict.CONFIRMED, FindingKind.RECORD_MISSING), 1)
+        behind = shows(1, old, last_stable_offset=90)
+        assert decide(c, answers(behind, shows(2, newer), shows(3, newer))).verdict is Verdict.PENDING
+        assert decide(c, answers(*(shows(b, newer) for b in (1, 2, 3)))).verdict is Verdict.DISMISSED
 
     def test_a_transactional_value_may_be_a_matter_of_its_outcome(self) -> None:
         committed = record(30, "committed")
