@@ -40,6 +40,7 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         offset=claim.first_offset,
         key=None if claim.key is None else key_of_halves(*claim.key),
         marker=event.marker_offset,
+        alike=_alike(event),
         everywhere=event.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED),
     )
 
@@ -52,6 +53,14 @@ def _cut_since(monitor: Monitor, event: Finding) -> frozenset[int]:
 def _sides(events: Iterable[Finding]) -> frozenset[int]:
     sides = [json.loads(event.evidence or "{}").get("sides", {}) for event in events]
     return frozenset(int(broker) for side in sides for brokers in side.values() for broker in brokers)
+
+
+def _alike(event: Finding) -> frozenset[int]:
+    """Whom a finding that accuses a replica about a key says to show the same value."""
+    if event.broker == NOBODY or _about(event) != "key":
+        return frozenset()
+    sides = evidence_of(event).get("sides", {}).items()
+    return frozenset(b for text, side in sides if text.startswith("value") and event.broker in side for b in side)
 
 
 def _about(event: Finding) -> str:

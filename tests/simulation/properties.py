@@ -41,6 +41,7 @@ class Said:
         marker: offset of the end marker that ends the transaction as it names it; -1 where it names none.
         everywhere: it says that all replicas are wrong alike.
         cut_since: brokers whose log was truncated since it ended.
+        alike: brokers that it says show the value of the key that the accused shows.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Said:
     marker: int = -1
     everywhere: bool = False
     cut_since: frozenset[int] = frozenset()
+    alike: frozenset[int] = frozenset()
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -265,7 +267,7 @@ def keys_of(truth: Truth, span: Span) -> set[Key]:
 
 def covers(said: Said, place: Place, truth: Truth, now: Moment) -> bool:
     """Whether a finding that is open speaks of a place."""
-    if place.broker not in said.brokers and not said.everywhere:
+    if place.broker not in said.brokers | said.alike and not said.everywhere:
         return False
     if said.about == "transaction":
         if place.span is not None:
@@ -374,7 +376,10 @@ def repeated(standing: Sequence[Said], now: Moment) -> list[Broken]:
         if said.accused is not None or said.about != "key":
             continue
         wrong = {broker for broker, one in now.items() if said.key in one.unlike}
-        accused = {other.accused for other in standing if other.about == "key" and other.key == said.key}
+        others = [o for o in standing if o.accused is not None and o.about == "key" and o.key == said.key]
+        accused = {
+            broker for other in others for broker in (wrong if other.everywhere else other.brokers | other.alike)
+        }
         if wrong and wrong <= accused:
             found.append(Broken(ONE_CAUSE, said.kind, f"{said}; accused already: {sorted(wrong)}"))
     return found

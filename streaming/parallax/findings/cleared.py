@@ -12,14 +12,13 @@ from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.finding import Finding, evidence_of
-from parallax.findings.sides import against
+from parallax.findings.sides import NO_VALUE, VALUE, against
 from parallax.kinds import KINDS, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
 _BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
 _RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_RECORD_ABORTED: COMMITTED}
-_VALUE = "value at offset "
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +92,11 @@ def _nobody(shown: Shown) -> Iterable[int]:
 
 def _no_value(shown: Shown) -> Iterable[int]:
     """A newer value may have replaced the tombstone: then those that show none may have lost it."""
-    offsets = {text: int(text.removeprefix(_VALUE)) for text in shown.sides if text.startswith(_VALUE)}
+    offsets = {text: int(text.removeprefix(VALUE)) for text in shown.sides if text.startswith(VALUE)}
     own = [offset for text, offset in offsets.items() if shown.finding.broker in shown.sides[text]]
     if not own or max(offsets.values()) > own[0]:
         return ()
-    return (broker for broker in shown.sides.get("no value", ()) if _was_read_whole(shown.replicas.get(broker)))
+    return (broker for broker in shown.sides.get(NO_VALUE, ()) if _was_read_whole(shown.replicas.get(broker)))
 
 
 def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from parallax.findings.answers import Answers
@@ -26,7 +27,7 @@ from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
-from parallax.findings.sides import against, sides_differ
+from parallax.findings.sides import against, showing_the_value_of, sides_differ
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
@@ -211,8 +212,13 @@ class Judging:
 
     def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
-        causes = self._causes(task, claim, decision, before) if claim.kind in KEY_KINDS else {}
-        if not causes or decision.verdict is Verdict.DISMISSED:
+        if decision.is_unsettled and claim.broker == NOBODY:
+            causes = self._about_the_key(task, claim, before)
+        elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
+            return decision
+        else:
+            causes = self._causes(task, claim, decision, before)
+        if not causes:
             return decision
         return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
 
@@ -229,7 +235,8 @@ class Judging:
             causes |= about
             # What a frozen replica shows of a key stands still.
             frozen = {c.broker for c in standing.values() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
-            brokers |= {cause.broker for cause in about.values()} | frozen
+            # It is the value that is proven wrong: so are those that show it as well.
+            brokers |= frozen | showing_the_value_of(decision.sides, {cause.broker for cause in about.values()})
         return causes if causes and decision.is_explained_by(brokers) else {}
 
     def _accused_about(
@@ -240,14 +247,25 @@ class Judging:
             return {}
         if claim.rule_of(decision.kind) is not Rule.LATEST_VALUE:
             return {}
+        incidents = self._incidents.wrong_about(claim.place, claim.key)
+        found = self._about_the_key(task, claim, before, _accuses_by_proof)
+        found |= {f.finding_id: Cause(f.broker, f.kind) for f in incidents if f.finding_id != task.finding_id}
+        return {name: cause for name, cause in found.items() if decision.may_be_of(cause.broker)}
+
+    def _about_the_key(
+        self,
+        task: Task,
+        claim: Claim,
+        before: Sequence[Finding],
+        which: Callable[[Finding], bool] = attrgetter("stands"),
+    ) -> dict[str, Cause]:
+        """The findings that accuse a replica about the key of a claim, by their ids."""
+        if claim.key is None:
+            return {}
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
         known |= {e.finding_id: e for e in before if e.place == claim.place and e.accused_key == claim.key}
-        proven = [finding for finding in known.values() if _accuses_by_proof(finding)]
-        return {
-            f.finding_id: Cause(f.broker, f.kind)
-            for f in (*proven, *self._incidents.wrong_about(claim.place, claim.key))
-            if f.finding_id != task.finding_id and decision.may_be_of(f.broker)
-        }
+        known.pop(task.finding_id or "", None)
+        return {name: Cause(f.broker, f.kind) for name, f in known.items() if which(f)}
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""

@@ -7,11 +7,20 @@ from collections.abc import Collection, Mapping
 
 Sides = Mapping[str, Collection[int]]
 """By what they show, the brokers."""
+VALUE = "value at offset "
+"""What begins the name of a side that shows a value of a key; its offset follows."""
+NO_VALUE = "no value"
 
 
 def standing(sides: Sides) -> frozenset[int]:
     """The brokers that stand on any side."""
     return frozenset(broker for brokers in sides.values() for broker in brokers)
+
+
+def showing_the_value_of(sides: Sides, brokers: Collection[int]) -> frozenset[int]:
+    """Those that show the very value of a key that one of these shows, with these."""
+    alike = [side for text, side in sides.items() if text.startswith(VALUE) and not set(side).isdisjoint(brokers)]
+    return frozenset(brokers).union(*alike)
 
 
 def against(sides: Sides, broker: int) -> list[frozenset[int]]:

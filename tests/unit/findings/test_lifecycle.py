@@ -691,6 +691,49 @@ class TestADifferenceWithoutDirection:
         life.until_asked(answering(None))
         assert life.statuses == ["confirmed"]
 
+    def test_is_one_with_the_accusation_of_a_replica_that_shows_the_same(self) -> None:
+        # The tombstone that proved 1 wrong is cleaned; 3 was copied from 1.
+        accusing = replace(self.suspect(), suspect_id="a", kind=RESURRECTED, offset=60)
+        sides = {"no value": (2,), "value": (1, 3)}
+        differs = replace(self.suspect(), kind=FindingKind.VISIBILITY_MISMATCH, broker=NOBODY, offset=10)
+        differs = replace(differs, recorded=Recorded(sides=sides, pivot=3))
+
+        def standing() -> set[tuple[FindingKind, int]]:
+            return {(f.kind, f.broker) for f in life.machine.standing()}
+
+        life = Life().confirmed(accusing, answering=self.answering(on_1=10, on_2=None, on_3=None))
+        life.suspect(differs)
+        for _ in range(4):
+            life.until_asked(self.answering(on_1=10, on_2=None, on_3=10))
+        assert standing() == {(RESURRECTED, 1)}
+        assert life.statuses == ["confirmed", "confirmed", "dismissed"]
+        assert "value at offset 10 on brokers 1 and 3" in life.table[1].summary
+        for _ in range(6):
+            life.until_asked(self.answering(on_1=None, on_2=None, on_3=10))
+        assert standing() == {(FindingKind.VISIBILITY_MISMATCH, NOBODY)}
+
+    def test_is_not_one_with_the_accusation_of_a_replica_that_shows_none_as_well_by_now(self) -> None:
+        # That 1 showed an older value than 2 proves nothing of one that shows none.
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=30))
+        recorded = Recorded(sides={"no value": (1, 3), "value": (2,)}, pivot=2)
+        differs = replace(self.suspect(), suspect_id="d", kind=FindingKind.VISIBILITY_MISMATCH, offset=31)
+        life.suspect(replace(differs, broker=NOBODY, recorded=recorded))
+        for _ in range(2):
+            life.until_asked(self.answering(on_1=None, on_2=31, on_3=None))
+        assert {f.broker for f in life.machine.standing()} == {1, NOBODY}
+
+    def test_whose_replicas_agree_is_one_with_the_accusation_of_one_that_all_were_copied_from(self) -> None:
+        life = Life().confirmed(self.suspect(), answering=self.answering(on_1=10, on_2=30, on_3=None))
+        assert life.last.broker == NOBODY
+        accusing = replace(self.suspect(), suspect_id="a", kind=RESURRECTED, offset=20)
+        life.suspect(accusing)
+        for _ in range(2):
+            life.until_asked(self.answering(on_1=10, on_2=30, on_3=None))
+        assert {f.broker for f in life.machine.standing()} == {1, NOBODY}
+        for _ in range(4):
+            life.until_asked(self.answering(on_1=10, on_2=10, on_3=10))
+        assert [(f.broker, f.status) for f in life.machine.standing()] == [(1, FindingStatus.SPREAD)]
+
     def test_that_is_written_again_and_differs_again_has_to_be_superseded_anew(self) -> None:
         life = Life().confirmed(self.suspect(), answering=self.answering(on_1=None, on_2=30, on_3=30))
         assert claim_of(life.last).recorded.differed == Differed(30, 100)

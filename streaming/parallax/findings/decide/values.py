@@ -21,7 +21,7 @@ from parallax.findings.decide.case import (
     verb,
 )
 from parallax.findings.decide.outcomes import unlike_outcomes
-from parallax.findings.sides import standing
+from parallax.findings.sides import NO_VALUE, VALUE, standing
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 
@@ -363,9 +363,9 @@ def _sides(case: Case) -> dict[str, list[int]]:
         live = answer.key.live
         if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
             continue
-        text = "no value" if live is None else f"value at offset {live.offset}"
+        text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
         if live is None and not answer.key.complete and answer.key.visible is None:
-            text = f"no value, read from offset {answer.key.complete_from} on"
+            text = f"{NO_VALUE}, read from offset {answer.key.complete_from} on"
         sides.setdefault(text, []).append(answer.broker)
     return sides
 
