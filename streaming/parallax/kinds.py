@@ -36,13 +36,14 @@ class Clears(StrEnum):
     """A tombstone clears those that show no value, unless another shows a value that is newer than the accused's."""
     OTHER_OUTCOME = "other_outcome"
     """An end marker clears those that show, or are known to have, the outcome that the accused should show."""
-    ENDED_ALIKE = "ended_alike"
-    """That a transaction has ended says not how: it clears those that ended it only if all did so alike."""
+    DIRECT_END = "direct_end"
+    """That a transaction has ended says not how, and an end marker further up may be of a later one: it clears those
+    that ended it as the marker says that lies directly behind its first record, where there is room for no other."""
     NEWER_EPOCH = "newer_epoch"
     """A newer leader epoch clears those that hold what the leader's log holds."""
-    ALL_ALIKE = "all_alike"
-    """A newer record is no proof that it is the newest: it clears the others only if all were read and show the same.
-    """
+    HELD_RECORD = "held_record"
+    """Where nothing is compacted, a record clears those that hold it. A newer value clears nobody: it may have been
+    deleted, on a replica that was copied since from one that has missed that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "offset {start} of {partition}; it has ended {others}.",
         consumers="may read that transaction's records the wrong way round, or nothing beyond them",
         runbook="a-missed-end-marker",
-        clears=Clears.ENDED_ALIKE,
+        clears=Clears.DIRECT_END,
         severity=Severity.WARNING,
     ),
     FindingKind.READ_COMMITTED_FROZEN: Kind(
@@ -97,7 +98,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "producer {producer_id} that has ended {others}.",
         consumers="in read_committed get nothing beyond that offset",
         runbook="a-missed-end-marker",
-        clears=Clears.ENDED_ALIKE,
+        clears=Clears.DIRECT_END,
         agreeing=2,
     ),
     FindingKind.ABORTED_RECORD_COMMITTED: Kind(
@@ -150,7 +151,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "Shown: {sides}.",
         consumers="miss that record",
         runbook="values-that-differ",
-        clears=Clears.ALL_ALIKE,
+        clears=Clears.HELD_RECORD,
         many="Broker {broker} lacks records of {partition} or shows older ones, {count} in all (offsets {lowest} to "
         "{highest}).",
     ),

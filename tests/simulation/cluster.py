@@ -46,6 +46,8 @@ class Cluster:
         self.now = 1_000
         self.replicas = {b: Replica(b, limits) for b in brokers}
         self.leader = brokers[0]
+        self.led = [self.leader]
+        """Who has led, in order."""
         self.leader_epoch = 0
         self.epoch_starts: list[tuple[int, int]] = [(0, 0)]
         self.isr = set(brokers)
@@ -297,6 +299,7 @@ class Cluster:
     def _lead(self, broker: int) -> None:
         leader = self.replicas[broker]
         self.leader = broker
+        self.led.append(broker)
         self.leader_epoch += 1
         self.epoch_starts.append((self.leader_epoch, leader.leo))
         leader.begin_epoch(self.leader_epoch, leader.leo)

@@ -10,10 +10,12 @@ from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
 from parallax.findings.decide import Resolution
+from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, claim_of, evidence_of, was_only_shown
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.reasons import UNTIL_AUDITED
+from tests.simulation.advice import Advice, read
 from tests.simulation.audits import settled
 from tests.simulation.content import key_of_halves
 from tests.simulation.monitor import RECHECK_S, Monitor
@@ -43,6 +45,19 @@ def said(event: Finding, others: Iterable[Finding] = ()) -> Said:
         alike=_alike(event),
         everywhere=event.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED),
     )
+
+
+def advice(event: Finding, others: Iterable[Finding] = ()) -> Advice:
+    """What is printed for an operator of an event of the findings table.
+
+    Args:
+        event: of a finding that stands.
+        others: the last events of those that stand beside it.
+    """
+    explained = explain(event, others)
+    sentences = [explained.now, explained.after, explained.right, *explained.steps]
+    assignments = [text for text in (explained.away, explained.back) if text is not None]
+    return read(sentences, assignments, exposed=event.exposed)
 
 
 def _cut_since(monitor: Monitor, event: Finding) -> frozenset[int]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tests.simulation import oracle, properties
+from tests.simulation import advice, oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.expected import Shown
 from tests.simulation.history import RETENTION, Profile
@@ -88,6 +88,18 @@ class Judge:
         broken = properties.confirmed(said, self.moments[max(0, first) :], self.cluster)
         if broken is not None:
             self.broken.append(broken)
+
+    def advised(self, told: advice.Advice, said: Said, beside: Sequence[Said], before: Cluster) -> None:
+        """An operator is advised so on a finding, by a probe that began with the cluster as it was before.
+
+        Args:
+            told: the advice.
+            said: by the finding.
+            beside: said by the others that stand.
+            before: the cluster when the probe began.
+        """
+        states = advice.States.of(before, self.cluster, compacted=self.profile.compacted)
+        self.broken += advice.lies(told, said, beside, states)
 
     # -- how well it is watched --------------------------------------------------------------------------------------
 

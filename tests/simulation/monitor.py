@@ -97,6 +97,8 @@ class Monitor(Readers):
     """Suspects of a value that were raised while a replica was away, or had not been read so far."""
     alone: int = ALONE
     """More of a kind about one replica are an incident; with 0 each is."""
+    hear: Callable[[findings.Finding, list[findings.Finding], Cluster], None] | None = None
+    """Called with each event as the table holds it, with what it says of each key, and the cluster before the probe."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -245,7 +247,12 @@ class Monitor(Readers):
         numbered = [replace(e, sequence=self.appended + 1 + i) for i, e in enumerate(action.events)]
         self.appended += len(numbered)
         then = self._handle(Committed(numbered))
-        events = [one for event in numbered for one in self._singles_of(event)]
+        events = []
+        for event in numbered:
+            singles = self._singles_of(event)
+            events += singles
+            if self.hear is not None:
+                self.hear(event, singles, before)
         self.events += events
         for event in events:
             claim = claim_of(event)

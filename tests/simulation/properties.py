@@ -116,7 +116,8 @@ class Unknown:
         return since <= self.audited_at and all(offset < self.audited_to for offset in offsets)
 
 
-def _is_of(span: Span, said: Said) -> bool:
+def is_of(span: Span, said: Said) -> bool:
+    """Whether a finding names a record in a transaction of a replica."""
     if said.producer_id < 0:
         return True
     return span.holds(said.producer_id, said.offset) or span.holds(said.producer_id, said.start)
@@ -125,7 +126,7 @@ def _is_of(span: Span, said: Said) -> bool:
 def _is_named(span: Span, said: Said) -> bool:
     """Whether a finding names a transaction, or one that it is part of: cleaners drop the end markers between two."""
     within = 0 <= said.start <= span.first and span.end <= said.marker and span.producer_id == said.producer_id
-    return within or _is_of(span, said)
+    return within or is_of(span, said)
 
 
 def is_wrong_in(said: Said, wrong: Wrong) -> bool:
@@ -133,7 +134,7 @@ def is_wrong_in(said: Said, wrong: Wrong) -> bool:
     if said.about == "transaction":
         # A difference without direction names who shows the record, and by that the key, otherwise.
         named = said.accused is None and said.key is not None and said.key in wrong.unlike
-        return named or any(_is_of(span, said) for span in wrong.spans)
+        return named or any(is_of(span, said) for span in wrong.spans)
     if said.about == "record":
         return said.offset in wrong.offsets
     return (said.key is not None and said.key in wrong.unlike) or said.offset in wrong.offsets
@@ -148,11 +149,12 @@ def was_cut(cluster: Cluster, said: Said) -> bool:
     cuts = [c for b in said.brokers for c in cluster.cuts.get(b, ())]
     logs = [log for b in said.brokers for log in cluster.dropped.get(b, ())]
     lost = [b for b in cluster.lost if b.last >= said.offset]
-    held = any(b.base < log.leo and _epoch_at(log, b.base) == b.leader_epoch for b in lost for log in logs)
+    held = any(b.base < log.leo and epoch_at(log, b.base) == b.leader_epoch for b in lost for log in logs)
     return held or any(c.end > said.offset for c in cuts)
 
 
-def _epoch_at(log: Replica, offset: int) -> int:
+def epoch_at(log: Replica, offset: int) -> int:
+    """The leader epoch in which a log has, or had, what is at an offset."""
     return max((epoch for epoch, start in log.epochs if start <= offset), default=-1)
 
 

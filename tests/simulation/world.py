@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from parallax.audit.result import Result
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
+from parallax.findings.finding import Finding as Event
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
@@ -80,7 +81,19 @@ class World:
             wired=p.wired and not audits,
             eventful=eventful,
             alone=p.alone,
+            hear=self._hear,
         )
+
+    def _hear(self, event: Event, singles: list[Event], before: Cluster) -> None:
+        """An event is on record: hold what an operator is advised on it against the cluster as it was probed."""
+        if not event.stands or self.profile.healthy:
+            return
+        advice = events.advice(event, self.monitor.lifecycle.standing())
+        known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
+        beside = [events.said(one, self.monitor.events) for one in known.values() if one.stands]
+        for one in singles:
+            if one.stands:
+                self.judge.advised(advice, events.said(one, singles), beside, before)
 
     def run(self, ops: Sequence[Op]) -> None:
         """Apply the operations, let the cluster come to rest, and check what must have been found.

@@ -229,6 +229,22 @@ class Answers:
     rest_unknown: str | None = None
     recreated: bool = False
 
+    def leader_lacks_it(self, truncated: int) -> bool:
+        """Whether the leader lacks what was truncated: its log ends the leader epochs asked about there, or below.
+
+        Or the truncated log is in sync, and of a newer epoch from there on, as the leader's is then. The leader itself
+        may not know where that began, if it copied a log whose first records of the epoch had been cleaned.
+        """
+        theirs, own = (self.replicas.get(broker) for broker in (self.leader, truncated))
+        if theirs is None or own is None or not own.epoch_ends:
+            return False
+        is_in_sync = truncated in self.isr
+        return all(
+            end is not None
+            and ((is_in_sync and end < own.log_end_offset) or (theirs.epoch_ends.get(epoch, end + 1) or 0) <= end)
+            for epoch, end in own.epoch_ends.items()
+        )
+
     def evidence(self) -> dict[str, Any]:
         """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""
         return {

@@ -19,6 +19,7 @@ from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
 _BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
 _RIGHT = {FindingKind.ABORTED_RECORD_COMMITTED: ABORTED, FindingKind.COMMITTED_RECORD_ABORTED: COMMITTED}
+_RECORD = "record at offset "
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +115,16 @@ def _other_outcome(shown: Shown) -> Iterable[int]:
     return (broker for broker in against if _endings(shown, broker) == {right})
 
 
-def _ended_alike(shown: Shown) -> Iterable[int]:
-    """One that cannot be asked, and was not recorded, may have ended it otherwise: then nobody is cleared.
+def _direct_end(shown: Shown) -> Iterable[int]:
+    """Further up, the end marker that was read may be of a later transaction: the one that was missed may be cleaned.
 
-    An end marker alone does not say so where another shows the record: the one that had ended the transaction may have
-    been cleaned with its records before it was read, and a later one be left.
+    However many ended it alike: they may have missed the same marker, or have been copied from one that did.
     """
-    others = shown.replicas.keys() - shown.alike
-    outcomes = [_outcomes(shown, broker) for broker in others]
-    markers = [_by_marker(shown, broker) for broker in others]
-    known = frozenset().union(*outcomes, *markers)
-    is_known_of_all = all(outcomes) or (all(markers) and not any(outcomes))
-    return shown.sides.get("ended", ()) if is_known_of_all and len(known) == 1 else ()
+    finding, ended = shown.finding, shown.sides.get("ended", ())
+    if not 0 <= finding.transaction_start_offset == finding.marker_offset - 1:
+        return ()
+    types = frozenset().union(*(_by_marker(shown, broker) for broker in shown.replicas))
+    return (broker for broker in ended if len(types) == 1 and _endings(shown, broker) == types)
 
 
 def _newer_epoch(shown: Shown) -> Iterable[int]:
@@ -133,29 +132,32 @@ def _newer_epoch(shown: Shown) -> Iterable[int]:
     return sides[0] if len(sides) == 1 and shown.leader in sides[0] else ()
 
 
-def _all_alike(shown: Shown) -> Iterable[int]:
-    sides = shown.against
-    if len(sides) != 1 or sides[0] | {shown.finding.broker} != shown.replicas.keys():
-        return ()
-    return sides[0] if shown.answered == shown.replicas.keys() else ()
+def _held_record(shown: Shown) -> Iterable[int]:
+    return frozenset().union(*(side for text, side in shown.sides.items() if text.startswith(_RECORD)))
 
 
 CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
     Clears.NOBODY: _nobody,
     Clears.NO_VALUE: _no_value,
     Clears.OTHER_OUTCOME: _other_outcome,
-    Clears.ENDED_ALIKE: _ended_alike,
+    Clears.DIRECT_END: _direct_end,
     Clears.NEWER_EPOCH: _newer_epoch,
-    Clears.ALL_ALIKE: _all_alike,
+    Clears.HELD_RECORD: _held_record,
 }
 
 
 def _endings(shown: Shown, broker: int) -> frozenset[str]:
     """How a replica has ended the transaction; more than one where what is known contradicts itself."""
-    return _outcomes(shown, broker) | _by_marker(shown, broker)
+    return outcomes_of(shown, broker) | _by_marker(shown, broker)
 
 
-def _outcomes(shown: Shown, broker: int) -> frozenset[str]:
+def holds_open(shown: Shown, broker: int) -> bool:
+    """Whether a replica lists a transaction of the finding's producer as open."""
+    listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
+    return any(one["producer_id"] == shown.finding.producer_id for one in listed)
+
+
+def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
     """The outcome by the records that a replica shows, or by its list of what was aborted; else as it was recorded."""
     finding, answer = shown.finding, shown.replicas.get(broker, {})
     producer, start = finding.producer_id, finding.transaction_start_offset

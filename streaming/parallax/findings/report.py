@@ -178,8 +178,9 @@ def print_explanation(storage: str, wanted: str, output: str = "text", *, to: Te
         FindingNotNamedError: an unknown or ambiguous id.
     """
     stream = to or sys.stdout
-    finding = named(current(read_events(storage)), wanted)
-    explained = explain(finding)
+    known = current(read_events(storage))
+    finding = named(known, wanted)
+    explained = explain(finding, known.values())
     if output == "json":
         _print_json({"finding_id": finding.finding_id, **asdict(explained)}, stream)
         return
@@ -194,13 +195,13 @@ def sections(explained: Explanation) -> list[tuple[str, str]]:
     """The parts of an explanation that say something, with their headings."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(explained.steps, 1))
     sections = [
-        ("What happened", explained.happened),
+        ("What happened", f"{explained.happened} {explained.asked}"),
         ("What consumers see now", explained.now),
         ("After an election", explained.after),
         ("Who is right", explained.right),
         ("What to do", steps),
         ("Assignment without the replica", explained.away or ""),
-        ("Assignment with it again", explained.back or ""),
+        ("Assignment of all replicas", explained.back or ""),
         ("More", explained.runbook),
     ]
     return [(heading, text) for heading, text in sections if text]

@@ -44,6 +44,8 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     if answers.leader == accused:
         return f"{sentence} It leads the partition: consumers {consumers}."
+    if kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
+        return f"{sentence} Broker {answers.leader} leads the partition and lacks it as well: consumers {consumers}."
     if any({accused, answers.leader} <= set(brokers) for brokers in decision.sides.values()):
         return f"{sentence} Broker {answers.leader} leads the partition and shows the same: consumers {consumers}."
     return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
@@ -80,8 +82,8 @@ _SPREAD_WITHOUT_DIRECTION = (
     "differed. Consumers of any replica {consumers}."
 )
 _SPREAD = (
-    "{reason}: the loss is complete. Every replica of {partition} shows now what broker {broker} was found to show, "
-    "and nothing is left to compare with. Consumers of any replica {consumers}."
+    "{reason}: the loss is complete. No replica of {partition} that answered shows otherwise than broker {broker} was "
+    "found to show: nothing is left to compare with. Consumers of each that shows it {consumers}."
 )
 
 

@@ -72,20 +72,14 @@ class TestATombstone:
         assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2]}, {1: shown}) == [1]
 
 
-class TestANewerRecord:
-    def test_clears_all_others_where_all_were_read_and_show_the_same(self) -> None:
-        assert right(MISSING, {"value at offset 9": [1, 3], "value at offset 4": [2]}) == [1, 3]
+class TestARecord:
+    def test_clears_those_that_hold_it_where_nothing_is_compacted(self) -> None:
+        assert right(MISSING, {"no record there": [2], "record at offset 9": [1, 3]}) == [1, 3]
+        assert right(MISSING, {"no record there": [2, 3], "record at offset 9": [1]}, {3: GONE}) == [1]
 
-    @pytest.mark.parametrize("third", [{}, GONE])
-    def test_clears_nobody_while_a_replica_was_not_read(self, third: dict[str, Any]) -> None:
-        assert right(MISSING, {"value at offset 9": [1], "value at offset 4": [2]}, {3: third}) == []
-
-    def test_clears_nobody_where_one_did_not_answer_and_stands_by_what_was_recorded(self) -> None:
-        assert right(MISSING, {"value at offset 9": [1, 3], "value at offset 4": [2]}, {3: GONE}) == []
-
-    def test_clears_nobody_where_the_others_differ_or_one_stands_beside_the_accused(self) -> None:
-        assert right(MISSING, {"no value": [3], "value at offset 9": [1], "value at offset 4": [2]}) == []
-        assert right(MISSING, {"record at offset 9": [1], "no record there": [2, 3]}) == []
+    def test_of_a_key_clears_nobody_however_many_show_it(self) -> None:
+        # It may have been deleted, on a replica that was copied since from one that has missed that.
+        assert right(MISSING, {"value at offset 9": [1, 3], "value at offset 4": [2]}) == []
 
 
 class TestAnOutcome:
@@ -116,48 +110,57 @@ class TestAnOutcome:
 
 
 SIDES = {"open": [2], "ended": [1, 3]}
+DIRECT = {"marker_offset": 11}
+"""Directly behind the first record."""
 
 
 @pytest.mark.parametrize("kind", [FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN])
 class TestAnEnd:
     def test_of_which_nobody_knows_how_clears_nobody(self, kind: FindingKind) -> None:
         assert right(kind, SIDES) == []
-        assert right(kind, SIDES, {1: {"markers": [ABORT]}}) == []
+        assert right(kind, SIDES, **DIRECT) == []
 
-    def test_clears_those_that_ended_it_alike(self, kind: FindingKind) -> None:
-        assert right(kind, SIDES, {1: {"markers": [ABORT]}, 3: {"markers": [ABORT]}}) == [1, 3]
-        assert right(kind, SIDES, recorded={"markers": {1: "commit", 3: "commit"}}) == [1, 3]
+    def test_that_lies_directly_behind_the_first_record_clears_those_that_ended_it_so(self, kind: FindingKind) -> None:
+        abort = {"markers": [ABORT | {"offset": 11}]}
+        assert right(kind, SIDES, {1: abort, 3: abort}, **DIRECT) == [1, 3]
+        assert right(kind, SIDES, {1: abort}, **DIRECT) == [1]
+        assert right(kind, SIDES, recorded={"markers": {1: "commit", 3: "commit"}}, **DIRECT) == [1, 3]
+
+    def test_that_lies_further_up_clears_nobody_however_many_ended_it_so(self, kind: FindingKind) -> None:
+        # They may have missed a lower one that has been cleaned, or have been copied from one that did.
+        markers, aborted = {"markers": {1: "abort", 3: "abort"}}, {"outcomes": {1: "aborted", 3: "aborted"}}
+        assert right(kind, SIDES, recorded=markers | aborted) == []
+        assert right(kind, SIDES, {1: {"markers": [ABORT]}, 3: {"markers": [ABORT]}}) == []
+
+    def test_is_not_known_by_an_offset_that_is_not(self, kind: FindingKind) -> None:
+        nowhere = {"transaction_start_offset": -1, "marker_offset": 0}
+        assert right(kind, SIDES, recorded={"markers": {1: "commit", 3: "commit"}}, **nowhere) == []
+
+    def test_does_not_clear_one_that_shows_the_record_otherwise(self, kind: FindingKind) -> None:
+        markers = {"markers": {1: "abort", 3: "abort"}}
         record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
-        assert right(kind, SIDES, {3: {"committed": [record]}}, {"outcomes": {1: "committed"}}) == [1, 3]
+        assert right(kind, SIDES, {3: {"committed": [record]}}, markers, **DIRECT) == [1]
+        assert right(kind, SIDES, recorded=markers | {"outcomes": {3: "committed"}}, **DIRECT) == [1]
         listed = {"aborted": [{"producer_id": 7, "first_offset": 10}]}
-        assert right(kind, SIDES, {1: listed}, {"outcomes": {3: "aborted"}}) == [1, 3]
-
-    def test_by_a_marker_alone_is_not_known_where_another_shows_the_record(self, kind: FindingKind) -> None:
-        # The ABORT that 1 had may have been cleaned before it was read, and the producer's next COMMIT be left.
-        record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
-        markers = {1: "commit", 3: "commit"}
-        assert right(kind, SIDES, {3: {"committed": [record]}}, {"markers": markers}) == []
-        assert right(kind, SIDES, recorded={"markers": markers, "outcomes": {1: "committed"}}) == []
-
-    def test_clears_nobody_where_they_ended_it_otherwise(self, kind: FindingKind) -> None:
-        record = {"offset": 10, "producer_id": 7, "outcome": "committed"}
-        assert right(kind, SIDES, {3: {"committed": [record]}}, {"markers": {1: "abort"}}) == []
-        assert right(kind, SIDES, recorded={"markers": {1: "abort"}, "outcomes": {3: "committed"}}) == []
+        assert right(kind, SIDES, {1: listed, 3: {"committed": [record]}}, markers, **DIRECT) == [1]
 
     def test_does_not_take_what_is_shown_of_another_transaction_for_its_end(self, kind: FindingKind) -> None:
         other = {"offset": 10, "producer_id": 8, "outcome": "aborted"}
         listed = {"producer_id": 7, "first_offset": 5}
-        third = {"markers": [OTHERS_ABORT], "committed": [other], "aborted": [listed]}
-        assert right(kind, SIDES, {3: third}, {"markers": {1: "abort"}}) == []
+        third = {"markers": [OTHERS_ABORT | {"offset": 11}], "committed": [other], "aborted": [listed]}
+        assert right(kind, SIDES, {3: third}, {"markers": {1: "abort"}}, **DIRECT) == [1]
 
-    def test_clears_nobody_while_one_that_was_not_asked_may_have_ended_it_otherwise(self, kind: FindingKind) -> None:
-        sides = {"open": [2], "ended": [1]}
-        assert right(kind, sides, {3: GONE}, {"markers": {1: "abort"}}) == []
-        assert right(kind, sides, {3: GONE}, {"markers": {1: "abort", 3: "abort"}}) == [1]
-        assert right(kind, {"open": [2, 3], "ended": [1]}, recorded={"markers": {1: "abort"}}) == [1]
+    def test_clears_nobody_where_two_kinds_of_marker_lie_there(self, kind: FindingKind) -> None:
+        assert right(kind, SIDES, recorded={"markers": {1: "abort", 3: "commit"}}, **DIRECT) == []
+
+    def test_does_not_clear_one_that_did_not_answer_or_holds_it_open(self, kind: FindingKind) -> None:
+        markers = {"markers": {1: "abort", 3: "abort"}}
+        assert right(kind, SIDES, {3: GONE}, markers, **DIRECT) == [1]
+        assert right(kind, {"open": [2, 3], "ended": [1]}, recorded=markers, **DIRECT) == [1]
 
     def test_that_was_read_once_clears_nobody_who_cannot_say_now(self, kind: FindingKind) -> None:
-        assert right(kind, {"open": [2], "ended, as it was read": [1, 3]}, recorded={"markers": {1: "abort"}}) == []
+        sides = {"open": [2], "ended, as it was read": [1, 3]}
+        assert right(kind, sides, recorded={"markers": {1: "abort"}}, **DIRECT) == []
 
 
 def test_a_newer_epoch_clears_those_that_hold_what_the_leader_holds() -> None:

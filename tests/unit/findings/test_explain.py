@@ -44,13 +44,15 @@ def test_the_replica_is_copied_again_from_one_that_is_right() -> None:
     assert json.loads(said.away)["partitions"] == [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]
     assert json.loads(said.back)["partitions"][0]["replicas"] == [1, 3, 2]
     assert said.steps[0].startswith("Keep broker 2 from leading")
-    assert len(said.steps) == 4
+    assert "that broker 1 or 3 leads, and that the replicas are still those" in said.steps[1]
+    assert "have broker 2 drop its copy" in said.steps[2]
+    assert len(said.steps) == 5
 
 
 @pytest.mark.parametrize(("leader", "exposed"), [(2, True), (3, False)])
 def test_first_a_replica_leads_that_is_right(leader: int, exposed: bool) -> None:
     said = explain(finding({"no value": [1], "value at offset 0": [2]}, leader, exposed=exposed))
-    assert said.steps[0].startswith("Let a broker lead that is right")
+    assert said.steps[0].startswith("Let broker 1 lead, for a new copy is taken from the leader")
     assert said.away is not None
     assert json.loads(said.away)["partitions"][0]["replicas"][0] == 1
 
@@ -67,10 +69,11 @@ def test_a_newer_record_proves_nobody_right_while_one_was_not_read_and_no_leader
     assert said.now.startswith("Broker 3 leads: nothing is proven of what it shows")
 
 
-def test_a_newer_record_proves_all_others_right_that_were_read_and_show_the_same() -> None:
+def test_a_newer_value_proves_nobody_right_though_all_others_show_it() -> None:
     said = explain(finding({"value at offset 1": [1, 3], "value at offset 0": [2]}, kind=FindingKind.RECORD_MISSING))
-    assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
-    assert "do not meet it" in said.now
+    assert said.right == "Broker 2 is proven wrong. Which of the others is right is not proven."
+    assert "do not meet it" not in said.now
+    assert said.away is None
 
 
 def test_a_transaction_that_two_have_ended_otherwise_proves_neither_of_them_right() -> None:
@@ -90,7 +93,7 @@ def test_a_leader_that_shows_what_the_accused_shows_misleads_its_consumers(expos
     )
     assert said.after == "Once broker 1 leads, consumers read what is right in this from then on."
     assert said.right == "Broker 2 is proven wrong, broker 1 is right in this. Broker 3 shows the same."
-    assert said.steps[0].startswith("Let a broker lead that is right")
+    assert said.steps[0].startswith("Let broker 1 lead")
     assert said.away is not None
     assert json.loads(said.away)["partitions"][0]["replicas"] == [1, 3]
 
@@ -137,10 +140,132 @@ def test_what_all_share_no_copy_repairs() -> None:
     assert said.runbook == "docs/runbook.md#parallaxlosscomplete"
 
 
-def test_what_is_over_asks_for_nothing() -> None:
-    said = explain(finding(PROVEN, status=FindingStatus.RESOLVED))
+def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_wiped_there() -> None:
+    kind = FindingKind.ABORTED_RECORD_COMMITTED
+    record = {"offset": 4, "producer_id": 7, "outcome": "committed"}
+    replicas = {"1": {"committed": [record]}, "2": {"committed": [record]}, "3": {}, "4": {"error": "it is down"}}
+    evidence = json.dumps({"leader": 1, "replicas": replicas})
+    fields = {"kind": kind, "broker": 2, "offset": 4, "producer_id": 7, "status": FindingStatus.SPREAD}
+    said = explain(replace(EVENT, evidence=evidence, exposed=True, **fields))
+    unknown = "Of brokers 3 and 4 it is not known what they read."
+    assert said.now == f"Consumers of brokers 1 and 2 read data that was rolled back. {unknown}"
+    assert said.right.endswith("Nothing is proven of brokers 3 and 4.")
+    assert said.steps[0].startswith("Wipe nothing on brokers 3 and 4")
+    assert said.after.endswith("unless it is of broker 3 or 4.")
+
+
+def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
+    listed = {"open_transactions": [{"producer_id": 7, "start_offset": 4}]}
+    replicas = {"1": {"open_transactions": [{"producer_id": 8, "start_offset": 5}]}, "2": listed, "3": listed}
+    evidence = json.dumps({"leader": 3, "replicas": replicas})
+    fields = {"broker": 2, "producer_id": 7, "status": FindingStatus.SPREAD, "exposed": True}
+    said = explain(replace(EVENT, evidence=evidence, kind=FindingKind.READ_COMMITTED_FROZEN, **fields))
+    assert said.now.startswith("Consumers of brokers 2 and 3 in read_committed get nothing beyond that offset.")
+    assert said.right.endswith("Nothing is proven of broker 1.")
+
+
+def test_a_transaction_that_is_open_everywhere_is_not_written_again_but_ended() -> None:
+    said = explain(finding({}, kind=FindingKind.READ_COMMITTED_FROZEN, status=FindingStatus.SPREAD))
+    assert said.steps[0].startswith("Have the transaction ended as the runbook says")
+
+
+@pytest.mark.parametrize("status", [FindingStatus.RESOLVED, FindingStatus.DISMISSED])
+def test_what_is_over_asks_for_nothing_and_calls_nobody_right_or_wrong(status: FindingStatus) -> None:
+    said = explain(finding(PROVEN, status=status))
     assert said.steps == ()
+    assert said.away is said.back is None
+    assert said.right == said.after == ""
+
+
+def over(status: FindingStatus, **evidence: object) -> str:
+    return explain(replace(finding({}, status=status), evidence=json.dumps(evidence))).now
+
+
+def test_what_is_over_says_whether_it_stands_elsewhere() -> None:
+    assert over(FindingStatus.RESOLVED, resolution="part_of_incident").startswith("It stands, as part of an incident")
+    assert over(FindingStatus.RESOLVED, resolution="explained").startswith("Another finding, named above")
+    assert over(FindingStatus.DISMISSED, leans_on=["aaaa"]).startswith("Another finding, named above")
+    assert over(FindingStatus.RESOLVED, resolution="healed").startswith("It has ended: the replicas agree.")
+    assert over(FindingStatus.RESOLVED, resolution="agreed").startswith(
+        "It has ended, and that proves no replica right"
+    )
+    assert over(FindingStatus.DISMISSED) == "It was suspected, and not confirmed."
+
+
+def test_it_says_when_the_replicas_were_asked() -> None:
+    assert f"until {EVENT.decided_at:%Y-%m-%d %H:%M:%SZ}. It may not hold" in explain(finding(PROVEN)).asked
+    assert "may not hold" not in explain(finding(PROVEN, status=FindingStatus.RESOLVED)).asked
+
+
+def beside(broker: int, sides: dict[str, list[int]] = PROVEN, **fields: Any) -> Finding:
+    return finding(sides, **({"finding_id": "beef", "broker": broker} | fields))
+
+
+class TestAnotherFindingOfThePartition:
+    """A copy makes the accused what its source is, and may destroy what is right on the accused alone."""
+
+    def test_that_accuses_another_and_clears_nobody_forbids_a_copy(self) -> None:
+        other = beside(3, {"value at offset 1": [1, 2], "value at offset 0": [3]}, kind=FindingKind.RECORD_MISSING)
+        said = explain(finding(PROVEN), [other])
+        assert said.right == "Broker 2 is proven wrong, brokers 1 and 3 are right in this."
+        assert said.away is said.back is None
+        assert said.steps[0].startswith("Keep broker 2 from leading")
+        assert "broker 2 may be the right one in finding beef (record_missing)" in said.steps[1]
+
+    def test_without_direction_forbids_one(self) -> None:
+        said = explain(finding(PROVEN, leader=2), [beside(NOBODY, kind=FindingKind.VISIBILITY_MISMATCH)])
+        assert said.away is None
+        assert said.steps[0].startswith("Elect no other leader yet")
+
+    def test_leaves_those_as_sources_that_are_right_in_both(self) -> None:
+        other = beside(3, {"no value": [1, 2], "value at offset 0": [3]})
+        said = explain(finding(PROVEN, leader=3), [other])
+        assert said.steps[0].startswith("Let broker 1 lead")
+        assert "that broker 1 leads" in said.steps[1]
+        assert said.away is not None
+        assert json.loads(said.away)["partitions"][0]["replicas"] == [1, 3]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            beside(2, kind=FindingKind.RECORD_MISSING),
+            beside(3, finding_id=EVENT.finding_id),
+            beside(3, status=FindingStatus.RESOLVED),
+            beside(3, status=FindingStatus.SPREAD),
+            beside(3, partition=EVENT.partition + 1),
+        ],
+        ids=["of the accused", "the same", "one that has ended", "one that all share", "of another partition"],
+    )
+    def test_counts_only_where_the_accused_may_be_right(self, other: Finding) -> None:
+        assert explain(finding(PROVEN), [other]) == explain(finding(PROVEN))
+
+
+def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
+    kind = FindingKind.OUTCOME_CONTRADICTS_MARKER
+    said = explain(finding({"aborted": [1], "committed": [2]}, kind=kind))
     assert said.away is None
+    assert said.steps[0].startswith("Keep broker 2 from leading")
+    assert said.steps[1].startswith("Have broker 2 rebuild its index of aborted transactions")
+    (alone,) = explain(finding({"committed": [1, 2, 3]}, kind=kind, exposed=True)).steps
+    assert "Another broker leads while it is stopped" in alone
+
+
+def test_a_leader_that_lost_the_head_of_its_log_is_not_left_to_lead() -> None:
+    said = explain(finding({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True))
+    assert said.steps[0].startswith("Let a broker lead whose log begins lower")
+
+
+def test_what_was_truncated_and_the_leader_lacks_as_well_is_missed_by_all() -> None:
+    said = explain(finding({}, kind=FindingKind.LOG_TRUNCATED, exposed=True))
+    assert said.now == "Broker 1 leads the partition and lacks it as well: consumers miss what was truncated."
+    assert said.steps[1].startswith("Have what was lost written once more")
+
+
+def test_one_that_did_not_answer_was_only_read_to_show_the_same() -> None:
+    one = finding({"no value": [1], "value at offset 0": [2, 3]})
+    replicas = {"1": {}, "2": {}, "3": {"error": "it is down"}}
+    said = explain(replace(one, evidence=json.dumps(json.loads(one.evidence) | {"replicas": replicas})))
+    assert said.right == "Broker 2 is proven wrong, broker 1 is right in this. Broker 3 was read to show the same."
 
 
 @pytest.mark.parametrize("kind", list(FindingKind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.findings.answers import Answers
+from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.decide import Decision, Verdict
 from parallax.findings.finding import is_exposed
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -34,3 +34,34 @@ def test_consumers_see_what_the_leader_shows_as_the_accused_does(accused: int, l
 def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
     decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
     assert is_exposed(2, decision, Answers({}, leader=2))
+
+
+@pytest.mark.parametrize(
+    ("own", "leading", "exposed"),
+    [
+        ({4: 20}, {4: 20}, True),
+        ({4: 20}, {4: 10}, True),
+        ({4: 20}, {4: None}, True),
+        ({4: 20}, {4: 30}, False),
+        ({4: 20}, {}, False),
+        ({}, {4: 20}, False),
+        ({4: None}, {4: 20}, False),
+    ],
+    ids=["as far", "less far", "not at all", "further", "unknown", "not asked", "not known"],
+)
+def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_far(
+    own: dict[int, int | None], leading: dict[int, int | None], exposed: bool
+) -> None:
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
+    replicas = {1: ReplicaAnswer(1, epoch_ends=leading), 2: ReplicaAnswer(2, epoch_ends=own)}
+    assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
+
+
+@pytest.mark.parametrize(("isr", "log_end", "exposed"), [((1, 2), 40, True), ((1,), 40, False), ((1, 2), 20, False)])
+def test_what_was_truncated_is_missed_on_the_leader_that_a_log_of_a_newer_epoch_is_in_sync_with(
+    isr: tuple[int, ...], log_end: int, exposed: bool
+) -> None:
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
+    own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
+    replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}), 2: own}
+    assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed

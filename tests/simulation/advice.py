@@ -1,0 +1,279 @@
+"""What an operator is advised on one finding, as it is printed, held against the oracle.
+
+Every sentence that names a broker is read: one that is not known here fails, so that no advice goes unjudged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tests.simulation import oracle, properties
+from tests.simulation.cluster import Cluster
+from tests.simulation.properties import Broken, Said
+from tests.simulation.replica import Replica
+
+ADVICE = "advice"
+
+_SOME = r"[Bb]rokers? (?P<{}>\d+(?:, \d+)*(?: (?:and|or) \d+)?)"
+
+
+def _pattern(text: str, *names: str) -> re.Pattern[str]:
+    return re.compile(text.format(*(_SOME.format(name) for name in names)))
+
+
+_KNOWN: Sequence[re.Pattern[str]] = (
+    _pattern("{} is proven wrong", "wrong"),
+    _pattern(", {} (?:is|are) right in this", "right"),
+    _pattern("{} shows? the same", "wrong"),
+    _pattern("{} (?:was|were) read to show the same", "open"),
+    _pattern("Nothing is proven of {}", "open"),
+    _pattern("Of {} it is not known what they read", "open"),
+    _pattern("Consumers of {} (?!is)", "wrong"),
+    _pattern("unless it is of {}", "open"),
+    _pattern("Wipe nothing on {}: what is held there may be right", "open"),
+    _pattern("{} leads the partition and (?:shows what {} does|lacks it as well): consumers", "leader", "wrong"),
+    _pattern("{} leads the partition: consumers", "leader"),
+    _pattern("{} leads: nothing is proven", "leader_unproven"),
+    _pattern("{} leads: consumers that read from the leader do not meet it", "spared"),
+    _pattern(r"Those that fetch from {} \(client.rack\)", "wrong"),
+    _pattern("If {} becomes the leader, consumers", "wrong"),
+    _pattern("Once {} leads, consumers read what is right", "right"),
+    _pattern("Keep {} from leading", "wrong"),
+    _pattern("Let {} lead(?:, for a new copy is taken from the leader)?: run", "first"),
+    _pattern("puts {} first", "first"),
+    _pattern("Check with kafka-topics.sh --describe that {} leads", "sources"),
+    _pattern("[Hh]ave {} drop its copy", "copied"),
+    _pattern("Have {} rebuild its index", "wrong"),
+    _pattern("{} may be the right one in finding", "open"),
+)
+"""The sentences that name brokers, and what they say of them: see `Advice`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is said of brokers.
+
+    Attributes:
+        wrong: they show what is wrong, or are to be kept from leading.
+        right: they are right in what the finding covers.
+        leader: they lead, and show what is wrong.
+        leader_unproven: they lead, and nothing is said of what they show.
+        spared: they lead, and consumers do not meet what is wrong.
+        first: they are to be made the leader.
+        sources: of these the leader has to be one, from which a new copy is taken.
+        copied: they are to drop their copy, and to get a new one.
+        open: nothing is said of them.
+        assigned: the replicas of each assignment that is printed, in order.
+        everywhere: all replicas show what is wrong.
+        exposed: the finding says that consumers of the leader meet it.
+    """
+
+    wrong: frozenset[int] = frozenset()
+    right: frozenset[int] = frozenset()
+    leader: frozenset[int] = frozenset()
+    leader_unproven: frozenset[int] = frozenset()
+    spared: frozenset[int] = frozenset()
+    first: frozenset[int] = frozenset()
+    sources: frozenset[int] = frozenset()
+    copied: frozenset[int] = frozenset()
+    open: frozenset[int] = frozenset()
+    assigned: tuple[tuple[int, ...], ...] = ()
+    everywhere: bool = False
+    exposed: bool = False
+
+
+def read(sentences: Sequence[str], assignments: Sequence[str], *, exposed: bool) -> Advice:
+    """Read an advice as it is printed.
+
+    Args:
+        sentences: all that is said, but for what happened.
+        assignments: as kafka-reassign-partitions.sh reads them.
+        exposed: the finding says that consumers of the leader meet it.
+
+    Raises:
+        AssertionError: something is said of a broker that is not known here.
+    """
+    found: dict[str, set[int]] = {}
+    for sentence in sentences:
+        rest = sentence
+        for pattern in _KNOWN:
+            for match in pattern.finditer(sentence):
+                for name, brokers in match.groupdict(default="").items():
+                    found.setdefault(name, set()).update(map(int, re.findall(r"\d+", brokers)))
+            rest = pattern.sub("", rest)
+        assert not re.search(r"[Bb]rokers? \d", rest), f"no property holds what is said here: {rest}"
+    replicas = [tuple(part["replicas"]) for text in assignments for part in json.loads(text)["partitions"]]
+    everywhere = any(re.search("all replicas share it|of every replica", sentence) for sentence in sentences)
+    everywhere &= not found.get("open")
+    named = {name: frozenset(brokers) for name, brokers in found.items()}
+    return Advice(**named, assigned=tuple(replicas), everywhere=everywhere, exposed=exposed)
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The cluster while a probe was on its way: as it was when that began, and as it is now.
+
+    Attributes:
+        leaders: who led meanwhile.
+    """
+
+    clusters: tuple[Cluster, ...]
+    compacted: bool
+
+    @classmethod
+    def of(cls, before: Cluster, now: Cluster, *, compacted: bool) -> States:
+        """One state where the cluster stood still."""
+        return cls((now,) if before is now else (before, now), compacted)
+
+    @property
+    def leaders(self) -> frozenset[int]:
+        """Who led meanwhile."""
+        return frozenset(self.clusters[-1].led[len(self.clusters[0].led) - 1 :])
+
+    def ever_wrong(self, said: Said, broker: int) -> bool:
+        """Whether a replica was wrong in what a finding names at any of these moments."""
+        return any(is_wrong(said, broker, cluster, self.compacted) for cluster in self.clusters)
+
+    def ever_right(self, said: Said, broker: int) -> bool:
+        """Whether a replica was right in what a finding covers at any of these moments."""
+        return any(is_right(said, broker, cluster, self.compacted) for cluster in self.clusters)
+
+
+def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool:
+    """Whether a replica is wrong in what a finding names, or in a transaction of its own that has to do with it."""
+    replica, of_it = cluster.replicas.get(broker), replace(said, accused=broker, sides=frozenset())
+    if replica is None:
+        return False
+    if said.about == "cut":
+        return properties.was_cut(cluster, of_it) or _lacks_what_was_lost(said, cluster, replica)
+    if said.about == "head":
+        return replica.log_start > cluster.deleted_to
+    wrong = oracle.judge(cluster, compacted).get(broker, oracle.RIGHT)
+    return properties.is_wrong_in(of_it, wrong) or properties.misleads(of_it, cluster)
+
+
+def is_right(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool:
+    """Whether a replica is right in what a finding covers; of a transaction, in those records that are of it in truth.
+
+    What it makes of other transactions of the producer is another matter, though it has taken them for one.
+    """
+    replica = cluster.replicas.get(broker)
+    if replica is None or said.about != "transaction":
+        return replica is not None and not is_wrong(said, broker, cluster, compacted)
+    truth = oracle.truth_of(cluster)
+    covered = covered_by(said, truth)
+    if not covered:
+        return not is_wrong(said, broker, cluster, compacted)
+    wrong = oracle.wrong_in(truth, replica, min(covered), compacted)
+    hangs = any(span.holds(said.producer_id, offset) for span in wrong.hanging for offset in covered)
+    return not hangs and not any(covered & turned for _, turned in wrong.turned)
+
+
+def covered_by(said: Said, truth: oracle.Truth) -> frozenset[int]:
+    """The records of the true transactions that a finding covers."""
+    end = max(said.marker, said.start + 1, said.offset + 1)
+    named = {said.offset, *(range(said.start, end) if said.start >= 0 else ())}
+    mine = [t for t in truth.transactions if t.producer_id == said.producer_id and named.intersection(t.offsets)]
+    return frozenset(offset for transaction in mine for offset in transaction.offsets)
+
+
+def _lacks_what_was_lost(said: Said, cluster: Cluster, replica: Replica) -> bool:
+    """Whether a log never held what the cluster has lost from about an offset on, or holds it no more."""
+    lost = [batch for batch in cluster.lost if batch.last >= said.offset]
+    return bool(lost) and not any(
+        properties.epoch_at(replica, batch.base) == batch.leader_epoch and batch.base < replica.leo for batch in lost
+    )
+
+
+def lies(advice: Advice, said: Said, beside: Sequence[Said], states: States) -> Iterator[Broken]:
+    """What of an advice does not hold at the time of the probe that it rests on.
+
+    Args:
+        advice: on one finding.
+        said: by that finding.
+        beside: said by the others that stand.
+        states: of the cluster, while the probe was on its way.
+    """
+    texts = *_of_brokers(advice, said, states), *_of_the_leader(advice, said, states), *_of_copies(advice, states)
+    for text in (*texts, *_of_what_is_destroyed(advice, beside, states)):
+        yield Broken(ADVICE, said.kind, f"{text}; {said}; {advice}")
+
+
+def _of_brokers(advice: Advice, said: Said, states: States) -> Iterator[str]:
+    for broker in sorted(advice.right | advice.first | advice.sources):
+        if not states.ever_right(said, broker):
+            yield f"broker {broker} is called right and was wrong"
+    for broker in sorted(advice.wrong | advice.copied | advice.leader):
+        if said.accused is not None and not states.ever_wrong(said, broker):
+            yield f"broker {broker} is said to be wrong and was right"
+    for broker in sorted(states.clusters[-1].replicas) if advice.everywhere else ():
+        if not states.ever_wrong(said, broker):
+            yield f"all replicas are said to share it, and broker {broker} was right"
+
+
+def _of_the_leader(advice: Advice, said: Said, states: States) -> Iterator[str]:
+    named = advice.leader | advice.leader_unproven | advice.spared
+    if not named <= states.leaders:
+        yield f"brokers {sorted(named)} are said to lead, and {sorted(states.leaders)} did"
+    for broker in sorted(advice.spared):
+        if not states.ever_right(said, broker):
+            yield f"consumers are said not to meet it on the leader, and broker {broker} was wrong"
+    if not advice.exposed and all(meets_it(said, cluster, states.compacted) for cluster in states.clusters):
+        yield f"it is said not to be exposed, and consumers of broker {states.clusters[-1].leader} met it"
+
+
+def meets_it(said: Said, cluster: Cluster, compacted: bool) -> bool:
+    """Whether consumers of the leader meet what a finding says: it is wrong in that, and shows what the accused shows.
+
+    Without direction: whether it is one of the sides.
+    """
+    if said.accused is None:
+        return cluster.leader in said.sides
+    if is_right(said, cluster.leader, cluster, compacted):
+        return False
+    return cluster.leader == said.accused or _show_alike(said, cluster)
+
+
+def _show_alike(said: Said, cluster: Cluster) -> bool:
+    """Whether the leader and the accused show their consumers the same of what a finding covers."""
+    if said.accused not in cluster.replicas:
+        return False
+    both = cluster.replicas[said.accused], cluster.leading
+    if said.about == "key":
+        start = oracle.compared_from(cluster)
+        values = [oracle.values_shown(replica, said.key, start) for replica in both]
+    elif said.about == "transaction":
+        truth, found = oracle.truth_of(cluster), []
+        for replica in both:
+            wrong = oracle.wrong_in(truth, replica, replica.log_start, compacted=True)
+            hanging = any(properties.is_of(span, said) for span in wrong.hanging)
+            turned = any(properties.is_of(span, said) for span, _ in wrong.turned)
+            found.append((hanging, turned))
+        values = found
+    else:
+        values = [[r for _, r in replica.held(said.offset, said.offset + 1)] for replica in both]
+    return values[0] == values[1]
+
+
+def _of_copies(advice: Advice, states: States) -> Iterator[str]:
+    members = [frozenset(cluster.replicas) for cluster in states.clusters]
+    for replicas in advice.assigned:
+        if replicas[0] not in advice.right:
+            yield f"broker {replicas[0]} is put first and not called right"
+        if not any(frozenset(replicas) in (those, those - advice.copied) for those in members):
+            yield f"the assignment to {replicas} is not that of the partition without {sorted(advice.copied)}"
+    if not advice.first | advice.sources <= advice.right or len(advice.first) > 1:
+        yield "brokers are to lead that are not called right, or several"
+    if advice.copied and not advice.sources:
+        yield f"{sorted(advice.copied)} are to be copied, and from whom is not said"
+
+
+def _of_what_is_destroyed(advice: Advice, beside: Sequence[Said], states: States) -> Iterator[str]:
+    """What is shared by all is lost already."""
+    for other in (other for other in beside if advice.copied and not other.everywhere):
+        for source in sorted(advice.sources):
+            if any(states.ever_right(other, b) for b in advice.copied) and not states.ever_right(other, source):
+                yield f"a copy of broker {source} destroys what is right in {other}"

@@ -1,0 +1,195 @@
+"""What an operator is advised is held against the oracle: the property notices each lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings import explain, finding
+from tests.simulation import kinds
+from tests.simulation.advice import Advice, States, lies, read
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import Op
+from tests.simulation.properties import Said
+from tests.simulation.records import End
+from tests.simulation.test_oracle import VERSION2, cluster, lose_tombstone, turn
+from tests.simulation.test_regressions import _THREE_SIDES as THREE_SIDES
+from tests.simulation.test_regressions import STANDARD, parse
+from tests.simulation.world import Violation, World
+
+KEPT = Said("of a key", 3, frozenset(), "key", offset=1, key=7)
+"""Broker 3 shows key 7, which is deleted."""
+
+
+def told(advice: Advice, said: Said, c: Cluster, *beside: Said) -> list[str]:
+    return [broken.text.partition(";")[0] for broken in lies(advice, said, beside, States.of(c, c, compacted=True))]
+
+
+def kept() -> Cluster:
+    c = cluster()
+    lose_tombstone(c)
+    return c
+
+
+def brokers(*ids: int) -> frozenset[int]:
+    return frozenset(ids)
+
+
+TRUE = {
+    "who is right and who is wrong": Advice(right=brokers(1, 2), wrong=brokers(3)),
+    "that the leader is right": Advice(spared=brokers(1), right=brokers(1)),
+    "that nothing is proven of the leader": Advice(leader_unproven=brokers(1)),
+    "a copy of one that is right": Advice(
+        right=brokers(1), sources=brokers(1), copied=brokers(3), assigned=((1, 2), (1, 2, 3))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_what_is_true_may_be_said(name: str) -> None:
+    assert told(TRUE[name], KEPT, kept()) == []
+
+
+LIES = {
+    "broker 3 is called right and was wrong": Advice(right=brokers(1, 3)),
+    "broker 1 is said to be wrong and was right": Advice(wrong=brokers(1, 3)),
+    "all replicas are said to share it, and broker 1 was right": Advice(everywhere=True),
+    "brokers [2] are said to lead, and [1] did": Advice(spared=brokers(2)),
+    "broker 3 is put first and not called right": Advice(assigned=((3, 1, 2),)),
+    "the assignment to (1, 3) is not that of the partition without []": Advice(right=brokers(1), assigned=((1, 3),)),
+    "brokers are to lead that are not called right, or several": Advice(first=brokers(2)),
+    "[3] are to be copied, and from whom is not said": Advice(copied=brokers(3)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_each_lie_is_noticed(lie: str) -> None:
+    assert lie in told(LIES[lie], KEPT, kept())
+
+
+def test_consumers_of_a_leader_that_shows_what_the_accused_shows_meet_it() -> None:
+    c = kept()
+    c.lead(3)
+    lie = "it is said not to be exposed, and consumers of broker 3 met it"
+    assert told(Advice(), KEPT, c) == [lie]
+    assert told(Advice(exposed=True), KEPT, c) == []
+    assert told(Advice(), replace(KEPT, accused=None, sides=brokers(1, 3)), c) == [lie]
+    assert told(Advice(), replace(KEPT, accused=None, sides=brokers(1, 2)), c) == []
+    spared = told(Advice(spared=brokers(3), exposed=True), KEPT, c)
+    assert spared == ["consumers are said not to meet it on the leader, and broker 3 was wrong"]
+
+
+def test_a_copy_must_not_destroy_what_is_right_by_another_finding() -> None:
+    """Broker 3 shows key 7, which is deleted; what is said of key 5, which 3 alone has deleted, stands beside it."""
+    c = cluster()
+    c.write([(5, 1)])
+    lose_tombstone(c)
+    c.stop(1)
+    c.stop(2)
+    c.write([(5, None)])
+    for _ in range(3):
+        turn(c, 1_001)
+    c.start(1)
+    c.start(2)
+    c.sync()
+    copy = Advice(right=brokers(1), sources=brokers(1), copied=brokers(3), exposed=True)
+    beside = Said("of a key", 1, frozenset(), "key", offset=6, key=5)
+    assert told(copy, KEPT, c) == []
+    (lie,) = told(copy, KEPT, c, beside)
+    assert lie.startswith("a copy of broker 1 destroys what is right")
+    assert told(copy, KEPT, c, replace(beside, everywhere=True)) == []
+
+
+def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:
+    """Broker 2 lacks the COMMIT of the first transaction, and the ABORT of the second ends both of them there."""
+    c = cluster((1, 2))
+    c.write([(7, 1)], VERSION2)
+    c.sync()
+    c.stop(2)
+    c.end(VERSION2, End.COMMIT)
+    c.write([(7, 2)])
+    for _ in range(5):
+        turn(c, 1_001)
+    c.start(2)
+    c.sync()
+    second = c.leading.leo
+    c.write([(8, 1)], VERSION2)
+    c.end(VERSION2, End.ABORT)
+    c.sync()
+    producer = c.writers[VERSION2].producer_id
+    of_both = Said("of a transaction", 1, frozenset(), "transaction", producer, 0, 0, marker=second + 1)
+    of_second = replace(of_both, start=second, offset=second)
+    right = Advice(right=brokers(2), wrong=frozenset())
+    assert told(right, of_second, c) == []
+    assert told(right, of_both, c) == ["broker 2 is called right and was wrong"]
+
+
+def test_what_is_said_of_a_broker_and_not_known_here_fails() -> None:
+    assert read(["Broker 2 is proven wrong, brokers 1, 3 and 4 are right in this."], [], exposed=True) == Advice(
+        wrong=brokers(2), right=brokers(1, 3, 4), exposed=True
+    )
+    with pytest.raises(AssertionError, match="no property holds what is said here"):
+        read(["Broker 2 is proven wrong, and wipe broker 1."], [], exposed=True)
+
+
+SHOWN_BY_TWO: list[Op] = parse(
+    THREE_SIDES.replace("cold; ", "") + "lead 1; wipe 3 1; sync; cold; round; tick 500; round"
+)
+"""A key is deleted behind a newer value, on broker 3 alone, which is then copied from 1: 1 and 3 show that value."""
+
+
+def scripted(seed: int) -> tuple[Any, list[Op]]:
+    profile = kinds.profile(seed, healthy=False)
+    return profile, kinds.generate(profile)
+
+
+def everyone_against(shown: Any) -> list[int]:
+    return sorted(frozenset().union(*shown.against))
+
+
+def alone(known: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda one, _others: known(one, ())
+
+
+BROKEN: dict[str, tuple[Any, str, Any, str, tuple[Any, list[Op]]]] = {
+    "all that stand against the accused are called right": (
+        explain,
+        "cleared",
+        everyone_against,
+        "is called right and was wrong",
+        (STANDARD, SHOWN_BY_TWO),
+    ),
+    "consumers are said not to meet it": (
+        finding,
+        "is_exposed",
+        lambda *_: False,
+        "it is said not to be exposed",
+        scripted(1200000098),
+    ),
+    "what other findings say is overlooked": (
+        explain,
+        "_known",
+        alone(explain._known),
+        "destroys what is right",
+        scripted(1200000047),
+    ),
+    "those that were not asked are said to share it": (
+        explain._Known,
+        "silent",
+        frozenset(),
+        "all replicas are said to share it",
+        scripted(1200011053),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_advice_that_lies_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, attribute, broken, noticed, (profile, ops) = BROKEN[name]
+    World(profile).run(ops)
+    monkeypatch.setattr(module, attribute, broken)
+    with pytest.raises(Violation, match=rf"^advice .*{noticed}"):
+        World(profile).run(ops)
