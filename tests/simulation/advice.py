@@ -41,7 +41,7 @@ _KNOWN: Sequence[re.Pattern[str]] = (
     _pattern(r"Those that fetch from {} \(client.rack\)", "wrong"),
     _pattern("If {} becomes the leader, consumers", "wrong"),
     _pattern("Once {} leads, consumers read what is right", "right"),
-    _pattern("Keep {} from leading", "wrong"),
+    _pattern("Keep {} from leading", "open"),
     _pattern("Let {} lead(?:, for a new copy is taken from the leader)?: run", "first"),
     _pattern("puts {} first", "first"),
     _pattern("Check with kafka-topics.sh --describe that {} leads", "sources"),
@@ -151,8 +151,14 @@ def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
         return properties.was_cut(cluster, of_it) or _lacks_what_was_lost(said, cluster, replica)
     if said.about == "head":
         return replica.log_start > cluster.deleted_to
-    wrong = oracle.judge(cluster, compacted).get(broker, oracle.RIGHT)
-    return properties.is_wrong_in(of_it, wrong) or properties.misleads(of_it, cluster)
+    # Nobody has to know what lies below the largest log start, but who says so is not mistaken.
+    truth = oracle.truth_of(cluster)
+    found = [oracle.wrong_in(truth, replica, start, compacted) for start in _starts(cluster, replica)]
+    return any(properties.is_wrong_in(of_it, wrong) for wrong in found) or properties.misleads(of_it, cluster)
+
+
+def _starts(cluster: Cluster, replica: Replica) -> frozenset[int]:
+    return frozenset({oracle.compared_from(cluster), replica.log_start})
 
 
 def is_right(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool:
@@ -181,20 +187,20 @@ def covered_by(said: Said, truth: oracle.Truth) -> frozenset[int]:
 
 
 def _lacks_what_was_lost(said: Said, cluster: Cluster, replica: Replica) -> bool:
-    """Whether a log never held what the cluster has lost from about an offset on, or holds it no more."""
+    """Whether a log never held some of what the cluster has lost from about an offset on, or holds it no more."""
     lost = [batch for batch in cluster.lost if batch.last >= said.offset]
-    return bool(lost) and not any(
-        properties.epoch_at(replica, batch.base) == batch.leader_epoch and batch.base < replica.leo for batch in lost
+    return any(
+        batch.base >= replica.leo or properties.epoch_at(replica, batch.base) != batch.leader_epoch for batch in lost
     )
 
 
-def lies(advice: Advice, said: Said, beside: Sequence[Said], states: States) -> Iterator[Broken]:
+def lies(advice: Advice, said: Said, beside: Sequence[tuple[Said, frozenset[int]]], states: States) -> Iterator[Broken]:
     """What of an advice does not hold at the time of the probe that it rests on.
 
     Args:
         advice: on one finding.
         said: by that finding.
-        beside: said by the others that stand.
+        beside: said by the others that stand, with those that were right in that when it was reported last.
         states: of the cluster, while the probe was on its way.
     """
     texts = *_of_brokers(advice, said, states), *_of_the_leader(advice, said, states), *_of_copies(advice, states)
@@ -203,6 +209,9 @@ def lies(advice: Advice, said: Said, beside: Sequence[Said], states: States) -> 
 
 
 def _of_brokers(advice: Advice, said: Said, states: States) -> Iterator[str]:
+    """That all share what an unclean election has lost is true, though the truth does not have it any more."""
+    if said.everywhere and states.clusters[-1].lost:
+        return
     for broker in sorted(advice.right | advice.first | advice.sources):
         if not states.ever_right(said, broker):
             yield f"broker {broker} is called right and was wrong"
@@ -271,9 +280,13 @@ def _of_copies(advice: Advice, states: States) -> Iterator[str]:
         yield f"{sorted(advice.copied)} are to be copied, and from whom is not said"
 
 
-def _of_what_is_destroyed(advice: Advice, beside: Sequence[Said], states: States) -> Iterator[str]:
+def _of_what_is_destroyed(
+    advice: Advice, beside: Sequence[tuple[Said, frozenset[int]]], states: States
+) -> Iterator[str]:
     """What is shared by all is lost already."""
-    for other in (other for other in beside if advice.copied and not other.everywhere):
-        for source in sorted(advice.sources):
-            if any(states.ever_right(other, b) for b in advice.copied) and not states.ever_right(other, source):
+    for other, were_right in beside if advice.copied else ():
+        if other.everywhere or not any(states.ever_right(other, broker) for broker in advice.copied):
+            continue
+        for source in sorted(advice.sources - were_right):
+            if not states.ever_right(other, source):
                 yield f"a copy of broker {source} destroys what is right in {other}"

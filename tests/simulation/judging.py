@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.simulation import advice, oracle, properties
@@ -38,6 +38,7 @@ class Judge:
         read_at: by view and broker, when a reader was last at its end, in ms.
         gap_at: by broker, when it had last not been read for too long, in ms.
         harmed: what was lost after it had been read, by broker: only an audit reads it again.
+        right_in: by finding, those that were right in it when it was reported last.
         broken: the properties that did not hold, in order.
         places: how many are wrong at the end, before and after an audit, by what is told of them.
     """
@@ -50,6 +51,7 @@ class Judge:
     read_at: dict[tuple[int, int], int] = field(default_factory=dict)
     gap_at: Counter[int] = field(default_factory=Counter)
     harmed: set[tuple[str, object]] = field(default_factory=set)
+    right_in: dict[str, frozenset[int]] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
     places: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -89,16 +91,18 @@ class Judge:
         if broken is not None:
             self.broken.append(broken)
 
-    def advised(self, told: advice.Advice, said: Said, beside: Sequence[Said], before: Cluster) -> None:
+    def advised(self, told: advice.Advice, finding: str, standing: Mapping[str, Said], before: Cluster) -> None:
         """An operator is advised so on a finding, by a probe that began with the cluster as it was before.
 
         Args:
             told: the advice.
-            said: by the finding.
-            beside: said by the others that stand.
+            finding: its id.
+            standing: what is said by it, and by the others that stand, by their ids.
             before: the cluster when the probe began.
         """
-        states = advice.States.of(before, self.cluster, compacted=self.profile.compacted)
+        said, states = standing[finding], advice.States.of(before, self.cluster, compacted=self.profile.compacted)
+        self.right_in[finding] = frozenset(b for b in self.cluster.replicas if states.ever_right(said, b))
+        beside = [(other, self.right_in.get(name, frozenset())) for name, other in standing.items() if name != finding]
         self.broken += advice.lies(told, said, beside, states)
 
     # -- how well it is watched --------------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ KEPT = Said("of a key", 3, frozenset(), "key", offset=1, key=7)
 """Broker 3 shows key 7, which is deleted."""
 
 
-def told(advice: Advice, said: Said, c: Cluster, *beside: Said) -> list[str]:
-    return [broken.text.partition(";")[0] for broken in lies(advice, said, beside, States.of(c, c, compacted=True))]
+def told(advice: Advice, said: Said, c: Cluster, beside: Said | None = None, *were_right: int) -> list[str]:
+    others = [] if beside is None else [(beside, brokers(*were_right))]
+    return [broken.text.partition(";")[0] for broken in lies(advice, said, others, States.of(c, c, compacted=True))]
 
 
 def kept() -> Cluster:
@@ -101,6 +102,7 @@ def test_a_copy_must_not_destroy_what_is_right_by_another_finding() -> None:
     (lie,) = told(copy, KEPT, c, beside)
     assert lie.startswith("a copy of broker 1 destroys what is right")
     assert told(copy, KEPT, c, replace(beside, everywhere=True)) == []
+    assert told(copy, KEPT, c, beside, 1) == []
 
 
 def test_who_ended_another_transaction_wrongly_is_right_in_this_one() -> None:

@@ -90,10 +90,11 @@ class World:
             return
         advice = events.advice(event, self.monitor.lifecycle.standing())
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
-        beside = [events.said(one, self.monitor.events) for one in known.values() if one.stands]
+        known |= {one.finding_id: one for one in singles}
+        told = {name: events.said(one, (*self.monitor.events, *singles)) for name, one in known.items() if one.stands}
         for one in singles:
             if one.stands:
-                self.judge.advised(advice, events.said(one, singles), beside, before)
+                self.judge.advised(advice, one.finding_id, told, before)
 
     def run(self, ops: Sequence[Op]) -> None:
         """Apply the operations, let the cluster come to rest, and check what must have been found.

@@ -62,6 +62,14 @@ class Shown:
         return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
 
     @property
+    def showing(self) -> frozenset[int]:
+        """The accused, and those that show now what it shows: an outcome may be of a log that was replaced since."""
+        said = _OUTCOMES & {text for text, side in self.sides.items() if self.finding.broker in side}
+        others = (self.alike & self.answered) - {self.finding.broker}
+        shown = frozenset(broker for broker in others if not said or _live_outcomes(self, broker))
+        return shown | {self.finding.broker}
+
+    @property
     def against(self) -> list[frozenset[int]]:
         """The sides that show otherwise than the accused."""
         return against(self.sides, self.finding.broker)
@@ -159,10 +167,14 @@ def holds_open(shown: Shown, broker: int) -> bool:
 
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
     """The outcome by the records that a replica shows, or by its list of what was aborted; else as it was recorded."""
+    found = {text for text, side in shown.sides.items() if broker in side} | _live_outcomes(shown, broker)
+    return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}
+
+
+def _live_outcomes(shown: Shown, broker: int) -> set[str]:
     finding, answer = shown.finding, shown.replicas.get(broker, {})
     producer, start = finding.producer_id, finding.transaction_start_offset
-    found = {text for text, side in shown.sides.items() if broker in side}
-    found |= {
+    found = {
         record["outcome"]
         for record in answer.get("committed", ())
         if record["offset"] in {finding.offset, start} - {UNKNOWN} and record["producer_id"] == producer
@@ -170,7 +182,7 @@ def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:
     listed = ((one["producer_id"], one["first_offset"]) for one in answer.get("aborted", ()))
     if start != UNKNOWN and (producer, start) in listed:
         found.add(ABORTED)
-    return _OUTCOMES & found or _OUTCOMES & {shown.outcomes.get(broker, "")}
+    return found
 
 
 def _by_marker(shown: Shown, broker: int) -> frozenset[str]:

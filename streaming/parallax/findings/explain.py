@@ -149,8 +149,10 @@ def _leads(shown: Shown, right: Collection[int]) -> _Leads:
     finding = shown.finding
     if shown.leader in (finding.broker, NOBODY) and finding.exposed:
         return _Leads.ACCUSED
-    if shown.leader in shown.alike or (finding.exposed and finding.broker != NOBODY):
-        return _Leads.ACCUSED if shown.leader == finding.broker else _Leads.ALIKE
+    if shown.leader == finding.broker:
+        return _Leads.ACCUSED
+    if shown.leader in shown.showing or (finding.exposed and finding.kind is FindingKind.LOG_TRUNCATED):
+        return _Leads.ALIKE
     return _Leads.RIGHT if shown.leader in right else _Leads.UNPROVEN
 
 
@@ -222,7 +224,7 @@ def _now(known: _Known) -> str:
     if known.leads is _Leads.RIGHT:
         said = "consumers that read from the leader do not meet it."
     leads = f"Broker {leader} leads" if leader != NOBODY else "Who leads is not known here"
-    return f"{leads}: {said} Those that fetch from {_one_of(shown.alike)} (client.rack) {known.consumers}."
+    return f"{leads}: {said} Those that fetch from {_one_of(shown.showing)} (client.rack) {known.consumers}."
 
 
 def _after(known: _Known) -> str:
@@ -234,7 +236,7 @@ def _after(known: _Known) -> str:
     if known.finding.broker == NOBODY:
         return f"After an election consumers may read another side: they {known.consumers}."
     if known.leads not in (_Leads.ACCUSED, _Leads.ALIKE):
-        return f"If {_one_of(known.shown.alike)} becomes the leader, consumers {known.consumers}."
+        return f"If {_one_of(known.shown.showing)} becomes the leader, consumers {known.consumers}."
     if not known.right:
         return "No other replica is proven right: what consumers read after an election is not known."
     return f"Once {_one_of(known.right)} leads, consumers read what is right in this from then on."
@@ -254,9 +256,9 @@ def _right(known: _Known) -> str:
     if right:
         said += f", {_brokers(right)} {'is' if len(right) == 1 else 'are'} right in this"
     alike = shown.alike - {finding.broker}
-    if now := alike & shown.answered:
+    if now := alike & shown.showing:
         said += f". {_are(now, 'shows', 'show')} the same"
-    if before := alike - shown.answered:
+    if before := alike - shown.showing:
         said += f". {_are(before, 'was', 'were')} read to show the same"
     if not right:
         return f"{said}. Which of the others is right is not proven."

@@ -261,6 +261,19 @@ def test_what_was_truncated_and_the_leader_lacks_as_well_is_missed_by_all() -> N
     assert said.steps[1].startswith("Have what was lost written once more")
 
 
+def test_a_leader_that_was_only_read_to_show_the_same_is_not_said_to_show_it() -> None:
+    one = finding(
+        {"aborted": [2, 3], "committed": [1]}, kind=FindingKind.COMMITTED_RECORD_ABORTED, leader=3, exposed=True
+    )
+    said = explain(one)
+    assert said.now.startswith("Broker 3 leads: nothing is proven of what it shows")
+    assert "Broker 3 was read to show the same." in said.right
+    record = {"offset": one.offset, "producer_id": one.producer_id, "outcome": "aborted"}
+    replicas = {"1": {}, "2": {}, "3": {"committed": [record]}}
+    shows = replace(one, evidence=json.dumps(json.loads(one.evidence) | {"replicas": replicas}))
+    assert explain(shows).now.startswith("Broker 3 leads the partition and shows what broker 2 does")
+
+
 def test_one_that_did_not_answer_was_only_read_to_show_the_same() -> None:
     one = finding({"no value": [1], "value at offset 0": [2, 3]})
     replicas = {"1": {}, "2": {}, "3": {"error": "it is down"}}
