@@ -16,8 +16,8 @@ import numpy as np
 from parallax.backoff import backoff
 from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution, differed, differs_anew
-from parallax.findings.finding import Finding, is_exposed
-from parallax.findings.incident import PROOFS, Proof, Tally, counted, tally_of
+from parallax.findings.finding import Finding
+from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
 from parallax.findings.members import OPEN, Array, Group, Members, State
 from parallax.model import NOBODY, FindingStatus
 
@@ -226,12 +226,12 @@ class Proven(Held):
 
     @property
     def leads(self) -> bool:
-        """Whether consumers see it, by what was last asked."""
+        """Whether consumers see any of it, by the proofs that are kept."""
         if (status := self.tally.status) is not FindingStatus.CONFIRMED:
             return status is FindingStatus.SPREAD
         if not self.proofs:
             return self.event is not None and self.event.exposed
-        return is_exposed(self.group.broker, self.proofs[-1].decision, self.proofs[-1].answers)
+        return any_exposed(self.group.broker, self.proofs)
 
     def add(self, claims: Sequence[Claim], state: State) -> None:
         """Take in what is proven by now."""

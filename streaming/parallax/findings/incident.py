@@ -105,8 +105,7 @@ def incident_event(
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
-    last = proofs[-1] if proofs else None
-    leads = is_exposed(group.broker, last.decision, last.answers) if last else known is not None and known.exposed
+    leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
     evidence: dict[str, Any] = {
         "incident": {
             "count": tally.count,
@@ -150,6 +149,12 @@ def incident_event(
         decided_at=at,
         exposed=status is FindingStatus.SPREAD or (leads and status is not FindingStatus.UNSETTLED),
     )
+
+
+def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
+    """Whether the one that leads by the last proof shows what is wrong of any key: of another it may be right."""
+    led = [proof for proof in proofs if proof.answers.leader == proofs[-1].answers.leader]
+    return any(is_exposed(accused, proof.decision, proof.answers) for proof in led)
 
 
 def group_of(finding: Finding) -> Group:
