@@ -275,9 +275,9 @@ def _steps(known: _Known) -> tuple[str, ...]:
     if finding.status is FindingStatus.SPREAD:
         return _where_all_share_it(known)
     if finding.status is FindingStatus.UNSETTLED:
+        compare = f"Compare what the replicas show ({_show(finding)}) with the system that wrote it."
         return (
-            f"Compare what the replicas show ({_show(finding)}) with the system that wrote it. Where it is wrong, write "
-            "it once more: that ends the finding.",
+            f"{compare} Where it is wrong, write it once more: that ends the finding.",
             f"Where it is right: parallax findings acknowledge {finding.finding_id} --reason '...'",
         )
     if finding.broker == NOBODY:

@@ -18,7 +18,7 @@ from parallax.alerting.page.glance import Partition, State, Topic
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
-from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.findings.report import answers_of, key_text, sections
 from parallax.model import TopicPartition
@@ -210,11 +210,18 @@ def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
 
 
 def finding_values(finding: Finding, events: Sequence[Finding], runbook: str = RUNBOOK) -> dict[str, Any]:
-    """What finding_body.html shows; ``runbook`` says where that is."""
-    explained = replace(explain(finding), runbook=runbook_of(finding, runbook))
+    """What finding_body.html shows.
+
+    Args:
+        finding: its last event.
+        events: all events of all findings: the advice goes by what else stands about the partition.
+        runbook: where that is.
+    """
+    others = [other for name, other in current(events).items() if name != finding.finding_id]
+    explained = replace(explain(finding, others), runbook=runbook_of(finding, runbook))
     return {
         "finding": finding,
-        "events": events,
+        "events": [event for event in events if event.finding_id == finding.finding_id],
         "explained": explained,
         "sections": sections(explained),
         "answers": answers_of(evidence_of(finding)),

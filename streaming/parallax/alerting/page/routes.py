@@ -20,7 +20,7 @@ from parallax.alerting.page.timeline import Line, drawn, recorded
 from parallax.alerting.state import MonitorState
 from parallax.errors import one_line
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
-from parallax.findings.finding import Finding, current
+from parallax.findings.finding import current
 from parallax.findings.naming import FindingNotNamedError, named
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.model import TopicPartition
@@ -107,10 +107,9 @@ class Page:
             return self._no(str(error))
         except FindingsTableError as error:
             return self.message("The findings cannot be read", str(error), 503)
-        mine: list[Finding] = [event for event in events if event.finding_id == finding.finding_id]
         user = self._user(request)
         token = self._users.token(user, finding.finding_id) if user else ""
-        html = self._renderer.finding(finding, mine, token=token, user=user, problem=problem, said=said)
+        html = self._renderer.finding(finding, events, token=token, user=user, problem=problem, said=said)
         return HTMLResponse(html, 400 if problem else 200)
 
     async def _acknowledge(self, request: Request) -> Response:
