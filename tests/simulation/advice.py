@@ -68,6 +68,7 @@ class Advice:
         open: nothing is said of them.
         assigned: the replicas of each assignment that is printed, in order.
         everywhere: all replicas show what is wrong.
+        unsettled: all replicas show the same, and it is said that this may be what is wrong.
         exposed: the finding says that consumers of the leader meet it.
     """
 
@@ -82,6 +83,7 @@ class Advice:
     open: frozenset[int] = frozenset()
     assigned: tuple[tuple[int, ...], ...] = ()
     everywhere: bool = False
+    unsettled: bool = False
     exposed: bool = False
 
 
@@ -109,7 +111,8 @@ def read(sentences: Sequence[str], assignments: Sequence[str], *, exposed: bool)
     everywhere = any(re.search("all replicas share it|of every replica", sentence) for sentence in sentences)
     everywhere &= not found.get("open")
     named = {name: frozenset(brokers) for name, brokers in found.items()}
-    return Advice(**named, assigned=tuple(replicas), everywhere=everywhere, exposed=exposed)
+    unsettled = any("If that is what is wrong" in sentence for sentence in sentences)
+    return Advice(**named, assigned=tuple(replicas), everywhere=everywhere, unsettled=unsettled, exposed=exposed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,11 @@ def _of_the_leader(advice: Advice, said: Said, states: States) -> Iterator[str]:
     for broker in sorted(advice.spared):
         if not states.ever_right(said, broker):
             yield f"consumers are said not to meet it on the leader, and broker {broker} was wrong"
-    if not advice.exposed and all(meets_it(said, cluster, states.compacted) for cluster in states.clusters):
+    if (
+        not advice.exposed
+        and not advice.unsettled
+        and all(meets_it(said, cluster, states.compacted) for cluster in states.clusters)
+    ):
         yield f"it is said not to be exposed, and consumers of broker {states.clusters[-1].leader} met it"
 
 

@@ -19,7 +19,7 @@ from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError
 from .servers import broker, closing, dripping, free_port, noise, server, silent, web
 
 TIMEOUT = 0.4
-SLACK = 0.6
+SLACK = 5.0
 """What a busy machine may add to a deadline, in seconds."""
 
 
