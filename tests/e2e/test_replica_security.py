@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import (
@@ -568,9 +570,12 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
             timeout=240,
             interval=1.0,
         )
-        processes = [job.process, *job.process.children(recursive=True)]
-        seen = {f"the command line of {p.name()}": " ".join(p.cmdline()).encode() for p in processes}
-        seen |= {f"the environment of {p.name()}": repr(p.environ()).encode() for p in processes}
+        seen = {}
+        for process in (job.process, *job.process.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):  # some of Spark's live for a moment
+                seen[f"the command line of {process.pid}"] = " ".join(process.cmdline()).encode()
+                seen[f"the environment of {process.pid}"] = repr(process.environ()).encode()
+        assert len(seen) > 4
         for path in ("/", f"/topics/{topic}", f"/topics/{topic}/0", "/metrics", "/readyz"):
             with urllib.request.urlopen(f"http://127.0.0.1:{job.port}{path}", timeout=10) as answer:
                 seen[path] = answer.read()
