@@ -421,6 +421,15 @@ SHRUNKEN = {
             "end 1 1; start 1; sync; round; tick 200; write -1 90 19; sync; clean 1"
         ),
     ),
+    "a value that differs makes no wrong outcome of a marker that was missing": (
+        1200001149,
+        (
+            "write 1 0 -1; sync; stop 1; stop 2; end 1 1; write -1 0 98593; round; tick 2001; write -1 90 83; clean 3; "
+            "tick 200; write -1 90 3; clean 3; tick 2001; write -1 90 85; clean 3; start 2; write 1 0 28755; sync; "
+            "round; end 1 1; sync; clean 2; stop 2; write -1 0 -1; tick 200; write -1 90 8; clean 3; tick 2001; "
+            "write -1 90 15; clean 3"
+        ),
+    ),
     "another transaction that was lost as well does not show how one ended": (
         990003856,
         (

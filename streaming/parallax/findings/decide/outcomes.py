@@ -24,6 +24,9 @@ from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.model import UNKNOWN, FindingKind
 
+_OUTCOMES_OF = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
+"""The kinds of findings that say how a transaction ended wrongly."""
+
 
 def ended(case: Case) -> Decision:
     """Compare what the replicas decided for the record: live where they hold it, else as recorded."""
@@ -129,7 +132,9 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
-    is_proven = case.live_only and not case.claim.freed
+    # That an end marker is missing proves no outcome: the key may differ by what was written since.
+    has_outcome = case.claim.kind in _OUTCOMES_OF or recorded is not None
+    is_proven = case.live_only and not case.claim.freed and has_outcome
     differing = _latest_differs(case)
     if differing is None or (recorded is None and not is_proven):
         return None
@@ -137,7 +142,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
         # What differs may be the outcome on another replica, and the comparison be about to say so.
         difference = case.differs(_by_value(case), differing.reason, FindingKind.VISIBILITY_MISMATCH)
         return replace(difference, lone_witness=True)
-    kind = _kind_of(recorded) if recorded is not None else _wrong_outcome_kind(case.claim)
+    kind = _kind_of(recorded) if recorded is not None else case.claim.kind
     return case.confirmed(differing.reason, kind, sides=differing.sides)
 
 
@@ -225,13 +230,6 @@ def _by_value(case: Case) -> dict[str, list[int]]:
         if answer.key is not None and answer.last_stable_offset > case.claim.first_offset:
             sides.setdefault("no value" if answer.key.live is None else "a value", []).append(answer.broker)
     return sides
-
-
-def _wrong_outcome_kind(claim: Claim) -> FindingKind:
-    """The kind where only the key's value proves it: a claim on the marker alone has become a hidden commit."""
-    if claim.kind in (FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED):
-        return claim.kind
-    return FindingKind.COMMITTED_RECORD_ABORTED
 
 
 def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:

@@ -187,7 +187,6 @@ class TestOutcome:
         [
             (FindingKind.MARKER_MISSING, "committed", FindingKind.ABORTED_RECORD_COMMITTED),
             (FindingKind.MARKER_MISSING, "aborted", FindingKind.COMMITTED_RECORD_ABORTED),
-            (FindingKind.MARKER_MISSING, None, FindingKind.COMMITTED_RECORD_ABORTED),
             (FindingKind.ABORTED_RECORD_COMMITTED, None, FindingKind.ABORTED_RECORD_COMMITTED),
             (FindingKind.COMMITTED_RECORD_ABORTED, None, FindingKind.COMMITTED_RECORD_ABORTED),
         ],
@@ -200,6 +199,11 @@ class TestOutcome:
         got = decide(c, answers(shows(1, None), shows(2, record(5))), live_only=True)
         assert (got.verdict, got.kind, got.sides) == (Verdict.CONFIRMED, wanted, {"a value": (2,), "no value": (1,)})
         assert got.reason == "broker 2 shows a live value at offset 5, broker 1 none for that key"
+
+    def test_a_missing_marker_alone_makes_no_wrong_outcome_of_a_value_that_differs(self) -> None:
+        c = claim(FindingKind.MARKER_MISSING, key_hash_lo=7)
+        got = decide(c, answers(shows(1, None), shows(2, record(5))), live_only=True)
+        assert got.verdict is Verdict.DISMISSED
 
     def test_a_suspect_that_a_value_gives_no_direction_waits_for_the_outcome(self) -> None:
         c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={2: "aborted"}))
