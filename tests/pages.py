@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.table import FindingsTable
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
+from parallax.model import IsolationLevel, UnknownReason
 from parallax.views.tables import PROGRESS, RECORDED_ON
+from tests import samples
 
 BROKERS = (1, 2, 3)
 PASSWORD = "correct horse"
@@ -74,7 +74,6 @@ def progress(topic: str = "orders", partition: int = 0, broker: int = 1, **more:
 
 def finding(name: str = "f0" * 16, **more: Any) -> Finding:
     """A deleted record that broker 3 shows again; brokers 1, which leads, and 2 do not."""
-    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     answer = {"high_watermark": 100, "last_stable_offset": 100, "log_start_offset": 0, "log_end_offset": 100}
     none = answer | {"key": {"visible": None, "live": None, "newest_offset": -1, "complete": True}}
     value = {"offset": 17, "value_size": 4, "outcome": "none"}
@@ -84,31 +83,15 @@ def finding(name: str = "f0" * 16, **more: Any) -> Finding:
         "sides": {"no value": [1, 2], "value at offset 17": [3]},
         "replicas": {"1": none, "2": none, "3": shown},
     }
-    whole = Finding(
-        finding_id=name,
-        sequence=0,
-        status=FindingStatus.CONFIRMED,
-        kind=FindingKind.DELETED_RECORD_RESURRECTED,
-        rule=Rule.LATEST_VALUE,
-        severity=Severity.CRITICAL,
-        topic="orders",
-        partition=0,
-        broker=3,
-        offset=17,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
-        key_hash_hi=1,
-        key_hash_lo=2,
-        key=b"customer <b>42</b>",
-        summary="Broker 3 shows the record at offset 17, which was deleted & is <gone> on brokers 1 and 2.",
-        evidence=json.dumps(evidence),
-        suspect_id=f"of-{name}",
-        first_suspected_at=at,
-        decided_at=at + timedelta(seconds=9),
-        exposed=False,
-    )
-    return replace(whole, **more)
+    shows = {
+        "sequence": 0,
+        "broker": 3,
+        "key": b"customer <b>42</b>",
+        "summary": "Broker 3 shows the record at offset 17, which was deleted & is <gone> on brokers 1 and 2.",
+        "evidence": json.dumps(evidence),
+        "decided_at": samples.finding(name).first_suspected_at + timedelta(seconds=9),
+    }
+    return samples.finding(name, **shows | more)
 
 
 class Job:

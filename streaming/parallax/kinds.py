@@ -214,6 +214,8 @@ def kinds_of(family: Family) -> frozenset[FindingKind]:
 
 TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
 KEY_KINDS = kinds_of(Family.KEY)
+OUTCOME_KINDS = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
+"""Those that say how a replica ended a transaction wrongly."""
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:

@@ -18,7 +18,7 @@ from parallax.lab.waiting import until
 from parallax.lab.watchdog import Watchdog
 from parallax.model import FindingStatus
 from tests.receiver import Receiver
-from tests.unit.alerting.webhook.samples import finding
+from tests.samples import finding
 
 pytestmark = pytest.mark.timeout(300)
 

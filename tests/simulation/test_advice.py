@@ -15,7 +15,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.history import Op
 from tests.simulation.properties import Said
 from tests.simulation.records import End
-from tests.simulation.test_oracle import VERSION2, cluster, lose_tombstone, turn
+from tests.simulation.test_oracle import VERSION2, cluster, lose_tombstone, miss_tombstone, turn
 from tests.simulation.test_regressions import _THREE_SIDES as THREE_SIDES
 from tests.simulation.test_regressions import STANDARD, parse
 from tests.simulation.world import Violation, World
@@ -88,14 +88,7 @@ def test_a_copy_must_not_destroy_what_is_right_by_another_finding() -> None:
     c = cluster()
     c.write([(5, 1)])
     lose_tombstone(c)
-    c.stop(1)
-    c.stop(2)
-    c.write([(5, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    c.start(1)
-    c.start(2)
-    c.sync()
+    miss_tombstone(c, 5, 1, 2)
     copy = Advice(right=brokers(1), sources=brokers(1), copied=brokers(3), exposed=True)
     beside = Said("of a key", 1, frozenset(), "key", offset=6, key=5)
     assert told(copy, KEPT, c) == []

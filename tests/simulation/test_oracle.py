@@ -26,16 +26,23 @@ def turn(c: Cluster, ms: int = 200) -> None:
         c.clean(broker)
 
 
+def miss_tombstone(c: Cluster, key: int, *brokers: int) -> None:
+    """A tombstone comes and goes while brokers are away; those that went last are back first."""
+    for broker in brokers:
+        c.stop(broker)
+    c.write([(key, None)])
+    for _ in range(3):
+        turn(c, 1_001)
+    for broker in reversed(brokers):
+        c.start(broker)
+    c.sync()
+
+
 def lose_tombstone(c: Cluster) -> None:
     """The tombstone of key 7 comes and goes while broker 3 is away."""
     c.write([(7, 1)])
     c.sync()
-    c.stop(3)
-    c.write([(7, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    c.start(3)
-    c.sync()
+    miss_tombstone(c, 7, 3)
 
 
 def without(c: Cluster, broker: int, end: End) -> None:
@@ -68,14 +75,7 @@ def test_all_that_missed_it_are_wrong_however_many_they_are() -> None:
     c = cluster()
     c.write([(7, 1)])
     c.sync()
-    c.stop(3)
-    c.stop(2)
-    c.write([(7, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    c.start(2)
-    c.start(3)
-    c.sync()
+    miss_tombstone(c, 7, 3, 2)
     assert set(judge(c, compacted=True)) == {2, 3}
 
 
@@ -204,12 +204,7 @@ def test_what_had_healed_by_a_newer_value_may_lack_the_next_one() -> None:
     c.write([(7, None)])
     c.write([(7, 2)])
     c.sync()
-    c.stop(3)
-    c.write([(7, None)])
-    for _ in range(3):
-        turn(c, 1_001)
-    c.start(3)
-    c.sync()
+    miss_tombstone(c, 7, 3)
     now = judge(c, compacted=True)
     assert now[3].keys == {7}
     assert [oracle.newest_shown(c.replicas[b], 7) for b in (1, 3)] == [-1, 2]

@@ -124,8 +124,8 @@ class MetricsServer:
         self._thread.join(5.0)
         self._socket.close()
 
-    def _problems(self) -> Sequence[str]:
-        return health(self._state.snapshot(), self._stale_after_s)
+    def _problems(self, snapshot: Snapshot) -> Sequence[str]:
+        return health(snapshot, self._stale_after_s)
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -137,7 +137,7 @@ class MetricsServer:
 
     def _ready(self, request: Request) -> Response:
         del request
-        return _answer(self._problems())
+        return _answer(self._problems(self._state.snapshot()))
 
 
 class _Guard:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, evidence_of, leans_on
-from parallax.kinds import KINDS
+from parallax.kinds import KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 
 RUNBOOK = "docs/runbook.md"
@@ -70,14 +70,14 @@ class _Known:
         right: the replicas that the finding proves right.
         sources: those of them of which no other finding of the partition leaves open whether the accused is right
             where they are wrong.
-        unsettled: the other findings that do.
+        beside: the other findings that do.
     """
 
     shown: Shown
     leads: _Leads
     right: Sequence[int]
     sources: Sequence[int]
-    unsettled: Sequence[Finding]
+    beside: Sequence[Finding]
 
     @property
     def finding(self) -> Finding:
@@ -91,7 +91,7 @@ class _Known:
     def silent(self) -> frozenset[int]:
         """Of a finding that all share: those that did not answer, or show nothing of it."""
         sharing = self.shown.answered
-        if self.finding.kind in _OF_A_RECORD:
+        if self.finding.kind in OUTCOME_KINDS:
             sharing = frozenset(broker for broker in sharing if outcomes_of(self.shown, broker))
         if self.finding.kind in _OPEN:
             sharing = frozenset(broker for broker in sharing if holds_open(self.shown, broker))
@@ -99,7 +99,6 @@ class _Known:
 
 
 _OPEN = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
-_OF_A_RECORD = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
 
 
 def explain(finding: Finding, others: Iterable[Finding] = ()) -> Explanation:
@@ -132,16 +131,16 @@ def _known(finding: Finding, others: Iterable[Finding]) -> _Known:
     """A new copy makes the accused what its source is: so the source must not be wrong where the accused is right."""
     shown = Shown.of(finding)
     right = cleared(shown)
-    sources, unsettled = set(right), []
+    sources, beside = set(right), []
     for other in others:
         is_beside = other.stands and other.place == finding.place and other.finding_id != finding.finding_id
         if not is_beside or other.broker == finding.broker or other.status is FindingStatus.SPREAD:
             continue
         also_right = cleared(Shown.of(other))
         if not set(right) <= set(also_right):
-            unsettled.append(other)
+            beside.append(other)
         sources &= set(also_right)
-    return _Known(shown, _leads(shown, right), right, sorted(sources), unsettled)
+    return _Known(shown, _leads(shown, right), right, sorted(sources), beside)
 
 
 def _leads(shown: Shown, right: Collection[int]) -> _Leads:
@@ -361,8 +360,8 @@ def _who_leads(known: _Known) -> str:
 
 
 def _wait_for_others(known: _Known) -> str:
-    named = " and ".join(f"{other.finding_id} ({other.kind})" for other in known.unsettled)
-    first = "that one" if len(known.unsettled) == 1 else "those"
+    named = " and ".join(f"{other.finding_id} ({other.kind})" for other in known.beside)
+    first = "that one" if len(known.beside) == 1 else "those"
     return (
         f"Have nothing copied or wiped yet: broker {known.finding.broker} may be the right one in finding {named} of "
         f"this partition. Settle {first} first; where each waits for the other, have what is right written once more."

@@ -9,7 +9,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import Group
-from parallax.kinds import KINDS, NO_DIRECTION, UNLIKE_OUTCOMES
+from parallax.kinds import KINDS, NO_DIRECTION, OUTCOME_KINDS, UNLIKE_OUTCOMES
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
 
@@ -204,7 +204,7 @@ def resolved(claim: Claim, decision: Decision) -> str:
 
 
 def _others(decision: Decision, answers: Answers) -> str:
-    if decision.kind in _BY_OUTCOME and decision.sides and _OUTCOMES.isdisjoint(decision.sides):
+    if decision.kind in OUTCOME_KINDS and decision.sides and _OUTCOMES.isdisjoint(decision.sides):
         # Values of the key differ: they say nothing of how any replica has ended the transaction.
         return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
@@ -214,7 +214,6 @@ def _others(decision: Decision, answers: Answers) -> str:
 
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
-_BY_OUTCOME = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
 
 
 def _broker_words(brokers: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
 from parallax.views.tables import TableSize
+from tests.samples import finding
 
 NAMES = {
     "audit_last_timestamp_seconds",
@@ -116,22 +117,14 @@ class Report:
     checkpoints_set_aside: int = 1
 
 
-FINDING = Finding(
-    finding_id="a",
-    sequence=1,
-    status=FindingStatus.CONFIRMED,
+FINDING = finding(
+    "a",
     kind=FindingKind.READ_COMMITTED_FROZEN,
     rule=Rule.PROGRESS,
-    severity=Severity.CRITICAL,
-    topic="orders",
-    partition=0,
-    broker=2,
     offset=4711,
     producer_id=990011,
     transaction_start_offset=4711,
     marker_offset=4720,
-    key_hash_hi=1,
-    key_hash_lo=2,
     key=b"secret-key",
     summary="",
     evidence="",

@@ -10,7 +10,8 @@ from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
 from parallax.compare.suspect import Accusation, Suspect
 from parallax.findings.finding import Finding
-from parallax.model import FindingKind, FindingStatus, Rule, Severity
+from parallax.model import FindingKind, Rule
+from tests import samples
 
 PLAN = PartitionPlan("orders", 0, "id", TopicTraits(), (1, 2, 3), (10, 10))
 WHOLE = Compared(compared_up_to=(10, 10))
@@ -18,29 +19,17 @@ SUSPECT = Suspect("orders", 0, Accusation(Rule.LATEST_VALUE, FindingKind.RECORD_
 
 
 def finding(topic: str = "orders") -> Finding:
-    return Finding(
-        finding_id="f",
-        sequence=1,
-        status=FindingStatus.CONFIRMED,
+    return samples.finding(
+        "f",
         kind=FindingKind.RECORD_MISSING,
-        rule=Rule.LATEST_VALUE,
-        severity=Severity.CRITICAL,
         topic=topic,
-        partition=0,
-        broker=2,
         offset=7,
-        producer_id=-1,
-        transaction_start_offset=-1,
-        marker_offset=-1,
         key_hash_hi=0,
         key_hash_lo=1,
-        key=None,
         summary="Broker 2 lacks it.",
-        evidence="{}",
         suspect_id=SUSPECT.suspect_id,
         first_suspected_at=datetime.now(UTC),
         decided_at=datetime.now(UTC),
-        exposed=False,
     )
 
 

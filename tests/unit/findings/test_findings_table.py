@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from parallax.findings.finding import Finding, current
+from parallax.findings.finding import current
 from parallax.findings.table import (
     SCHEMA,
     FindingsTable,
@@ -21,31 +21,21 @@ from parallax.findings.table import (
     read_suspects,
     table_uri,
 )
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from tests.samples import finding
 
-EVENT = Finding(
-    finding_id="a",
+EVENT = finding(
+    "a",
     sequence=0,
-    status=FindingStatus.CONFIRMED,
     kind=FindingKind.CONTENT_MISMATCH,
     rule=Rule.CONTENT,
-    severity=Severity.CRITICAL,
-    topic="orders",
-    partition=0,
-    broker=2,
     offset=10,
-    producer_id=-1,
-    transaction_start_offset=-1,
-    marker_offset=-1,
-    key_hash_hi=1,
     key_hash_lo=-1,
     key=b"k",
     summary="s",
-    evidence="{}",
     suspect_id="suspect-a",
     first_suspected_at=datetime(2026, 1, 2, tzinfo=UTC),
     decided_at=datetime(2026, 1, 3, tzinfo=UTC),
-    exposed=False,
 )
 
 

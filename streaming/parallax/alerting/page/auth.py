@@ -19,8 +19,6 @@ import bcrypt
 from starlette.requests import Request
 
 _REMEMBERED = 1000
-_NOBODY = b"$2b$12$000000000000000000000uSTWCX1pLOZOQLXQHPMDT2CARSCFWDjG"
-"""A hash that no password has, so that an unknown user takes as long as a wrong password."""
 
 
 class Users:
@@ -56,8 +54,9 @@ class Users:
         with self._lock:
             if mark in self._known:
                 return name
-        is_right = _checked(password, self._hashes.get(name))
-        if not is_right:
+        # Of an unknown user another one's is checked, so that it takes as long as a wrong password.
+        known = self._hashes.get(name) or next(iter(self._hashes.values()), "")
+        if not _is_of(password, known) or name not in self._hashes:
             return None
         with self._lock:
             if len(self._known) >= _REMEMBERED:
@@ -74,14 +73,12 @@ class Users:
         return hmac.compare_digest(given.encode(), self.token(user, about).encode())
 
 
-def _checked(password: str, known: str | None) -> bool:
-    # bcrypt takes 72 bytes; more are refused by its newer versions, and cut off by the others.
-    given = password.encode()[:72]
+def _is_of(password: str, known: str) -> bool:
     try:
-        is_right = bcrypt.checkpw(given, known.encode() if known is not None else _NOBODY)
+        # bcrypt takes 72 bytes; more are refused by its newer versions, and cut off by the others.
+        return bcrypt.checkpw(password.encode()[:72], known.encode())
     except ValueError:
         return False
-    return is_right and known is not None
 
 
 def is_from_elsewhere(request: Request) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -18,7 +18,7 @@ from parallax.alerting.page.glance import Partition, State, Topic
 from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
-from parallax.findings.finding import Finding, current, evidence_of
+from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.findings.report import answers_of, key_text, sections
 from parallax.model import TopicPartition
@@ -121,21 +121,19 @@ class Renderer:
     Args:
         cluster: what the cluster is called.
         runbook: where that is.
-        root: where the page begins, with a slash at the end.
         live: whether the page follows the job; else it is a report.
     """
 
-    def __init__(self, cluster: str = "", runbook: str = RUNBOOK, *, root: str = "/", live: bool = True) -> None:
+    def __init__(self, cluster: str = "", runbook: str = RUNBOOK, *, live: bool = True) -> None:
         self._runbook = runbook
         self._common: dict[str, Any] = {
             "cluster": cluster,
-            "root": root,
             "live": live,
             "signs": _SIGNS,
             "words": lambda text: str(text).replace("_", " "),
-            "topic_link": lambda topic: f"{root}topics/{quote(topic, safe='')}",
-            "partition_link": lambda place: f"{root}topics/{quote(place.topic, safe='')}/{place.partition}",
-            "finding_link": lambda finding: f"{root}findings/{finding.finding_id}",
+            "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
+            "partition_link": lambda place: f"/topics/{quote(place.topic, safe='')}/{place.partition}",
+            "finding_link": lambda finding: f"/findings/{finding.finding_id}",
         }
 
     def page(self, template: str, **values: Any) -> str:
@@ -196,29 +194,39 @@ class Renderer:
         return self.page("partition.html", one=found[0], audit=said, timelines=timelines, timeline_error=timeline_error)
 
     def finding(
-        self, finding: Finding, events: Sequence[Finding], *, token: str, user: str, problem: str = "", said: str = ""
+        self,
+        finding: Finding,
+        events: Sequence[Finding],
+        standing: Iterable[Finding],
+        *,
+        token: str,
+        user: str,
+        problem: str = "",
+        said: str = "",
     ) -> str:
         """A finding with its evidence; a form to acknowledge it where there is a token."""
-        values = finding_values(finding, events, self._runbook)
+        values = finding_values(finding, events, standing, self._runbook)
         return self.page("finding.html", **values, token=token, user=user, problem=problem, said=said)
 
 
-def report(reported: Sequence[Mapping[str, Any]], cluster: str = "") -> str:
+def report(reported: Sequence[Mapping[str, Any]]) -> str:
     """One page for a ticket that loads nothing: findings as `finding_values` gives them, each with ``timelines``."""
     style = Markup((files("parallax.alerting.page") / "static" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
-    return Renderer(cluster, live=False).page("report.html", reported=reported, style=style)
+    return Renderer(live=False).page("report.html", reported=reported, style=style)
 
 
-def finding_values(finding: Finding, events: Sequence[Finding], runbook: str = RUNBOOK) -> dict[str, Any]:
+def finding_values(
+    finding: Finding, events: Sequence[Finding], standing: Iterable[Finding], runbook: str = RUNBOOK
+) -> dict[str, Any]:
     """What finding_body.html shows.
 
     Args:
         finding: its last event.
-        events: all events of all findings: the advice goes by what else stands about the partition.
+        events: of this finding and, maybe, of others.
+        standing: the last events of all findings: the advice goes by what else stands about the partition.
         runbook: where that is.
     """
-    others = [other for name, other in current(events).items() if name != finding.finding_id]
-    explained = replace(explain(finding, others), runbook=runbook_of(finding, runbook))
+    explained = replace(explain(finding, standing), runbook=runbook_of(finding, runbook))
     return {
         "finding": finding,
         "events": [event for event in events if event.finding_id == finding.finding_id],

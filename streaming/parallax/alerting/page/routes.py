@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from parallax.alerting.page.auth import Users, is_from_elsewhere
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.alerting.page.timeline import Line, drawn, recorded
-from parallax.alerting.state import MonitorState
+from parallax.alerting.state import MonitorState, Snapshot
 from parallax.errors import one_line
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
 from parallax.findings.finding import current
@@ -50,7 +50,12 @@ class Page:
     """
 
     def __init__(
-        self, state: MonitorState, storage: str, problems: Callable[[], Sequence[str]], users: Users, renderer: Renderer
+        self,
+        state: MonitorState,
+        storage: str,
+        problems: Callable[[Snapshot], Sequence[str]],
+        users: Users,
+        renderer: Renderer,
     ) -> None:
         self._state = state
         self._storage = storage
@@ -76,7 +81,8 @@ class Page:
 
     def _overview(self, request: Request) -> Response:
         wanted = Wanted.of(request.query_params)
-        return HTMLResponse(self._renderer.overview(self._state.snapshot(), self._problems(), wanted))
+        snapshot = self._state.snapshot()
+        return HTMLResponse(self._renderer.overview(snapshot, self._problems(snapshot), wanted))
 
     def _topic(self, request: Request) -> Response:
         topic = request.path_params["topic"]
@@ -102,14 +108,17 @@ class Page:
     def _finding_page(self, request: Request, problem: str = "", said: str = "") -> Response:
         try:
             events = read_events(self._storage)
-            finding = named(current(events), request.path_params["finding_id"])
+            standing = current(events)
+            finding = named(standing, request.path_params["finding_id"])
         except FindingNotNamedError as error:
             return self._no(str(error))
         except FindingsTableError as error:
             return self.message("The findings cannot be read", str(error), 503)
         user = self._user(request)
         token = self._users.token(user, finding.finding_id) if user else ""
-        html = self._renderer.finding(finding, events, token=token, user=user, problem=problem, said=said)
+        html = self._renderer.finding(
+            finding, events, standing.values(), token=token, user=user, problem=problem, said=said
+        )
         return HTMLResponse(html, 400 if problem else 200)
 
     async def _acknowledge(self, request: Request) -> Response:

@@ -39,7 +39,10 @@ def write_report(storage: str, wanted: Sequence[str], file: Path) -> int:
         events = read_events(storage)
         standing = current(events)
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
-        reported = [finding_values(finding, events) | {"timelines": _timelines(storage, finding)} for finding in chosen]
+        reported = [
+            finding_values(finding, events, standing.values()) | {"timelines": _timelines(storage, finding)}
+            for finding in chosen
+        ]
         to.write(report(reported))
     return len(reported)
 

@@ -22,10 +22,8 @@ from parallax.findings.decide.case import (
 )
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
+from parallax.kinds import OUTCOME_KINDS
 from parallax.model import UNKNOWN, FindingKind
-
-_OUTCOMES_OF = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
-"""The kinds of findings that say how a transaction ended wrongly."""
 
 
 def ended(case: Case) -> Decision:
@@ -133,7 +131,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
     # That an end marker is missing proves no outcome: the key may differ by what was written since.
-    has_outcome = case.claim.kind in _OUTCOMES_OF or recorded is not None
+    has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_proven = case.live_only and not case.claim.freed and has_outcome
     differing = _latest_differs(case)
     if differing is None or (recorded is None and not is_proven):

@@ -10,7 +10,7 @@ from parallax.alerting.webhook.bodies import MOST_ALERTS, body
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.config import WebhookSettings
 from parallax.findings.finding import Finding
-from tests.unit.alerting.webhook.samples import finding
+from tests.samples import finding
 
 ALERTMANAGER = WebhookSettings.model_validate({"name": "hook", "url": "http://127.0.0.1/"})
 SLACK = WebhookSettings.model_validate({"name": "chat", "format": "slack", "url": "http://127.0.0.1/"})

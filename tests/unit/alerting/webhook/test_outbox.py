@@ -11,7 +11,7 @@ from parallax.alerting.listing import FindingState
 from parallax.alerting.webhook.outbox import MOST_GROUPS, OTHERS, Message, Outbox, Pace
 from parallax.findings.finding import Finding
 from parallax.model import FindingStatus
-from tests.unit.alerting.webhook.samples import finding
+from tests.samples import finding
 
 PACE = Pace(repeat_s=3600, wait_s=10, interval_s=30, retry_s=1, retry_most_s=300)
 

@@ -10,7 +10,7 @@ import structlog
 
 from parallax.alerting.webhook.outbox import Outbox, Pace
 from parallax.alerting.webhook.record import NOTIFICATIONS, Record
-from tests.unit.alerting.webhook.samples import finding
+from tests.samples import finding
 
 PACE = Pace(repeat_s=3600)
 

@@ -21,7 +21,7 @@ from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks
 from parallax.config import AlertingSettings
 from parallax.lab.waiting import until
 from tests.receiver import Receiver
-from tests.unit.alerting.webhook.samples import finding
+from tests.samples import finding
 from tests.unit.alerting.webhook.test_bodies import message
 
 QUICK = Pace(repeat_s=3600, wait_s=0.05, interval_s=0.05, retry_s=0.05, retry_most_s=0.2)

@@ -1,25 +1,27 @@
-"""Findings for the tests of messages."""
+"""A finding as the table holds it, for tests that change what they are about."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from parallax.findings.finding import Finding
 from parallax.model import FindingKind, FindingStatus, Rule, Severity
 
 
-def finding(name: str, *, topic: str = "orders", partition: int = 0) -> Finding:
-    """A resurrected record on broker 2 that does not lead."""
+def finding(name: str, **more: Any) -> Finding:
+    """A resurrected record on broker 2 that does not lead, but for the fields that are given."""
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    return Finding(
+    whole = Finding(
         finding_id=name,
         sequence=1,
         status=FindingStatus.CONFIRMED,
         kind=FindingKind.DELETED_RECORD_RESURRECTED,
         rule=Rule.LATEST_VALUE,
         severity=Severity.CRITICAL,
-        topic=topic,
-        partition=partition,
+        topic="orders",
+        partition=0,
         broker=2,
         offset=17,
         producer_id=-1,
@@ -35,3 +37,4 @@ def finding(name: str, *, topic: str = "orders", partition: int = 0) -> Finding:
         decided_at=at,
         exposed=False,
     )
+    return replace(whole, **more)
