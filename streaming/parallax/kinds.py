@@ -36,6 +36,9 @@ class Clears(StrEnum):
     """A tombstone clears those that show no value, unless another shows a value that is newer than the accused's."""
     OTHER_OUTCOME = "other_outcome"
     """An end marker clears those that show, or are known to have, the outcome that the accused should show."""
+    OWN_END = "own_end"
+    """The same of the accused's own end marker, where that lies directly behind the record: further up, it may be of a
+    later transaction, and whoever shows the record as it says may have missed the lower one as well."""
     DIRECT_END = "direct_end"
     """That a transaction has ended says not how, and an end marker further up may be of a later one: it clears those
     that ended it as the marker says that lies directly behind its first record, where there is room for no other."""
@@ -129,7 +132,7 @@ KINDS: Mapping[FindingKind, Kind] = {
         "own log says (offset {marker}): its index of aborted transactions is wrong there.",
         consumers="read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
-        clears=Clears.OTHER_OUTCOME,
+        clears=Clears.OWN_END,
     ),
     FindingKind.DELETED_RECORD_RESURRECTED: Kind(
         rule=Rule.LATEST_VALUE,

@@ -632,6 +632,22 @@ SHRUNKEN = {
         72000667,
         ("write 1 1 49; sync; stop 2; end 1 1; write -1 1 16; sync; tick 200; write -1 90 33; clean 1; usurp 2"),
     ),
+    "an end marker that may be of a later transaction proves nobody right who shows the record as it says": (
+        1200041132,
+        (
+            "write 3 0 78844; sync; stop 3; end 3 1; stop 2; write -1 0 -1; tick 2001; write -1 90 90; clean 1; "
+            "tick 200; write -1 90 26; clean 1; tick 2001; write -1 90 86; clean 1; start 3; write 3 0 74143; end 3; "
+            "sync; stop 3; unindex 3 8"
+        ),
+    ),
+    "nor anybody wrong who does not": (
+        1200041132,
+        (
+            "write 3 0 78844; sync; stop 3; end 3 1; sync; stop 2; write -1 0 -1; tick 2001; write -1 90 90; clean 1; "
+            "tick 200; write -1 90 26; clean 1; tick 2001; write -1 90 86; clean 1; start 3; write 3 0 74143; end 3; "
+            "sync; stop 3; unindex 3 8"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (

@@ -115,12 +115,22 @@ def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:
 
 
 def _other_outcome(shown: Shown) -> Iterable[int]:
-    right = _RIGHT.get(shown.finding.kind)
-    if right is None:
-        own = {text for text, side in shown.sides.items() if shown.finding.broker in side} & _OUTCOMES
-        (right,) = _OUTCOMES - own if len(own) == 1 else ("",)
+    return _ended_as(shown, _RIGHT[shown.finding.kind])
+
+
+def _own_end(shown: Shown) -> Iterable[int]:
+    """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
+    finding = shown.finding
+    own = {text for text, side in shown.sides.items() if finding.broker in side} & _OUTCOMES
+    if not 0 <= finding.offset == finding.marker_offset - 1 or len(own) != 1:
+        return ()
+    (right,) = _OUTCOMES - own
+    return _ended_as(shown, right)
+
+
+def _ended_as(shown: Shown, outcome: str) -> Iterable[int]:
     against = frozenset().union(*shown.against)
-    return (broker for broker in against if _endings(shown, broker) == {right})
+    return (broker for broker in against if _endings(shown, broker) == {outcome})
 
 
 def _direct_end(shown: Shown) -> Iterable[int]:
@@ -148,6 +158,7 @@ CLEARED: Mapping[Clears, Callable[[Shown], Iterable[int]]] = {
     Clears.NOBODY: _nobody,
     Clears.NO_VALUE: _no_value,
     Clears.OTHER_OUTCOME: _other_outcome,
+    Clears.OWN_END: _own_end,
     Clears.DIRECT_END: _direct_end,
     Clears.NEWER_EPOCH: _newer_epoch,
     Clears.HELD_RECORD: _held_record,

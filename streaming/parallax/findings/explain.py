@@ -298,7 +298,7 @@ def _rebuild(known: _Known) -> tuple[str, ...]:
     """It is the index that is wrong, and not the log: that takes a stop of the broker, and no copy."""
     index = (
         f"Have broker {known.finding.broker} rebuild its index of aborted transactions, as the runbook says. No copy "
-        "is needed: the end marker in its log is right."
+        "is needed: its log holds the end marker."
     )
     if known.right:
         return (_who_leads(known), index)

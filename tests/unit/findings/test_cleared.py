@@ -103,10 +103,15 @@ class TestAnOutcome:
         assert right(self.KIND, sides, recorded={"markers": {3: "abort", 1: "commit"}}) == [3]
 
     def test_that_contradicts_a_replicas_own_marker_clears_those_that_show_the_other(self) -> None:
-        kind = FindingKind.OUTCOME_CONTRADICTS_MARKER
-        assert right(kind, {"aborted": [1, 3], "committed": [2]}) == [1, 3]
-        assert right(kind, {"committed": [1, 2, 3]}) == []
-        assert right(kind, {}) == []
+        direct = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 11}
+        assert right(sides={"aborted": [1, 3], "committed": [2]}, **direct) == [1, 3]
+        assert right(sides={"committed": [1, 2, 3]}, **direct) == []
+        assert right(sides={}, **direct) == []
+
+    def test_that_contradicts_a_marker_further_up_clears_nobody(self) -> None:
+        # The marker may be of a later transaction, and those that show the record so may have missed the lower one.
+        further = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 12}
+        assert right(sides={"aborted": [1, 3], "committed": [2]}, **further) == []
 
 
 SIDES = {"open": [2], "ended": [1, 3]}

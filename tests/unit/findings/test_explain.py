@@ -242,10 +242,13 @@ class TestAnotherFindingOfThePartition:
 
 def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
     kind = FindingKind.OUTCOME_CONTRADICTS_MARKER
-    said = explain(finding({"aborted": [1], "committed": [2]}, kind=kind))
+    one = finding({"aborted": [1], "committed": [2]}, kind=kind)
+    said = explain(replace(one, marker_offset=one.offset + 1))
     assert said.away is None
     assert said.steps[0].startswith("Keep broker 2 from leading")
     assert said.steps[1].startswith("Have broker 2 rebuild its index of aborted transactions")
+    (further,) = explain(replace(one, marker_offset=one.offset + 2)).steps
+    assert "Another broker leads while it is stopped" in further
     (alone,) = explain(finding({"committed": [1, 2, 3]}, kind=kind, exposed=True)).steps
     assert "Another broker leads while it is stopped" in alone
 

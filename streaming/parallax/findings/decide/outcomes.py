@@ -299,9 +299,20 @@ def contradiction(case: Case) -> Decision:
             return case.confirmed(
                 f"broker {accused.broker} shows offset {claim.offset} as {own}, and behind it the {marker.type} marker "
                 f"of offset {marker.offset}",
-                sides=_by_outcome(_live_outcomes(case)),
+                sides=_by_outcome(_contradicted(case, own)),
             )
     return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
+
+
+def _contradicted(case: Case, own: str) -> dict[int, str]:
+    """By broker, the outcomes that are shown: the accused's only of those that the end marker proves wrong as well.
+
+    Another may hold a lower one that gives the record the outcome that it shows, unless there is no room for that.
+    """
+    claim, shown = case.claim, _live_outcomes(case)
+    if claim.marker_offset == claim.first_offset + 1:
+        return shown
+    return {broker: outcome for broker, outcome in shown.items() if outcome != own or broker == case.accused.broker}
 
 
 def _live_outcomes(case: Case) -> dict[int, str]:

@@ -462,8 +462,15 @@ class TestContradiction:
             )
 
     def test_holds_though_all_have_lost_their_index(self) -> None:
-        got = decide(self.c, answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3))))
-        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
+        all_of_them = answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3)))
+        got = decide(self.c, all_of_them)
+        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (2,)})
+        direct = decide(replace(self.c, offset=19), answers(*(self.directly(b) for b in (1, 2, 3))))
+        assert (direct.verdict, direct.accused, direct.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
+
+    def directly(self, broker: int) -> ReplicaAnswer:
+        shown = {19: record(offset=19, outcome="committed")}
+        return replica(broker, committed=shown, uncommitted=shown, markers=(MarkerShown(20, PID, "abort"),))
 
     def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
         for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
