@@ -648,6 +648,13 @@ SHRUNKEN = {
             "sync; stop 3; unindex 3 8"
         ),
     ),
+    "who has not come to the end marker has not missed it": (
+        1300001402,
+        (
+            "stop 1; write 3 0 99619; sync; stop 4; stop 5; end 3; tick 200; write -1 90 38; sync; clean 2; tick 2001; "
+            "write -1 90 19; clean 2; tick 2001; write -1 90 81; sync; clean 2; start 4; start 5; fetch 5 1; audit"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (

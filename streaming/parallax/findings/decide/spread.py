@@ -26,13 +26,16 @@ _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_
 _ENDED = (Resolution.HEALED, Resolution.UNPROVEN)
 
 
-def open_everywhere(case: Case, held: OpenTransaction, open_on: Collection[int], *, has_ended: bool) -> Decision | None:
+def open_everywhere(
+    case: Case, held: OpenTransaction, open_on: Collection[int], past: Collection[int], *, has_ended: bool
+) -> Decision | None:
     """Judge a transaction that the accused and all others hold open.
 
     Args:
         case: the claim with its answers.
         held: the transaction as the accused lists it.
         open_on: the replicas that list it as open.
+        past: those of them that are past its end.
         has_ended: it is known to have ended: a finding had proven it, an end marker was recorded, or the coordinator
             says so. Otherwise it may merely be long.
 
@@ -45,7 +48,7 @@ def open_everywhere(case: Case, held: OpenTransaction, open_on: Collection[int],
         return None
     reason = f"the transaction at offset {held.start_offset} has ended and is open on every replica"
     if case.absent:
-        return case.confirmed(f"{reason} that answered", FindingKind.READ_COMMITTED_FROZEN, sides={"open": open_on})
+        return case.confirmed(f"{reason} that answered", FindingKind.READ_COMMITTED_FROZEN, sides={"open": past})
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 

@@ -140,9 +140,10 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     leads = case.answers.leader in is_open
     if leads and case.absent and not case.live_only and _is_nobodys_fault(case, held, ()):
         return hanging(where)
-    if (complete := open_everywhere(case, held, is_open, has_ended=has_ended)) is not None:
-        return complete
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    past = _past_it(case, is_open, closed)
+    if (complete := open_everywhere(case, held, is_open, past, has_ended=has_ended)) is not None:
+        return complete
     if leads and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     if not closed and not _ended_by_coordinator(case):
@@ -152,7 +153,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
             return case.confirmed(
                 f"{where}, past the end marker that was read on {broker_list(ended)}",
                 claim.kind if claim.kind is FindingKind.READ_COMMITTED_FROZEN else FindingKind.MARKER_MISSING,
-                sides={"open": is_open, "ended, as it was read": ended},
+                sides={"open": past, "ended, as it was read": ended},
             )
         if unsure:
             return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
@@ -162,14 +163,24 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     if claim.marker_offset == UNKNOWN and case.answers.coordinator is not None and case.answers.coordinator.is_ending:
         return case.pending("the transaction coordinator is still writing the markers")
     ended = [a.broker for a in closed]
+    sides = {"open": past, "ended": ended}
+    where = f"open at offset {held.start_offset} on {broker_list(past)}"
     where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
-    sides = {"open": is_open, "ended": ended}
     frozen = accused.last_stable_offset <= held.start_offset or _pins(held, accused)
     if claim.kind is FindingKind.READ_COMMITTED_FROZEN and frozen:
         reason = f"{where}; the last stable offset of broker {accused.broker} stands there"
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
     reason = f"{where}; broker {accused.broker} is past the end marker"
     return case.confirmed(reason, FindingKind.MARKER_MISSING, sides=sides)
+
+
+def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:
+    """The accused, and of the others that hold the transaction open those that have missed its end as well.
+
+    One that has not come to the end marker yet may get it.
+    """
+    past = {a.broker for a in case.others if _past_the_marker(case.claim, a, closed)}
+    return sorted(past.intersection(is_open) | {case.accused.broker})
 
 
 def _is_nobodys_fault(case: Case, held: OpenTransaction, closed: Sequence[ReplicaAnswer]) -> bool:

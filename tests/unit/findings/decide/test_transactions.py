@@ -71,6 +71,15 @@ class TestOpenTransaction:
         )
         assert got is Verdict.CONFIRMED
 
+    def test_only_those_that_are_past_the_end_marker_have_missed_it(self) -> None:
+        accused, behind = replica(2, open_transactions=OPEN), replica(3, open_transactions=OPEN, high_watermark=20)
+        got = decide(self.marker_missing, answers(replica(1), accused, behind))
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"open": (2,), "ended": (1,)})
+        past = replace(behind, high_watermark=21)
+        assert decide(self.marker_missing, answers(replica(1), accused, past)).sides["open"] == (2, 3)
+        proven = decide(self.frozen, answers(silent(1), accused, behind), live_only=True)
+        assert (proven.verdict, proven.sides) == (Verdict.CONFIRMED, {"open": (2,)})
+
     def test_an_accused_that_has_not_reached_the_marker_is_pending(self) -> None:
         behind = replica(2, open_transactions=OPEN, high_watermark=20, last_stable_offset=10)
         assert outcome_of(self.marker_missing, replica(1), behind, replica(3)) is Verdict.PENDING
