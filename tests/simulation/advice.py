@@ -117,7 +117,7 @@ def read(sentences: Sequence[str], assignments: Sequence[str], *, exposed: bool)
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The cluster while a probe was on its way: as it was when that began, and as it is now.
+    """The cluster while a probe was on its way: as it was when that began, whenever it moved on, and as it is now.
 
     Attributes:
         leaders: who led meanwhile.
@@ -125,11 +125,6 @@ class States:
 
     clusters: tuple[Cluster, ...]
     compacted: bool
-
-    @classmethod
-    def of(cls, before: Cluster, now: Cluster, *, compacted: bool) -> States:
-        """One state where the cluster stood still."""
-        return cls((now,) if before is now else (before, now), compacted)
 
     @property
     def leaders(self) -> frozenset[int]:
@@ -244,10 +239,12 @@ def _of_the_leader(advice: Advice, said: Said, states: States) -> Iterator[str]:
 def meets_it(said: Said, cluster: Cluster, compacted: bool) -> bool:
     """Whether consumers of the leader meet what a finding says: it is wrong in that, and shows what the accused shows.
 
-    Without direction: whether it is one of the sides.
+    Without direction: whether it is one of the sides. Where it does not hold the record of a transaction any more, it
+    is none by now, unless it is wrong in that still.
     """
     if said.accused is None:
-        return cluster.leader in said.sides
+        held = said.about != "transaction" or _holds(cluster.leading, said.offset)
+        return cluster.leader in said.sides and (held or any(_misled_by(said, cluster, cluster.leading)))
     if is_right(said, cluster.leader, cluster, compacted):
         return False
     return cluster.leader == said.accused or _show_alike(said, cluster)
@@ -258,20 +255,33 @@ def _show_alike(said: Said, cluster: Cluster) -> bool:
     if said.accused not in cluster.replicas:
         return False
     both = cluster.replicas[said.accused], cluster.leading
+    if said.about == "transaction":
+        accused, leading = (_misled_by(said, cluster, replica) for replica in both)
+        return any(leading) and accused == leading
     if said.about == "key":
         start = oracle.compared_from(cluster)
         values = [oracle.values_shown(replica, said.key, start) for replica in both]
-    elif said.about == "transaction":
-        truth, found = oracle.truth_of(cluster), []
-        for replica in both:
-            wrong = oracle.wrong_in(truth, replica, replica.log_start, compacted=True)
-            hanging = any(properties.is_of(span, said) for span in wrong.hanging)
-            turned = any(properties.is_of(span, said) for span, _ in wrong.turned)
-            found.append((hanging, turned))
-        values = found
     else:
         values = [[r for _, r in replica.held(said.offset, said.offset + 1)] for replica in both]
     return values[0] == values[1]
+
+
+def _misled_by(said: Said, cluster: Cluster, replica: Replica) -> tuple[bool, bool, frozenset[oracle.Key]]:
+    """How the transaction of a finding misleads consumers of a replica as it is now.
+
+    It holds them back, or they are shown the record that the finding names as it was not ended, or other values than
+    the true ones of keys of records that were. A record that is there no more misleads nobody by itself.
+    """
+    truth = oracle.truth_of(cluster)
+    wrong = oracle.wrong_in(truth, replica, replica.log_start, compacted=True)
+    turned = {o for span, offsets in wrong.turned if properties.is_of(span, said) for o in offsets}
+    shown = said.offset in turned and _holds(replica, said.offset)
+    hanging = any(properties.is_of(span, said) for span in wrong.hanging)
+    return hanging, shown, wrong.unlike & {truth.of_offset[o][0].key for o in turned}
+
+
+def _holds(replica: Replica, offset: int) -> bool:
+    return any(record is not None for _, record in replica.held(offset, offset + 1))
 
 
 def _of_copies(advice: Advice, states: States) -> Iterator[str]:

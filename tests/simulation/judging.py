@@ -91,16 +91,16 @@ class Judge:
         if broken is not None:
             self.broken.append(broken)
 
-    def advised(self, told: advice.Advice, finding: str, standing: Mapping[str, Said], before: Cluster) -> None:
-        """An operator is advised so on a finding, by a probe that began with the cluster as it was before.
+    def advised(self, told: advice.Advice, finding: str, standing: Mapping[str, Said], states: advice.States) -> None:
+        """An operator is advised so on a finding, by a probe that saw the cluster in these states.
 
         Args:
             told: the advice.
             finding: its id.
             standing: what is said by it, and by the others that stand, by their ids.
-            before: the cluster when the probe began.
+            states: of the cluster, while the probe was on its way.
         """
-        said, states = standing[finding], advice.States.of(before, self.cluster, compacted=self.profile.compacted)
+        said = standing[finding]
         self.right_in[finding] = frozenset(b for b in self.cluster.replicas if states.ever_right(said, b))
         beside = [(other, self.right_in.get(name, frozenset())) for name, other in standing.items() if name != finding]
         self.broken += advice.lies(told, said, beside, states)

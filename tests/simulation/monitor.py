@@ -97,8 +97,8 @@ class Monitor(Readers):
     """Suspects of a value that were raised while a replica was away, or had not been read so far."""
     alone: int = ALONE
     """More of a kind about one replica are an incident; with 0 each is."""
-    hear: Callable[[findings.Finding, list[findings.Finding], Cluster], None] | None = None
-    """Called with each event as the table holds it, with what it says of each key, and the cluster before the probe."""
+    hear: Callable[[findings.Finding, list[findings.Finding], tuple[Cluster, ...]], None] | None = None
+    """Called with each event as the table holds it, what it says of each key, and the cluster as the probe saw it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,11 +193,12 @@ class Monitor(Readers):
         """Suspects that have no verdict yet."""
         return [claim for name, claim in self.raised.items() if self.lifecycle.waits(name) is not None]
 
-    def probe(self, between: Callable[[], None] | None = None) -> list[Finding]:
+    def probe(self, between: Callable[[], bool] | None = None) -> list[Finding]:
         """Let the lifecycle probe whatever waits, a few times; returns what was confirmed now.
 
         Args:
-            between: called between any two requests; None asks everything in one moment.
+            between: called between any two requests, says whether the cluster has moved; None asks everything in one
+                moment.
         """
         confirmed = len(self.confirmed)
         for _ in range(PASSES):
@@ -218,16 +219,21 @@ class Monitor(Readers):
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
         return self.lifecycle.handle(event, now)
 
-    def _carry_out(self, action: Action, between: Callable[[], None] | None) -> None:
+    def _carry_out(self, action: Action, between: Callable[[], bool] | None) -> None:
         if isinstance(action, Append):
-            self.todo += self._append(action, self.cluster)
+            self.todo += self._append(action, (self.cluster,))
             return
         assert isinstance(action, Probe), f"the judging of a claim raised: {action}"
         self._note_again(action.claims)
-        before = self.cluster if between is None else copy.deepcopy(self.cluster)
-        answers = ask(self.cluster, action.claims, between or _nothing, self._history)
+        seen = [self.cluster if between is None else copy.deepcopy(self.cluster)]
+
+        def moving() -> None:
+            if between is not None and between():
+                seen.append(copy.deepcopy(self.cluster))
+
+        answers = ask(self.cluster, action.claims, moving, self._history)
         for then in self._handle(Answered([(action, answers)])):
-            self.todo += self._append(then, before) if isinstance(then, Append) else [then]
+            self.todo += self._append(then, tuple(seen)) if isinstance(then, Append) else [then]
 
     def _note_again(self, claims: Iterable[Claim]) -> None:
         """Count those that are probed because they were raised again."""
@@ -242,7 +248,7 @@ class Monitor(Readers):
         offsets = {name: tuple(sorted(set(found), reverse=True)) for name, found in self.recorded.items()}
         return KeyHistory(read_logs(self.events_read), offsets)
 
-    def _append(self, action: Append, before: Cluster) -> list[Action]:
+    def _append(self, action: Append, seen: tuple[Cluster, ...]) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""
         numbered = [replace(e, sequence=self.appended + 1 + i) for i, e in enumerate(action.events)]
         self.appended += len(numbered)
@@ -252,12 +258,12 @@ class Monitor(Readers):
             singles = self._singles_of(event)
             events += singles
             if self.hear is not None:
-                self.hear(event, singles, before)
+                self.hear(event, singles, seen)
         self.events += events
         for event in events:
             claim = claim_of(event)
             if event.status is FindingStatus.CONFIRMED:
-                self.confirmed.append(_finding(event, claim, self.cluster.now, before))
+                self.confirmed.append(_finding(event, claim, self.cluster.now, seen[0]))
             elif event.status is FindingStatus.DISMISSED:
                 self.dismissed.append((claim, event.summary))
             elif event.status is FindingStatus.RESOLVED:
@@ -283,7 +289,7 @@ class Monitor(Readers):
         other = later.claim.suspect_id, FindingStatus.CONFIRMED
         return ended in known and known.index(said) < known.index(other) < len(known) - known[::-1].index(ended)
 
-    def round(self, order: random.Random, between: Callable[[], None] | None = None) -> list[Finding]:
+    def round(self, order: random.Random, between: Callable[[], bool] | None = None) -> list[Finding]:
         """One full round: every reader reads to its end, progress, a batch, a probe."""
         names = list(self.positions)
         order.shuffle(names)
@@ -308,7 +314,3 @@ def _finding(event: findings.Finding, claim: Claim, now: int, before: Cluster) -
         before,
         tuple(frozenset(side) for side in json.loads(event.evidence)["sides"].values()),
     )
-
-
-def _nothing() -> None:
-    """The cluster stands still."""

@@ -26,7 +26,7 @@ KEPT = Said("of a key", 3, frozenset(), "key", offset=1, key=7)
 
 def told(advice: Advice, said: Said, c: Cluster, beside: Said | None = None, *were_right: int) -> list[str]:
     others = [] if beside is None else [(beside, brokers(*were_right))]
-    return [broken.text.partition(";")[0] for broken in lies(advice, said, others, States.of(c, c, compacted=True))]
+    return [broken.text.partition(";")[0] for broken in lies(advice, said, others, States((c,), compacted=True))]
 
 
 def kept() -> Cluster:

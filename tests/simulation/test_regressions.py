@@ -655,6 +655,36 @@ SHRUNKEN = {
             "write -1 90 19; clean 2; tick 2001; write -1 90 81; sync; clean 2; start 4; start 5; fetch 5 1; audit"
         ),
     ),
+    "what was proven while the probe was on its way may be said": (
+        1300001992,
+        (
+            "write 3 0 -1; sync; stop 3; stop 1; round 358; end 3; tick 2001; write -1 90 35; clean 2; read 0 2 1; "
+            "tick 2001; write -1 90 67; clean 2; tick 2001; write -1 90 55; clean 2; write 3 0 53092; end 3; start 3; "
+            "start 1; fetch 1 1; round 490"
+        ),
+    ),
+    "a leader that holds the record no more exposes nobody to it": (
+        1300002023,
+        (
+            "write 1 0 75; sync; stop 1; write 1 0 51351; round; sync; stop 2; end 1; write -1 0 74862; tick 2001; "
+            "round; write -1 90 81; clean 3; tick 200; write -1 90 13; clean 3; tick 2001; write -1 0 97; clean 3; "
+            "write 1 0 34663; end 1 1; start 2; sync; clean 2; write -1 0 -1; write 0 0 32; round 227"
+        ),
+    ),
+    "nor as one of the sides": (
+        1300004273,
+        (
+            "write 0 0 53324; end; sync; stop 2; unindex 2 1; round; stop 1; unindex 1; lead 5; tick 5000; "
+            "write -1 90 39; sync; clean 5; tick 2001; write -1 90 29; clean 5"
+        ),
+    ),
+    "nor by another record of the transaction than the one that is named": (
+        1300005410,
+        (
+            "write 1 1 55; write 1 0 55899; end 1; sync; stop 3; unindex 3 3; start 3; stop 1; unindex 1 3; "
+            "write 3 1 -1; sync; stop 2; end 3 1; tick 2001; write -1 90 78; clean 3"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (

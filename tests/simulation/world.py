@@ -15,6 +15,7 @@ from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
 from tests.simulation import audits, events
+from tests.simulation.advice import States
 from tests.simulation.cluster import Cluster, Coordinator
 from tests.simulation.expected import (
     Divergence,
@@ -84,17 +85,18 @@ class World:
             hear=self._hear,
         )
 
-    def _hear(self, event: Event, singles: list[Event], before: Cluster) -> None:
+    def _hear(self, event: Event, singles: list[Event], seen: tuple[Cluster, ...]) -> None:
         """An event is on record: hold what an operator is advised on it against the cluster as it was probed."""
         if not event.stands or self.profile.healthy:
             return
         advice = events.advice(event, self.monitor.lifecycle.standing())
+        states = States(seen, self.profile.compacted)
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
         known |= {one.finding_id: one for one in singles}
         told = {name: events.said(one, (*self.monitor.events, *singles)) for name, one in known.items() if one.stands}
         for one in singles:
             if one.stands:
-                self.judge.advised(advice, one.finding_id, told, before)
+                self.judge.advised(advice, one.finding_id, told, states)
 
     def run(self, ops: Sequence[Op]) -> None:
         """Apply the operations, let the cluster come to rest, and check what must have been found.
@@ -172,18 +174,19 @@ class World:
             return broker in self.cluster.away
         return name not in _OF_A_BROKER or broker in self.cluster.replicas
 
-    def stirring(self, seed: int) -> Callable[[], None] | None:
-        """What to call between two questions of a probe; None where the cluster is to stand still."""
+    def stirring(self, seed: int) -> Callable[[], bool] | None:
+        """What to call between two questions of a probe, says whether it moved; None where the cluster stands still."""
         if seed == 0:
             return None
         draw = random.Random(seed)
 
-        def between() -> None:
+        def between() -> bool:
             op = stir(draw, self.profile.hosts)
             if op is not None:
                 self.judge.note()
                 self.do(op)
                 self.judge.note()
+            return op is not None
 
         return between
 
