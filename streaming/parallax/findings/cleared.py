@@ -57,8 +57,11 @@ class Shown:
 
     @property
     def alike(self) -> frozenset[int]:
-        """The accused, and those that show what it shows."""
+        """The accused, and those that show what it shows, so far as what proves it wrong proves that of them too."""
         accused = self.finding.broker
+        if self.finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and not _is_direct(self.finding):
+            # Another may hold a lower end marker, which gives the record the outcome that both show.
+            return frozenset({accused})
         return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
 
     @property
@@ -118,11 +121,16 @@ def _other_outcome(shown: Shown) -> Iterable[int]:
     return _ended_as(shown, _RIGHT[shown.finding.kind])
 
 
+def _is_direct(finding: Finding) -> bool:
+    """Whether the end marker lies directly behind the record: there is no room for a lower one."""
+    return 0 <= finding.offset == finding.marker_offset - 1
+
+
 def _own_end(shown: Shown) -> Iterable[int]:
     """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
     finding = shown.finding
     own = {text for text, side in shown.sides.items() if finding.broker in side} & _OUTCOMES
-    if not 0 <= finding.offset == finding.marker_offset - 1 or len(own) != 1:
+    if not _is_direct(finding) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own
     return _ended_as(shown, right)

@@ -46,7 +46,11 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         return f"{sentence} It leads the partition: consumers {consumers}."
     if kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
         return f"{sentence} Broker {answers.leader} leads the partition and lacks it as well: consumers {consumers}."
-    if any({accused, answers.leader} <= set(brokers) for brokers in decision.sides.values()):
+    is_alike = any({accused, answers.leader} <= set(brokers) for brokers in decision.sides.values())
+    if is_alike and kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        shows = f"Broker {answers.leader} leads the partition and shows that record alike"
+        return f"{sentence} {shows}: if it is wrong there as well, consumers {consumers}."
+    if is_alike:
         return f"{sentence} Broker {answers.leader} leads the partition and shows the same: consumers {consumers}."
     return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
 

@@ -112,6 +112,9 @@ class TestAnOutcome:
         # The marker may be of a later transaction, and those that show the record so may have missed the lower one.
         further = {"kind": FindingKind.OUTCOME_CONTRADICTS_MARKER, "offset": 10, "marker_offset": 12}
         assert right(sides={"aborted": [1, 3], "committed": [2]}, **further) == []
+        shown = Shown.of(finding(sides={"aborted": [3], "committed": [1, 2]}, **further))
+        assert shown.alike == {2}
+        assert Shown.of(replace(shown.finding, marker_offset=11)).alike == {1, 2}
 
 
 SIDES = {"open": [2], "ended": [1, 3]}
