@@ -685,6 +685,29 @@ SHRUNKEN = {
             "write 3 1 -1; sync; stop 2; end 3 1; tick 2001; write -1 90 78; clean 3"
         ),
     ),
+    "a record whose end marker was cleaned by a wrong index is shown wrongly still": (
+        1300001286,
+        (
+            "write -1 3 16931; write 0 3 70980; end; sync; stop 3; unindex 3 2; start 3; tick 2001; tick 2001; "
+            "tick 2001; write -1 90 90; sync; clean 1; clean 3; clean 2; round; tick 2001; write -1 90 1; sync; "
+            "clean 2; clean 3; clean 1; tick 2001; write -1 90 2; sync; clean 2; clean 1"
+        ),
+    ),
+    "and though its end marker was never read": (
+        1300009086,
+        (
+            "write 0 0 58911; end; sync; stop 3; unindex 3 4; start 3; tick 2001; tick 2001; tick 2001; "
+            "write -1 90 35; sync; clean 1; clean 2; clean 3; tick 2001; write -1 90 70; sync; clean 2; clean 1; "
+            "clean 3; write -1 0 27; write 0 1 -1"
+        ),
+    ),
+    "a leader that shows a record as one that contradicts itself may be wrong as well": (
+        1000001559,
+        (
+            "write 2 3 55969; write 0 0 46; end 2; sync; stop 1; unindex 1 7; stop 2; unindex 2 7; start 2; end; sync; "
+            "lead 2"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (

@@ -46,7 +46,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
         return []
     intervals = state.intervals = state.intervals.copy()
     committed = replicas.positions(state, READ_COMMITTED)
-    turned = outcome.turned(intervals)
+    turned, passed_open = outcome.turned(intervals), markers.passed_open(intervals)
     accusations = []
     settling: list[int] = []
     for i in missed:
@@ -66,8 +66,29 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
                 contradicted = accuse_contradicted(state, against, np.repeat(interval["end"], len(against)))
                 accusations += contradicted or [_turned(state, interval, own)]
             settling.append(int(i))
+        elif passed_open[i] and not interval["told"] & RAISED_TURNED:
+            found = _shown_against_the_missed(state, intervals[i : i + 1].copy())
+            intervals["told"][i] |= RAISED_TURNED if found else 0
+            accusations += found
     _settle(state, intervals[settling])
     return accusations
+
+
+def _shown_against_the_missed(state: PartitionState, interval: Array) -> list[Accusation]:
+    """Judge records of a transaction that is over, whose end was not read, and that missed an end marker.
+
+    Where a record is held the marker that ended it is, unless the cleaner went by a wrong index of aborted
+    transactions. So one that is shown otherwise than the missed marker says is wrong where there is no room for a lower
+    one, and unknown elsewhere.
+    """
+    interval["end"], interval["end_type"] = NEVER, np.where(interval["missed_type"] == COMMIT, ABORT, COMMIT)
+    one, missed = interval[0], int(interval["missed"][0])
+    own = outcome.wrongly_shown(_shown_committed(state), one)
+    direct = own[own["offset"] == missed - 1]
+    if len(direct):
+        return [_turned(state, one, direct)]
+    unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
+    return []
 
 
 def _shown_committed(state: PartitionState) -> Array:
@@ -120,8 +141,9 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
-        "closed_by_marker_offset": int(interval["end"]),
     }
+    if interval["end"] != NEVER:
+        observations["closed_by_marker_offset"] = int(interval["end"])
     key = {}
     offset = int(interval["start"])
     if len(best):

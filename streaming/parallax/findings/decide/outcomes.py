@@ -18,6 +18,7 @@ from parallax.findings.decide.case import (
     lists_as_aborted,
     names,
     shows_deleted,
+    shows_its_end,
     verb,
 )
 from parallax.findings.decide.repaired import repaired
@@ -299,20 +300,21 @@ def contradiction(case: Case) -> Decision:
             return case.confirmed(
                 f"broker {accused.broker} shows offset {claim.offset} as {own}, and behind it the {marker.type} marker "
                 f"of offset {marker.offset}",
-                sides=_by_outcome(_contradicted(case, own)),
+                sides=_by_outcome(_live_outcomes(case)),
             )
     return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
 
 
-def _contradicted(case: Case, own: str) -> dict[int, str]:
-    """By broker, the outcomes that are shown: the accused's only of those that the end marker proves wrong as well.
+def has_cleaned_its_end(case: Case) -> bool:
+    """Whether a replica that contradicted its end marker shows the record so still, and has cleaned the marker.
 
-    Another may hold a lower one that gives the record the outcome that it shows, unless there is no room for that.
+    The cleaner goes by the index of aborted transactions: where that is wrong it may take the marker and leave the
+    record. If that marker lay directly behind the record, that was ended so all the same.
     """
-    claim, shown = case.claim, _live_outcomes(case)
-    if claim.marker_offset == claim.first_offset + 1:
-        return shown
-    return {broker: outcome for broker, outcome in shown.items() if outcome != own or broker == case.accused.broker}
+    claim, accused = case.claim, case.accused
+    was_read = accused.broker in claim.recorded.markers and accused.broker in claim.recorded.outcomes
+    is_held = claim.first_offset in accused.committed and not shows_its_end(claim, accused)
+    return was_read and is_held and claim.marker_offset == claim.first_offset + 1
 
 
 def _live_outcomes(case: Case) -> dict[int, str]:

@@ -17,7 +17,7 @@ from parallax.findings.decide.case import (
     is_truncated,
     names,
 )
-from parallax.findings.decide.outcomes import contradiction, ended
+from parallax.findings.decide.outcomes import contradiction, ended, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -29,7 +29,7 @@ _OPEN = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN
 def transaction(case: Case) -> Decision:
     """Judge a claim on a transaction: as one that is still open, or by the outcome of its records."""
     claim, accused = case.claim, case.accused
-    if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+    if claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and not has_cleaned_its_end(case):
         return contradiction(case)
     if _is_marker_truncated(case):
         return _of_a_truncated_log(case)

@@ -462,15 +462,23 @@ class TestContradiction:
             )
 
     def test_holds_though_all_have_lost_their_index(self) -> None:
-        all_of_them = answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3)))
-        got = decide(self.c, all_of_them)
-        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (2,)})
-        direct = decide(replace(self.c, offset=19), answers(*(self.directly(b) for b in (1, 2, 3))))
-        assert (direct.verdict, direct.accused, direct.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
+        got = decide(self.c, answers(*(self.shows(b, "committed", "abort") for b in (1, 2, 3))))
+        assert (got.verdict, got.accused, got.sides) == (Verdict.CONFIRMED, 2, {"committed": (1, 2, 3)})
 
-    def directly(self, broker: int) -> ReplicaAnswer:
+    def test_stands_where_the_cleaner_took_the_marker_and_left_the_record(self) -> None:
         shown = {19: record(offset=19, outcome="committed")}
-        return replica(broker, committed=shown, uncommitted=shown, markers=(MarkerShown(20, PID, "abort"),))
+        accused = replica(2, committed=shown, uncommitted=shown)
+        recorded = Recorded(outcomes={2: "committed"}, markers={2: "abort", 1: "abort"}, leader_epoch=3)
+        direct = replace(self.c, offset=19, recorded=recorded)
+        got = decide(direct, answers(replica(1), accused), live_only=True)
+        assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+        assert (got.accused, got.sides) == (2, {"aborted": (1,), "committed": (2,)})
+        # Further up, the marker may be of a later transaction; and one of a log that was truncated is no witness.
+        further = replace(direct, offset=18, transaction_start_offset=18)
+        at_18 = {18: record(offset=18, outcome="committed")}
+        assert decide(further, answers(replica(1), replica(2, committed=at_18))).verdict is Verdict.DISMISSED
+        truncated = replace(accused, epoch_ends={3: 20})
+        assert decide(direct, answers(replica(1), truncated), live_only=True).verdict is not Verdict.CONFIRMED
 
     def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
         for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
