@@ -69,8 +69,8 @@ def test_a_record_that_the_accused_shows_rightly_again_says_so_of_all_of_its_tra
 
 
 def test_the_value_of_another_record_proves_nothing_of_a_suspect_that_goes_by_what_is_live() -> None:
-    value, none = KeyShown(record(30), True, 30), KeyShown(None, True)
-    shown = [replica(b, key=none if b == 2 else value, asked=frozenset({11, 30})) for b in (1, 2, 3)]
+    value, none = KeyShown(record(15), True, 15), KeyShown(None, True)
+    shown = [replica(b, key=none if b == 2 else value, asked=frozenset({11, 15})) for b in (1, 2, 3)]
     given = replace(answers(*overwritten(1, 2, 3)), rest=((SECOND, answers(*shown)),))
     assert whole(POISON, given, live_only=True).decision.verdict is Verdict.CONFIRMED
     assert whole(replace(POISON, freed=True), given, live_only=True).decision.verdict is Verdict.DISMISSED

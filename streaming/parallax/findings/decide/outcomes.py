@@ -128,7 +128,8 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     """The readers of the accused see a value of the key where those of another see none, or the other way round.
 
     For a finding that is the wrong outcome still. For a suspect it gives no direction: another may have missed what
-    deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction.
+    deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction. Nor
+    does a value that was written behind the transaction's end: whatever that was, the value is newer.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
     # That an end marker is missing proves no outcome: the key may differ by what was written since.
@@ -136,6 +137,8 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     is_proven = case.live_only and not case.claim.freed and has_outcome
     differing = _latest_differs(case)
     if differing is None or (recorded is None and not is_proven):
+        return None
+    if UNKNOWN < case.claim.marker_offset < differing.offset:
         return None
     if not is_proven:
         # What differs may be the outcome on another replica, and the comparison be about to say so.
@@ -338,9 +341,10 @@ def _other_outcome(outcome: str) -> str:
 
 
 class _Differing(NamedTuple):
-    """A value of the key that one replica shows and another does not."""
+    """A value of the key, by its offset, that one replica shows and another does not."""
 
     reason: str
+    offset: int
     sides: Mapping[str, list[int]]
 
 
@@ -361,10 +365,12 @@ def _latest_differs(case: Case) -> _Differing | None:
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
                     f"broker {other.broker} none for that key"
                 )
-                return _Differing(reason, {"a value": [accused.broker], "no value": [other.broker]})
-        elif own is None and _lacks(accused, other) and not _is_behind(other, accused):
+                sides = {"a value": [accused.broker], "no value": [other.broker]}
+                return _Differing(reason, own.offset, sides)
+        elif other.live is not None and own is None and _lacks(accused, other) and not _is_behind(other, accused):
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
-            return _Differing(reason, {"a value": [other.broker], "no value": [accused.broker]})
+            sides = {"a value": [other.broker], "no value": [accused.broker]}
+            return _Differing(reason, other.live.offset, sides)
     return None
 
 

@@ -205,6 +205,14 @@ class TestOutcome:
         got = decide(c, answers(shows(1, None), shows(2, record(5))), live_only=True)
         assert got.verdict is Verdict.DISMISSED
 
+    def test_a_value_that_was_written_behind_the_end_marker_is_of_no_concern(self) -> None:
+        c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=Recorded(outcomes={2: "committed"}))
+        for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
+            assert outcome_of(c, shows(1, record(offset)), shows(2, None), live_only=True) is found
+            assert outcome_of(c, shows(1, None), shows(2, record(offset)), live_only=True) is found
+        unknown = replace(c, marker_offset=-1)
+        assert outcome_of(unknown, shows(1, record(21)), shows(2, None), live_only=True) is Verdict.CONFIRMED
+
     def test_a_suspect_that_a_value_gives_no_direction_waits_for_the_outcome(self) -> None:
         c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={2: "aborted"}))
         got = decide(c, answers(shows(1, record(10)), shows(2, None)))
