@@ -13,7 +13,7 @@ from typing import Any
 from parallax.findings.answers import ABORTED, COMMITTED
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.sides import NO_VALUE, VALUE, against
-from parallax.kinds import KINDS, Clears
+from parallax.kinds import KINDS, TRANSACTION_KINDS, Clears
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
@@ -94,7 +94,15 @@ def cleared(shown: Shown) -> list[int]:
     if finding.broker == NOBODY or is_past:
         return []
     right = CLEARED[KINDS[finding.kind].clears](shown)
-    return sorted(frozenset(right) & shown.answered - shown.alike)
+    return sorted(b for b in frozenset(right) & shown.answered - shown.alike if _reaches(shown, b))
+
+
+def _reaches(shown: Shown, broker: int) -> bool:
+    """Whether a log reaches down to what a finding about a transaction names: what lies below may be lost there."""
+    finding = shown.finding
+    start = shown.replicas.get(broker, {}).get("log_start_offset", UNKNOWN)
+    named = finding.offset if finding.transaction_start_offset == UNKNOWN else finding.transaction_start_offset
+    return finding.kind not in TRANSACTION_KINDS or start <= named
 
 
 def _nobody(shown: Shown) -> Iterable[int]:

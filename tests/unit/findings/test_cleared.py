@@ -93,6 +93,12 @@ class TestAnOutcome:
     def test_does_not_clear_one_that_shows_it_and_another_end_marker(self) -> None:
         assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {3: {"markers": [COMMIT]}}) == [1]
 
+    def test_does_not_clear_one_whose_log_begins_above_it(self) -> None:
+        sides = {"aborted": [1, 3], "committed": [2]}
+        assert right(self.KIND, sides, {1: {"log_start_offset": 10}, 3: {"log_start_offset": 11}}) == [1]
+        unnamed = {"transaction_start_offset": -1, "offset": 12}
+        assert right(self.KIND, sides, {1: {"log_start_offset": 13}, 3: {"log_start_offset": 12}}, **unnamed) == [3]
+
     def test_does_not_clear_one_that_did_not_answer(self) -> None:
         assert right(self.KIND, {"aborted": [1, 3], "committed": [2]}, {1: GONE}) == [3]
 
