@@ -708,6 +708,22 @@ SHRUNKEN = {
             "lead 2"
         ),
     ),
+    "who has lost the head of its log is not called right in what lay there": (
+        1300004620,
+        (
+            "write 1 0 7204; sync; stop 2; end 1 1; write -1 0 79914; sync; round; tick 2001; write -1 90 8; clean 1; "
+            "tick 2001; write -1 90 28; sync; clean 1; tick 2001; write -1 90 72; clean 1; write 1 0 24362; end 1; "
+            "start 2; sync; unassign 1; assign 1; sync; stop 1; behead 1"
+        ),
+    ),
+    "who holds no record that it turned, and shows the true values, may be copied": (
+        1300008638,
+        (
+            "stop 2; usurp 2; start 3; write 1 0 18673; sync; stop 3; end 1; write -1 0 70318; tick 200; "
+            "write -1 90 13; clean 2; tick 200; write -1 90 65; clean 2; tick 2001; round; write -1 90 94; clean 2; "
+            "write 1 0 42879; end 1 1; start 3; sync; wipe 2 1; sync; clean 2"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (
@@ -760,6 +776,7 @@ RIGHT_ALL_THE_SAME = (
 """Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
+    *(1200041266, 1300011731, 1300014018),
     *(1200000047, 1200000083, 1200000516, 1200001167, 1200011053, 1200020464),
     *(75000862, 900001726, 900001890, 900004581, 910002482, 910003100, 910009422, 930000523, 930001775),
     *(209, 218, 5043, 5145, 5171, 5256, 10636, 10887, 11404, 20069),
