@@ -40,7 +40,8 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
         claim: what is claimed of which replica.
         answers: what the replicas said to the probe.
         live_only: judge by what the accused shows now alone (a finding that is checked again): what was recorded of
-            it earlier does not keep a finding open.
+            it earlier does not keep a finding open. Of a suspect that a finding had explained (`Claim.freed`) nothing
+            was proven itself: where it does not hold, it is over.
     """
     claim = named(claim, answers)
     if answers.coordinator is not None and answers.coordinator.producer_id != claim.producer_id:
@@ -57,6 +58,6 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     absent = [a for a in rest if a.error is not None]
     case = Case(claim, accused, others, absent, answers, live_only)
     decision = _JUDGES[KINDS[claim.kind].family](case)
-    if live_only and decision.verdict is Verdict.DISMISSED:
+    if live_only and not claim.freed and decision.verdict is Verdict.DISMISSED:
         return of_a_finding(case, decision)
     return decision

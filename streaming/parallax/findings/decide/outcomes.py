@@ -294,6 +294,8 @@ def contradiction(case: Case) -> Decision:
     """
     claim, accused = case.claim, case.accused
     own = _live_outcome(claim, accused) if claim.first_offset in accused.committed else None
+    if accused.last_stable_offset <= claim.first_offset or accused.high_watermark <= claim.marker_offset:
+        return case.pending(f"broker {accused.broker} does not show what lies up to offset {claim.marker_offset} yet")
     if own is None:
         return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
     for marker in accused.markers:

@@ -319,6 +319,13 @@ class TestUnlikeOutcomes:
         accused = replica(2, epoch_ends={4: 30}, epochs_known=frozenset(epochs))
         assert decide(c, answers(holding(1, "aborted"), accused, replica(3))).was_shown is counts
 
+    def test_a_suspect_that_a_finding_had_explained_is_over_where_only_newer_values_differ(self) -> None:
+        newer = answers(shows(1, record(60)), shows(2, record(60)), shows(3, record(61)))
+        asked = replace(self.c.recorded, pivot=1)
+        c = replace(self.c, broker=NOBODY, key_hash_lo=7, rule=Rule.OUTCOME, recorded=asked)
+        assert decide(c, newer, live_only=True).verdict is Verdict.PENDING
+        assert decide(replace(c, freed=True), newer, live_only=True).verdict is Verdict.DISMISSED
+
     def test_an_older_value_is_a_difference_once_its_replica_has_decided_all_that_the_others_have(self) -> None:
         old = record(5)
         for stable, found in (
@@ -487,6 +494,11 @@ class TestContradiction:
         assert decide(further, answers(replica(1), replica(2, committed=at_18))).verdict is Verdict.DISMISSED
         truncated = replace(accused, epoch_ends={3: 20})
         assert decide(direct, answers(replica(1), truncated), live_only=True).verdict is not Verdict.CONFIRMED
+
+    def test_of_one_that_was_started_again_waits_until_it_shows_the_marker(self) -> None:
+        for stable, found in ((20, Verdict.PENDING), (21, Verdict.DISMISSED)):
+            started = replica(2, high_watermark=stable, last_stable_offset=stable)
+            assert outcome_of(self.c, started, live_only=True) is found
 
     def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
         for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
