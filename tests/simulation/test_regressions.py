@@ -724,6 +724,10 @@ SHRUNKEN = {
             "write 1 0 42879; end 1 1; start 3; sync; wipe 2 1; sync; clean 2"
         ),
     ),
+    "who was started again and shows nothing yet stands on no side": (
+        1300011361,
+        "write 2 0 25355; sync; stop 2; end 2; sync; round; usurp 2; write -1 90 74; end 2 1; start 3; round",
+    ),
 }
 
 COMMIT_TO_ABORT = (

@@ -235,7 +235,12 @@ def _by_value(case: Case) -> dict[str, list[int]]:
 
 
 def _live_outcome(claim: Claim, answer: ReplicaAnswer) -> str | None:
-    """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions."""
+    """The outcome that a replica gives the record now: by the record, else by its list of aborted transactions.
+
+    None where it has not decided the record yet: what it lists may be of a log that it has still to truncate.
+    """
+    if answer.last_stable_offset <= claim.first_offset:
+        return None
     shown = answer.committed.get(claim.first_offset)
     if shown is not None and shown.outcome in (COMMITTED, ABORTED):
         known = UNKNOWN not in (shown.producer_id, claim.producer_id)

@@ -348,6 +348,10 @@ class TestUnlikeOutcomes:
         if found is Verdict.PENDING:
             assert "brokers 2 and 3 lack" in decide(asked_last, answers(older, *lacking), live_only=True).reason
 
+    def test_nor_does_what_one_lists_that_has_not_decided_it(self) -> None:
+        undecided = replica(1, last_stable_offset=10, aborted=((PID, 10),))
+        assert outcome_of(replace(self.c, recorded=Recorded()), undecided, holding(2, "committed")) is Verdict.PENDING
+
     def test_what_one_had_shown_counts_for_nothing_once_it_cannot_be_asked_or_has_not_decided_it(self) -> None:
         accused = holding(2, "committed")
         assert outcome_of(self.c, silent(1), accused, silent(3)) is Verdict.PENDING
