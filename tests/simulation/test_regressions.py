@@ -728,6 +728,15 @@ SHRUNKEN = {
         1300011361,
         "write 2 0 25355; sync; stop 2; end 2; sync; round; usurp 2; write -1 90 74; end 2 1; start 3; round",
     ),
+    "a record that is shown by the loss of an ABORT alone supersedes nothing": (
+        1300020268,
+        (
+            "write -1 0 55518; sync; stop 3; stop 1; write -1 0 -1; round; tick 2001; write -1 90 19; clean 2; tick "
+            "2001; write -1 90 33; clean 2; start 3; start 1; write 0 0 57843; sync; stop 3; end; tick 5000; write -1"
+            " 90 87; sync; clean 2; tick 200; write -1 90 99; clean 1; clean 2; tick 2001; write -1 90 98; sync; "
+            "clean 1; clean 2; write 0 1 28715; end 0 1"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (

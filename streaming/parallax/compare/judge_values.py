@@ -10,8 +10,8 @@ from parallax.compare import early, replicas
 from parallax.compare.accusing import SHOWN_WRONG, broker_of, brokers_of, floor_of, without_direction
 from parallax.compare.observations import ABORT, READ_COMMITTED, Array
 from parallax.compare.rules import latest, outcome
-from parallax.compare.rules.arrays import has_bit, joined
-from parallax.compare.state import TOMBSTONE, PartitionState
+from parallax.compare.rules.arrays import bits, has_bit, joined
+from parallax.compare.state import NEVER, TOMBSTONE, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
@@ -33,7 +33,8 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     early_absent = early.follow_leader(state, leader, common)
     candidates = joined(early.waiting(state, common), absent, early_absent)
     strict = candidates["offset"] >= strict_from
-    explainable = latest.unexplained(candidates[~strict], [state.pending, left_out, candidates[strict]])
+    shown = [_but_turned(state, rows) for rows in (state.pending, left_out, candidates[strict])]
+    explainable = latest.unexplained(candidates[~strict], shown, _but_turned(state, candidates[~strict]))
     candidates = joined(explainable, candidates[strict])
     if len(released):
         state.pending = state.pending[~below | outcome.open_disputes(state.pending)]
@@ -55,6 +56,19 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     rows, held, sure = rows[wanted], held[wanted], sure[wanted]
     verdicts = latest.judge(rows, held, strict_from=strict_from, sure=sure)
     return [_accuse_key(state, rows[v.row], v, int(held[v.row]), strict_from) for v in verdicts]
+
+
+def _but_turned(state: PartitionState, rows: Array) -> Array:
+    """Return the rows without those that are shown only by replicas that missed the ABORT of their transaction.
+
+    Such a record supersedes nothing.
+    """
+    missed = (state.intervals["missed"] != NEVER) & (state.intervals["missed_type"] == ABORT)
+    wrongly = np.zeros(len(rows), np.uint32)
+    for interval in state.intervals[missed]:
+        inside = outcome.covered(rows["offset"], rows["producer_id"], interval)
+        wrongly |= np.where(inside, bits(interval["slot"]), np.uint32(0))
+    return rows[rows["visible"] & ~wrongly != 0] if len(rows) else rows
 
 
 def _belongs_to_transaction(state: PartitionState, rows: Array, members: Array) -> Array:

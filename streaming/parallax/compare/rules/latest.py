@@ -70,19 +70,20 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
     return made
 
 
-def unexplained(candidates: Array, shown: list[Array]) -> Array:
+def unexplained(candidates: Array, shown: list[Array], own: Array | None = None) -> Array:
     """Drop the candidates whose key some replica has shown a later committed record of.
 
     Args:
         candidates: `CANDIDATE`.
-        shown: `PENDING` tables to look in, beside the candidates themselves.
+        shown: `PENDING` tables to look in.
+        own: those of the candidates to look in; all where not given.
     """
     if not len(candidates):
         return candidates
     others = [
         (rows["key_hash_hi"], rows["key_hash_lo"], rows["offset"])
         for rows in (
-            candidates,
+            candidates if own is None else own,
             *(t[(t["visible"] != 0) & (t["aborted"] == 0) & (t["flags"] & NULL_KEY == 0)] for t in shown),
         )
     ]
