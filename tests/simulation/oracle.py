@@ -176,7 +176,7 @@ def wrong_in(truth: Truth, replica: Replica, start: int, compacted: bool) -> Wro
             offsets |= _lacking(truth, mine, start, bound, committed)
     hanging = _hanging(truth, replica)
     true_end = truth.stable_below(replica.hw, start)
-    stops_at = stable if stable < true_end and hanging else None
+    stops_at = stable if stable < true_end and hanging and not _stands_rightly(replica, hanging) else None
     turned = turned_in(truth, replica, start, stable)
     if not (keys or unlike or offsets or turned or hanging or stops_at is not None):
         return RIGHT
@@ -301,6 +301,17 @@ def _hanging(truth: Truth, replica: Replica) -> frozenset[Span]:
         if ended or not around:
             found.add(Span(producer_id, first, replica.leo))
     return frozenset(found)
+
+
+def _stands_rightly(replica: Replica, hanging: frozenset[Span]) -> bool:
+    """Whether a replica's consumers would get no further without the transactions that hang there.
+
+    One that is open in truth, and began below the log start, holds them there.
+    """
+    held = {
+        p: first for p, (_, first) in replica.open_transactions().items() if Span(p, first, replica.leo) not in hanging
+    }
+    return any(max(first, replica.log_start) <= replica.lso for first in held.values())
 
 
 def turned_in(truth: Truth, replica: Replica, start: int, stable: int) -> tuple[tuple[Span, frozenset[int]], ...]:

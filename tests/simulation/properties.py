@@ -336,12 +336,7 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     if place.what == "record":
         held = [r for r in others if not compacted or _holds(r, place.offset)]
         return any(r.id not in now or place.offset not in now[r.id].offsets for r in held)
-    offsets = [
-        o
-        for span, turned in now[place.broker].turned
-        for o in turned
-        if place.span is None or (span.producer_id == place.span.producer_id and o >= place.span.first)
-    ]
+    offsets = [o for span, turned in now[place.broker].turned for o in turned if place.span in (None, span)]
     mine = [o for o in offsets if _holds(cluster.replicas[place.broker], o)]
     entries = {a.first for a in cluster.replicas[place.broker].aborted}
     listed = [o for o in entries.intersection(offsets) if truth.end_of(o) is End.COMMIT]

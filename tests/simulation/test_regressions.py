@@ -737,6 +737,22 @@ SHRUNKEN = {
             "clean 1; clean 2; write 0 1 28715; end 0 1"
         ),
     ),
+    "whose consumers stand rightly where one that is open began below the log start is frozen by none": (
+        1300015685,
+        (
+            "write 1 0 79350; sync; stop 2; pair -1 0 55; end 1 1; tick 2001; write -1 90 17; sync; clean 1; tick 200; "
+            "write -1 90 74; clean 1; tick 2001; write -1 90 92; sync; clean 1; write 0 0 2; start 2; write -1 90 30; "
+            "write 3 0 15222; end 3 1; sync; trim 3"
+        ),
+    ),
+    "what one transaction shows says nothing of another that is gone": (
+        1300002743,
+        (
+            "write 1 0 85613; sync; stop 2; end 1 1; write -1 0 33347; tick 2001; write -1 90 1; sync; clean 1; "
+            "tick 2001; write -1 90 1; clean 1; tick 2001; write -1 90 1; sync; clean 1; write 1 0 4315; end 1; "
+            "start 2; tick 200; sync; clean 2; write 1 0 24507; end 1; sync; stop 2; unindex 2 8; clean 3"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (
