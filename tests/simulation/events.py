@@ -151,6 +151,11 @@ def _says_that_all_are_right(event: Finding) -> bool:
     return resolution == Resolution.HEALED or (stood and resolution not in _ELSEWHERE)
 
 
+def _is_of_the_key_alone(event: Finding) -> bool:
+    """Whether it ended as superseded: the key's value is of later, and of a transaction's outcome that says nothing."""
+    return event.rule is Rule.OUTCOME and evidence_of(event).get("resolution") == Resolution.SUPERSEDED
+
+
 _ELSEWHERE = frozenset({Resolution.EXPLAINED, Resolution.PART, Resolution.GONE, Resolution.DELETED})
 """Ends of what another finding speaks of, or of what is there no more."""
 
@@ -162,8 +167,16 @@ def at_the_end(monitor: Monitor) -> Ended:
     last = {event.finding_id: event for event in monitor.events if event.status is not FindingStatus.DISMISSED}
     resolved = [event for event in last.values() if event.status is FindingStatus.RESOLVED]
     as_healed = [event for event in resolved if _says_that_all_are_right(event)]
+    by_key = [event for event in as_healed if _is_of_the_key_alone(event)]
     return Ended(
         standing=tuple(said(event, monitor.events) for event in last.values() if event.stands),
-        healed=tuple(replace(said(event, monitor.events), cut_since=_cut_since(monitor, event)) for event in as_healed),
-        gone=tuple(said(event, monitor.events) for event in resolved if event not in as_healed),
+        healed=tuple(
+            replace(
+                one := said(event, monitor.events),
+                cut_since=_cut_since(monitor, event),
+                about="key" if event in by_key else one.about,
+            )
+            for event in as_healed
+        ),
+        gone=tuple(said(event, monitor.events) for event in resolved if event not in as_healed or event in by_key),
     )

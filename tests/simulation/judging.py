@@ -189,7 +189,8 @@ class Judge:
         if harmed and not told.audited:
             return "nothing: it was lost after it was read"
         watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
-        seen = watched or was_shown(told.shown, truth, now[place.broker], place)
+        in_time = any(self.gap_at[b] < place.begun for b in self.cluster.replicas)
+        seen = watched or was_shown(told.shown, truth, now[place.broker], place, in_time=in_time)
         offsets = properties.difference(self.cluster, truth, place)
         how = _excused(offsets, told.unknown, seen=seen and not harmed)
         audited = told.audited or told.unknown.was_audited(offsets, place.begun)
@@ -243,31 +244,41 @@ def _excused(offsets: set[int], unknown: Unknown, *, seen: bool) -> str | None:
     return "an audit that has not ended" if unknown.until_audited and not seen else None
 
 
-def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place) -> bool:
+def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place, *, in_time: bool) -> bool:
     """Whether a reader was given what decides: the end marker and a record of the transaction, or the key's record.
 
-    A transaction decides a key where it was ended wrongly for a record of that key.
+    A transaction decides a key where it was ended wrongly for a record of that key. An end marker that was read when
+    others may have been cleaned already decides an outcome only where there is no room for another one before it.
+
+    Args:
+        shown: what readers were given.
+        truth: of the cluster.
+        wrong: what the replica is wrong in.
+        place: where.
+        in_time: some replica was read at short intervals since what decides was written.
     """
     if place.key is not None:
         spans = [s for s, turned in wrong.turned if any(truth.of_offset[o][0].key == place.key for o in turned)]
         if spans:
-            return any(_end_was_shown(shown, truth, place.broker, span, wrong.hanging) for span in spans)
+            return any(_end_was_shown(shown, truth, place.broker, span, wrong, in_time=in_time) for span in spans)
         decides = truth.latest.get(place.key, -1)
         others = [seen.get(place.key, []) for b, seen in shown.visible.items() if b != place.broker]
         return decides >= shown.known_from and any(offset == decides for seen in others for offset, _ in seen)
-    return place.span is not None and _end_was_shown(shown, truth, place.broker, place.span, wrong.hanging)
+    return place.span is not None and _end_was_shown(shown, truth, place.broker, place.span, wrong, in_time=in_time)
 
 
 def _end_was_shown(
-    shown: Shown, truth: oracle.Truth, broker: int, span: oracle.Span, hanging: frozenset[oracle.Span]
+    shown: Shown, truth: oracle.Truth, broker: int, span: oracle.Span, wrong: Wrong, *, in_time: bool
 ) -> bool:
     if broker in shown.skipped or span.first < shown.known_from:
         return False
     markers = {m for b, seen in shown.markers.items() if b != broker for m in seen}
     wrongly = {o for o, end in shown.outcomes.get(broker, {}).items() if end is not truth.end_of(o)}
-    mine = {o for _, o in shown.transactional.get(broker, set())} if span in hanging else wrongly
+    is_open = span in wrong.hanging
+    mine = {o for _, o in shown.transactional.get(broker, set())} if is_open else wrongly
     return any(
-        (t.producer_id, t.marker) in markers and mine.intersection(t.offsets)
+        (t.producer_id, t.marker) in markers
+        and any(in_time or is_open or offset + 1 == t.marker for offset in mine.intersection(t.offsets))
         for t in truth.transactions
         if t.marker != span.end and any(span.holds(t.producer_id, offset) for offset in t.offsets)
     )

@@ -931,6 +931,23 @@ def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> N
     assert world.monitor.confirmed == []
 
 
+def test_who_ended_a_transaction_rightly_by_a_higher_marker_is_not_accused_by_one_of_another_transaction() -> None:
+    """The true end marker was cleaned everywhere before anybody read, and on one replica an ABORT that came later."""
+    fill, pause = "tick 2001; write -1 90 9; sync; clean 2; ", "clean 3; "
+    text = (
+        "lead 3; write 0 1 11; sync; stop 1; end 0 1; write -1 1 22; sync; clean 2; "
+        f"{pause}{fill}{pause}{fill}{pause}write 0 2 33; end; write -1 2 66; sync; clean 2; {pause}"
+        f"write -1 90 31; sync; clean 2; {pause}{fill}{pause}{fill}{pause}write 0 4 55; end 0 1; sync; "
+        f"{fill * 5}lead 2; start 1; sync; cold; round; tick 300; round"
+    )
+    world = World(STANDARD)
+    world.run(parse(text))
+    first, last = world.cluster.replicas[1], world.cluster.replicas[3]
+    assert not first.is_aborted(100, 0), "as it was committed"
+    assert (6, 100) in [(b.base, b.producer_id) for b in last.batches if b.marker is not None]
+    assert world.monitor.confirmed == []
+
+
 def test_what_a_lost_index_showed_is_no_difference_that_stands_once_its_replica_holds_it_no_more() -> None:
     lost = "write 1 2 815; end 1 0; sync; stop 2; unindex 2 1; start 2; sync; round; tick 61; round; round; "
     over = "write -1 2 7; sync; tick 200; write -1 90 1; sync; clean 2; round; tick 5000; round"

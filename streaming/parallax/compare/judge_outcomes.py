@@ -110,6 +110,7 @@ def _settle(state: PartitionState, intervals: Array) -> None:
 
 
 def _missing(state: PartitionState, interval: Array) -> Accusation:
+    start, marker = int(interval["start"]), int(interval["missed"])
     return Accusation(
         Rule.OUTCOME,
         FindingKind.MARKER_MISSING,
@@ -118,8 +119,23 @@ def _missing(state: PartitionState, interval: Array) -> Accusation:
         producer_id=int(interval["producer_id"]),
         transaction_start_offset=int(interval["start"]),
         marker_offset=int(interval["missed"]),
-        observations={"markers": _markers_shown(state, interval), "leader_epoch": int(interval["missed_epoch"])},
+        observations={
+            "markers": _markers_shown(state, interval),
+            "leader_epoch": int(interval["missed_epoch"]),
+            **({"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}),
+        },
     )
+
+
+def _end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
+    """Say so where the marker that a replica missed need not be the one that ended the transaction.
+
+    What lies next to it may prove it yet, which a probe sees. Until an audit has done so, the outcome is unknown.
+    """
+    if not unread.may_lack_end(state, start, marker):
+        return {}
+    unread.add(state, READ_COMMITTED, start, start + 1, UnknownReason.SKIPPED, replicas.read_at(state))
+    return {"end_unproven": True}
 
 
 def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
@@ -141,6 +157,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
+        **_end_unproven(state, int(best[0]["offset"] if len(best) else interval["start"]), int(interval["missed"])),
     }
     if interval["end"] != NEVER:
         observations["closed_by_marker_offset"] = int(interval["end"])
@@ -254,6 +271,8 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         marker = int(verdict.markers[which == group][0])
         if marker != UNKNOWN:
             observations["leader_epoch"] = _epoch_of(state, marker, producer)
+        if verdict.proven:
+            observations |= _end_unproven(state, int(first["offset"]), NEVER if marker == UNKNOWN else marker)
         accusations.append(
             Accusation(
                 Rule.OUTCOME,

@@ -33,6 +33,7 @@ PARTITION = np.dtype(
         ("strict_from", "<i8"),
         ("policy_at", "<i8"),
         ("unmarked", "<i8", (2,)),
+        ("hidden_to", "<i8"),
         ("retention_ms", "<i8"),
         ("read_to", "<i8", (2,)),
         ("bound_at", "<i8", (2,)),
@@ -50,6 +51,7 @@ held no more when they were to be read; what else was left without verdict is in
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
 ``unmarked``: the range of offsets, its end left out, in which end markers were shown that the cap kept out.
+``hidden_to``: below it an end marker may have been cleaned everywhere before any replica was read to show it.
 ``retention_ms``: the topic's ``delete.retention.ms``, as reported last. ``read_to`` by view: where any replica has been
 read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
 (compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
@@ -183,7 +185,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 8
+_VERSION = 9
 
 
 NOWHERE = (NEVER, UNKNOWN)

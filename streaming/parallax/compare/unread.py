@@ -123,6 +123,16 @@ def take_in(
     follower.store()
 
 
+def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
+    """Whether an end marker between two offsets may have been cleaned everywhere before anybody was read to show it.
+
+    The one at ``end`` is then an upper bound of where a transaction ended that has a record at ``start``, and no more.
+    """
+    # Where nothing was ever compacted, every end marker is there still.
+    cleaned_to = min(int(state.partition[name][0]) for name in ("hidden_to", "strict_from"))
+    return start + 1 < min(end, cleaned_to)
+
+
 def _ticks(state: PartitionState, progress: ProgressRows) -> Iterator[tuple[int, _Tick]]:
     of_slot = {broker: slot for slot, broker in enumerate(state.brokers["broker"].tolist())}
     names = ("observed_at", "broker", "reachable", "leader", "high_watermark", "last_stable_offset")
@@ -168,12 +178,14 @@ class _Follower:
         by_view = zip(*(state.partition[name][0].tolist() for name in _CLOCK), strict=True)
         self._clocks = [_Clock(*numbers) for numbers in by_view]
         self._strict_from = int(state.partition["strict_from"][0])
+        self._hidden_to = int(state.partition["hidden_to"][0])
 
     def store(self) -> None:
         state = self._state
         for name in _CLOCK:
             state.partition[name] = [getattr(clock, name) for clock in self._clocks]
         state.brokers["begun"] = self._begun
+        state.partition["hidden_to"] = self._hidden_to
         if len(state.unread) > MAX_RANGES:
             state.unread = _bounded(state.unread)
 
@@ -231,6 +243,7 @@ class _Follower:
         if clock.read_to == UNKNOWN:
             clock.read_to = known_from
             clock.promote()
+            self._hide(view, known_from)
 
     def _pass(self, at: int, position: _Position) -> None:
         """Where a reader has come further than any before: was it in time?"""
@@ -238,8 +251,15 @@ class _Follower:
         if clock.read_to != UNKNOWN:
             late = min(offset, clock.in_time_from(at, self._retention), self._strict_from)
             add(self._state, position.view, clock.read_to, late, UnknownReason.RETENTION_GAP, at)
+            if late > clock.read_to:
+                self._hide(position.view, late)
         clock.read_to = max(clock.read_to, offset)
         clock.promote()
+
+    def _hide(self, view: int, late: int) -> None:
+        """What lies below was passed too late by all, its end markers too."""
+        if view == READ_UNCOMMITTED:
+            self._hidden_to = max(self._hidden_to, late)
 
 
 def add(state: PartitionState, view: int, start: int, end: int, reason: UnknownReason, since: int) -> None:
@@ -281,4 +301,4 @@ def _bounded(table: Array) -> Array:
     return np.concatenate(parts)
 
 
-__all__ = ["DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "add_offsets", "take_in"]
+__all__ = ["DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "add_offsets", "may_lack_end", "take_in"]

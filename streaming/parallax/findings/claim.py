@@ -17,6 +17,9 @@ from parallax.compare.suspect import Accusation
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
 
+MAX_BETWEEN = 64
+"""How many offsets between a record and its end marker are looked at, to see whether another marker has room there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Differed:
@@ -65,6 +68,8 @@ class Recorded:
         compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
             nothing had been deleted.
         uncompacted: nothing was ever compacted from the transaction's first record on.
+        end_unproven: an end marker below the claim's may have been cleaned everywhere before anybody was read: the
+            claim's is an upper bound of where the transaction ended, and may be of a later one.
         differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
     """
 
@@ -80,6 +85,7 @@ class Recorded:
     leader_epoch: int = UNKNOWN
     compared_from: int = 0
     uncompacted: bool = False
+    end_unproven: bool = False
     differed: Differed | None = None
 
     @classmethod
@@ -105,6 +111,7 @@ class Recorded:
             leader_epoch=epoch if isinstance(epoch, int) else -1,
             compared_from=start if isinstance(start, int) else 0,
             uncompacted=document.get("uncompacted") is True,
+            end_unproven=document.get("end_unproven") is True,
             differed=Differed.parse(document.get("differed")),
         )
 
@@ -119,12 +126,14 @@ class Recorded:
             found["compared_from"] = self.compared_from
         if self.uncompacted:
             found["uncompacted"] = True
+        if self.end_unproven:
+            found["end_unproven"] = True
         if self.differed is not None:
             found["differed"] = asdict(self.differed)
         return found
 
 
-_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "differed")
+_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "end_unproven", "differed")
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 
@@ -213,6 +222,12 @@ class Claim:
         There is no room for a lower end marker in front of one that lies directly behind the record.
         """
         return self.producer_id < 0 or self.marker_offset == self.offset + 1
+
+    @property
+    def before_end(self) -> range | None:
+        """The offsets between its record and its end marker, where few enough to look at; else None."""
+        between = range(self.first_offset + 1, self.marker_offset)
+        return between if self.first_offset < self.marker_offset and len(between) <= MAX_BETWEEN else None
 
     @property
     def key(self) -> tuple[int, int] | None:

@@ -95,7 +95,7 @@ class Reading:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
         # What lies where the claim has a record, or a marker, shows whether the log was replaced by another one.
-        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset}
+        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset, *_before_end(claim)}
         offsets = {claim.offset, claim.transaction_start_offset}
         if key is not None and key.visible is not None:
             offsets.add(key.visible.offset)
@@ -339,13 +339,18 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
         topic=claims[0].topic,
         partition=claims[0].partition,
         offsets=frozenset(o for c in claims for o in (c.offset, c.transaction_start_offset) if o != UNKNOWN),
-        markers=frozenset(c.marker_offset for c in claims if c.marker_offset != UNKNOWN),
+        markers=frozenset(o for c in claims for o in (c.marker_offset, *_before_end(c)) if o != UNKNOWN),
         aborted_from=frozenset(o for c in with_producer if (o := _aborted_from(c)) != UNKNOWN),
         producers=any(c.kind in TRANSACTION_KINDS for c in claims),
         keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
         epochs=frozenset(epoch for c in claims for epoch in _epochs(c)),
         replicas=tuple(replicas),
     )
+
+
+def _before_end(claim: Claim) -> Sequence[int]:
+    """The offsets at which another end marker may have been, where it is not known that there was none."""
+    return (claim.before_end or ()) if claim.recorded.end_unproven else ()
 
 
 def _epochs(claim: Claim) -> list[int]:

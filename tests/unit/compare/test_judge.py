@@ -226,8 +226,12 @@ class TestMarkers:
             forget_ids()
         assert comparison.kinds == [("marker_missing", 2), ("aborted_record_committed", 2)]
 
-    def turned(self, comparison: Comparison, rows: list[Row], read: tuple[int, ...] = (1, 2, 3)) -> dict[str, Any]:
-        """A transaction from 2 that ABORT 20 ended, and on broker 2 COMMIT 30."""
+    def turned(
+        self, comparison: Comparison, rows: list[Row], read: tuple[int, ...] = (1, 2, 3), *, late: bool = False
+    ) -> dict[str, Any]:
+        """A transaction from 2 that ABORT 20 ended, and on broker 2 COMMIT 30; read as it was written, unless late."""
+        if not late:
+            comparison.feed(tick(0, everywhere(2)))
         comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in (1, 2, 3)))
         for b in (1, 3):
             comparison.feed(
@@ -262,6 +266,14 @@ class TestMarkers:
         suspect = self.turned(comparison, [record(2, "K", "V", pid=9, outcome=ABORTED)], read=(1, 3))
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
         assert set(suspect["seen"]) == {"markers", "leader_epoch", "closed_by_marker_offset"}
+
+    def test_an_outcome_that_was_read_late_is_said_to_be_unproven_and_is_unknown_until_an_audit(
+        self, comparison: Comparison
+    ) -> None:
+        suspect = self.turned(comparison, [record(2, "K", "V", pid=9, outcome=ABORTED)], late=True)
+        assert suspect["seen"]["end_unproven"] is True
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 1)
 
     def test_a_record_that_is_shown_otherwise_than_the_wrong_marker_made_it_contradicts_that_marker(
         self, comparison: Comparison

@@ -12,6 +12,7 @@ from parallax.findings.decide.case import (
     Case,
     Decision,
     Resolution,
+    Verdict,
     broker_list,
     is_another_log,
     is_of_another_epoch,
@@ -24,7 +25,7 @@ from parallax.findings.decide.case import (
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OUTCOME_KINDS
-from parallax.model import UNKNOWN, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 
 def ended(case: Case) -> Decision:
@@ -55,6 +56,36 @@ def ended(case: Case) -> Decision:
         return decision if is_complete else _by_their_markers(case, own) or decision
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
+
+
+def is_end_proven(case: Case) -> bool:
+    """Whether the end marker of a claim is the one that ended the transaction, and not one of a later transaction.
+
+    It is where readers passed the end markers in time, or where something else lies at each offset before it: then
+    there is no room for another one, which may be cleaned by now. What a finding has proven stays so.
+    """
+    claim = case.claim
+    was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
+    if not claim.recorded.end_unproven or was_proven:
+        return True
+    between = claim.before_end
+    held: set[int] = set()
+    for answer in (case.accused, *case.others):
+        if between is not None and not is_another_log(claim, answer):
+            held |= answer.uncommitted.keys() | {m.offset for m in answer.markers if m.producer_id != claim.producer_id}
+    return between is not None and held.issuperset(between)
+
+
+def ended_somewhere(case: Case) -> Decision:
+    """Compare outcomes where the end marker that is known need not be the one that ended the transaction.
+
+    Nobody is accused by it: who ended the transaction higher up may have done so rightly, though it lacks the marker.
+    """
+    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
+    decision = ended(replace(case, claim=claim))
+    if decision.verdict is Verdict.CONFIRMED or decision.was_shown:
+        return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+    return decision
 
 
 def _by_their_markers(case: Case, own: str) -> Decision | None:

@@ -17,7 +17,13 @@ from parallax.findings.decide.case import (
     is_truncated,
     names,
 )
-from parallax.findings.decide.outcomes import contradiction, ended, has_cleaned_its_end
+from parallax.findings.decide.outcomes import (
+    contradiction,
+    ended,
+    ended_somewhere,
+    has_cleaned_its_end,
+    is_end_proven,
+)
 from parallax.findings.decide.spread import hanging, open_everywhere
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -40,7 +46,7 @@ def transaction(case: Case) -> Decision:
     held = _held(claim, accused)
     if held is not None:
         return _still_open(case, held)
-    return ended(case)
+    return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 
 def _is_marker_truncated(case: Case) -> bool:

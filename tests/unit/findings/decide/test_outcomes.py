@@ -12,7 +12,7 @@ from parallax.findings.answers import (
     MarkerShown,
     ReplicaAnswer,
 )
-from parallax.findings.claim import Recorded
+from parallax.findings.claim import MAX_BETWEEN, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import (
@@ -52,6 +52,36 @@ class TestOutcome:
         assert outcome_of(c, replica(1), holding(2, "aborted"), silent(3)) is Verdict.CONFIRMED
         disputed = replace(c, recorded=replace(recorded, markers={1: "commit", 3: "abort"}))
         assert outcome_of(disputed, replica(1), holding(2, "committed"), silent(3)) is Verdict.CONFIRMED
+
+    def test_a_marker_that_a_lower_one_may_have_been_cleaned_before_accuses_nobody(self) -> None:
+        recorded = Recorded(markers={1: "abort", 2: "commit"}, end_unproven=True)
+        late = claim(FindingKind.ABORTED_RECORD_COMMITTED, marker_offset=13, recorded=recorded)
+        assert outcome_of(late, replica(1), holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+        assert outcome_of(late, replica(1), holding(2, "committed"), replica(3), live_only=True) is Verdict.DISMISSED
+        got = decide(late, answers(holding(1, "aborted"), holding(2, "committed"), replica(3)))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.VISIBILITY_MISMATCH)
+        assert (got.accused, got.sides) == (NOBODY, {"aborted": (1,), "committed": (2,)})
+
+    def test_a_marker_with_no_room_for_a_lower_one_accuses_whoever_shows_otherwise(self) -> None:
+        recorded = Recorded(markers={1: "abort", 2: "commit"}, end_unproven=True)
+        late = claim(FindingKind.ABORTED_RECORD_COMMITTED, marker_offset=13, recorded=recorded)
+        other = MarkerShown(12, PID + 1, "abort")
+        between = replica(1, uncommitted={11: record(11)}, markers=(other,))
+        got = decide(late, answers(between, holding(2, "committed"), replica(3)))
+        assert (*verdict(got), got.accused) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED, 2)
+        own = replace(between, markers=(replace(other, producer_id=PID),))
+        assert outcome_of(late, own, holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+        directly = replace(late, marker_offset=11)
+        assert outcome_of(directly, replica(1), holding(2, "committed"), replica(3)) is Verdict.CONFIRMED
+        far = replace(late, marker_offset=10 + MAX_BETWEEN + 2)
+        full = replica(1, uncommitted={o: record(o) for o in range(11, far.marker_offset)})
+        assert outcome_of(far, full, holding(2, "committed"), replica(3)) is Verdict.DISMISSED
+
+    def test_what_was_proven_before_the_records_between_were_cleaned_stays_proven(self) -> None:
+        recorded = Recorded(markers={1: "abort"}, end_unproven=True)
+        proven = claim(FindingKind.ABORTED_RECORD_COMMITTED, marker_offset=13, recorded=recorded, confirmed_at_ms=1)
+        held = answers(holding(1, "aborted"), holding(2, "committed"))
+        assert decide(proven, held, live_only=True).accused == 2
 
     def test_the_record_of_another_producer_at_the_offset_has_no_part_in_it(self) -> None:
         marked = replace(self.a2c, recorded=Recorded(markers={1: "abort"}))
