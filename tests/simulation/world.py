@@ -266,8 +266,8 @@ class World:
 
         At the claim's offset it then shows its consumers nothing; and what it shows of a key is not compared with
         those that have come further, for what deleted or replaced the value may lie behind. So it is where nobody is
-        accused about a key, and one of those that differ is frozen. Or whether others are
-        frozen so, which would have to bear witness: all of them, whether reported or not (what pins them may begin
+        accused about a key, and one replica is frozen: that ends when all show the same. Or whether others are frozen
+        so, which would have to bear witness: all of them, whether reported or not (what pins them may begin
         below their log start), or those of which it is reported. Or whether all have lost what is claimed, and nothing
         was written in its place yet.
         """
@@ -283,8 +283,7 @@ class World:
         if any(event.status is FindingStatus.SPREAD and event.kind is freezes for event in last.values()):
             frozen = set(self.cluster.replicas)  # It is reported of one, and says that all are.
         behind = {b for b, replica in self.cluster.replicas.items() if replica.lso <= claim.first_offset}
-        named = {b for side in claim.recorded.sides.values() for b in side} if claim.broker == NOBODY else set()
-        if claim.key is not None and named & frozen:
+        if claim.key is not None and claim.broker == NOBODY and frozen:
             return True
         if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
             return True

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.sides import against, standing
+from parallax.findings.sides import NO_VALUE, VALUE, against, standing
 from parallax.model import NOBODY, FindingKind, IsolationLevel
 
 Sides = Mapping[str, Iterable[int]]
@@ -297,6 +297,25 @@ def shows_deleted(other: ReplicaAnswer, offset: int, bound: int) -> bool:
     if other.key.visible is not None and other.key.visible.offset > offset:
         return True
     return other.key.complete or (offset in other.asked and offset not in other.committed)
+
+
+def values_shown(case: Case) -> dict[str, list[int]]:
+    """Return what each replica that could be read as far as the claim's offset shows of the key.
+
+    One that was read only from there on may show an older value than that: it stands on a side of its own.
+    """
+    sides: dict[str, list[int]] = {}
+    for answer in (case.accused, *case.others):
+        if answer.key is None or answer.last_stable_offset <= case.claim.offset:
+            continue
+        live = answer.key.live
+        if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
+            continue
+        text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
+        if live is None and not answer.key.complete and answer.key.visible is None:
+            text = f"{NO_VALUE}, read from offset {answer.key.complete_from} on"
+        sides.setdefault(text, []).append(answer.broker)
+    return sides
 
 
 def names(answers: Sequence[ReplicaAnswer]) -> str:

@@ -329,6 +329,8 @@ def contradiction(case: Case) -> Decision:
     it is held no more, the marker that ended it may have been cleaned with it before it was read.
     """
     claim, accused = case.claim, case.accused
+    if accused.last_stable_offset <= claim.first_offset:
+        return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
     own = _live_outcome(claim, accused) if claim.first_offset in accused.committed else None
     if accused.last_stable_offset <= claim.first_offset or accused.high_watermark <= claim.marker_offset:
         return case.pending(f"broker {accused.broker} does not show what lies up to offset {claim.marker_offset} yet")
@@ -343,6 +345,12 @@ def contradiction(case: Case) -> Decision:
                 f"of offset {marker.offset}",
                 sides=_by_outcome(_live_outcomes(case)),
             )
+    if claim.confirmed_at_ms and own == claim.recorded.outcomes.get(accused.broker):
+        # Its cleaner goes by the same index: it takes an ABORT of which that knows nothing, and leaves the records.
+        return case.confirmed(
+            f"broker {accused.broker} shows offset {claim.offset} as {own} still, though its end marker is cleaned",
+            sides=_by_outcome(_live_outcomes(case)),
+        )
     return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown
+from parallax.findings.answers import ABORTED, COMMITTED, Answers, KeyShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed
-from parallax.findings.decide.case import Case, Decision, Resolution, is_of_another_epoch, names
+from parallax.findings.decide.case import Case, Decision, Resolution, is_of_another_epoch, names, values_shown
 from parallax.findings.decide.content import held_at, replacing_epoch
 from parallax.kinds import KEY_KINDS, KINDS, Family
 from parallax.model import UNKNOWN, FindingKind
@@ -82,12 +82,26 @@ def _one_key(case: Case, decision: Decision) -> Decision:
         if all(a.log_start_offset > before.newest for a in everyone):
             return case.dismissed("every log begins above what differed", Resolution.DELETED)
     if len({None if key.live is None else key.live.offset for key in keys}) > 1:
+        if any(_differ(one, other) for one in everyone for other in everyone):
+            return case.differs(values_shown(case), kind=FindingKind.VISIBILITY_MISMATCH)
         return case.pending(f"{decision.reason}; the replicas do not show the same of the key yet")
     if before is not None and any(_deletes(key, before) for key in keys):
         return case.dismissed(f"{decision.reason}; a tombstone that is newer than all that differed is shown")
     if (healed := _was_truncated(case)) is not None:
         return case.dismissed(healed)
     return replace(decision, resolution=Resolution.AGREED)
+
+
+def _differ(stale: ReplicaAnswer, other: ReplicaAnswer) -> bool:
+    """Whether a replica shows a value that another has replaced or deleted, and has passed whatever did that.
+
+    A replica that is past a record has it, or a later one of its key, or nothing of the key that is as old.
+    """
+    if stale.live is None or other.key is None or not other.key.complete or other.log_start_offset > stale.live.offset:
+        return False
+    if other.live is None:
+        return stale.live.offset < other.last_stable_offset and other.cleaned_below <= stale.last_stable_offset
+    return stale.live.offset < other.live.offset < stale.last_stable_offset
 
 
 def _newest(key: KeyShown) -> int:

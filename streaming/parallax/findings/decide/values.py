@@ -18,10 +18,11 @@ from parallax.findings.decide.case import (
     lists_as_aborted,
     names,
     shows_deleted,
+    values_shown,
     verb,
 )
 from parallax.findings.decide.outcomes import unlike_outcomes
-from parallax.findings.sides import NO_VALUE, VALUE, standing
+from parallax.findings.sides import standing
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
 
@@ -214,7 +215,7 @@ def _shows_an_older_value(case: Case, reason: str, stale: ReplicaAnswer) -> Deci
     neither, or of which it is not known what it shows, may be the only one that is right. So may be what one of them
     had shown, if they have not always stood together: it may have been copied since from one that is wrong.
     """
-    sides = _sides(case)
+    sides = values_shown(case)
     others = standing(sides).difference(*(brokers for brokers in sides.values() if stale.broker in brokers))
     stood_on = [brokers for brokers in case.claim.recorded.sides.values() if not others.isdisjoint(brokers)]
     all_stand = standing(sides) == case.answers.replicas.keys()
@@ -258,7 +259,7 @@ def _resurrected(case: Case, live: RecordShown, other: ReplicaAnswer | None) -> 
     # A log was replaced where the tombstone was: it may be of the log that was lost, and the value the truth.
     if sure and not _is_of_a_replaced_log(case):
         return case.confirmed(
-            reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=_sides(case)
+            reason, FindingKind.DELETED_RECORD_RESURRECTED, accused=accused.broker, sides=values_shown(case)
         )
     decision = _without_direction(case, reason)
     return replace(decision, lone_witness=shown is not None and shown.outcome == COMMITTED)
@@ -348,26 +349,7 @@ def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
 
 
 def _without_direction(case: Case, reason: str) -> Decision:
-    return case.differs(_sides(case), reason, FindingKind.VISIBILITY_MISMATCH)
-
-
-def _sides(case: Case) -> dict[str, list[int]]:
-    """Return what each replica that could be read as far as the claim's offset shows of the key.
-
-    One that was read only from there on may show an older value than that: it stands on a side of its own.
-    """
-    sides: dict[str, list[int]] = {}
-    for answer in (case.accused, *case.others):
-        if answer.key is None or answer.last_stable_offset <= case.claim.offset:
-            continue
-        live = answer.key.live
-        if live is None and not answer.key.complete and answer.key.complete_from > case.claim.offset:
-            continue
-        text = NO_VALUE if live is None else f"{VALUE}{live.offset}"
-        if live is None and not answer.key.complete and answer.key.visible is None:
-            text = f"{NO_VALUE}, read from offset {answer.key.complete_from} on"
-        sides.setdefault(text, []).append(answer.broker)
-    return sides
+    return case.differs(values_shown(case), reason, FindingKind.VISIBILITY_MISMATCH)
 
 
 def _undecided_key(case: Case, reason: str) -> Decision:

@@ -544,3 +544,13 @@ class TestContradiction:
         assert outcome_of(self.c, holding(2, "committed")) is Verdict.DISMISSED
         other = holding(2, "committed", markers=(MarkerShown(20, PID + 1, "abort"),))
         assert outcome_of(self.c, other) is Verdict.DISMISSED
+
+    def test_stands_once_found_though_the_end_marker_is_cleaned_while_the_record_is_shown(self) -> None:
+        found = replace(self.c, confirmed_at_ms=1, recorded=Recorded(outcomes={2: "committed"}))
+        got = decide(found, answers(replica(1), holding(2, "committed")), live_only=True)
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, 2)
+        got = decide(found, answers(replica(1), holding(2, "aborted")), live_only=True)
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.COMPACTED)
+
+    def test_waits_for_a_replica_that_was_started_again_and_shows_nothing_there_yet(self) -> None:
+        assert outcome_of(self.c, replica(1), replica(2, last_stable_offset=10)) is Verdict.PENDING

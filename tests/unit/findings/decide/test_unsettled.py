@@ -56,6 +56,18 @@ class TestAKey:
         one_behind = [*written[:2], shows(3, record(10, producer_id=-1))]
         assert found(of_key(), *one_behind).verdict is Verdict.PENDING
 
+    def test_of_which_they_show_otherwise_than_they_did_differs_still(self) -> None:
+        older, newer = record(10, producer_id=-1), record(20, outcome="committed")
+        got = found(of_key(), shows(1, newer), shows(2, older), shows(3, older))
+        assert (got.verdict, got.accused) == (Verdict.CONFIRMED, NOBODY)
+        assert got.sides == {"value at offset 10": (2, 3), "value at offset 20": (1,)}
+
+    def test_of_which_one_that_is_behind_shows_an_older_value_waits_for_it(self) -> None:
+        newer = shows(1, record(150), last_stable_offset=200)
+        assert found(of_key(), newer, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
+        deleted = shows(1, None, last_stable_offset=200)
+        assert found(of_key(), deleted, shows(2, record(10)), shows(3, record(10))).verdict is Verdict.PENDING
+
     def test_ends_once_every_log_begins_above_what_differed(self) -> None:
         above = [replica(b, log_start_offset=11, key=KeyShown(None, True)) for b in EVERYWHERE]
         assert ended(of_key(), *above) == (Verdict.DISMISSED, Resolution.DELETED)
