@@ -193,7 +193,9 @@ class Judge:
         seen = watched or was_shown(told.shown, truth, now[place.broker], place, in_time=in_time)
         offsets = properties.difference(self.cluster, truth, place)
         how = _excused(offsets, told.unknown, seen=seen and not harmed)
-        audited = told.audited or told.unknown.was_audited(offsets, place.begun)
+        # No audit compares what nobody's consumers are shown yet.
+        decided = {o for o in offsets if any(o < replica.lso for replica in self.cluster.replicas.values())}
+        audited = told.audited or told.unknown.was_audited(decided, place.begun)
         # What the cap of the state left out was read and not compared; an audit sees only what is left of it.
         if how is None and audited and (harmed or not seen or self.profile.cap is not None):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)

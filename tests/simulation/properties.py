@@ -348,7 +348,8 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
 def _has_an_emptied_end(replica: Replica, span: Span) -> bool:
     """Whether a transaction of a replica goes on over an end marker that was emptied when it got it."""
     emptied = [b for b in replica.batches if b.control and b.marker is None and span.holds(b.producer_id, b.base)]
-    return any(_holds(replica, o) for b in emptied for o in range(span.first, b.base))
+    held = {r.offset for b in replica.batches if b.producer_id == span.producer_id for r in b.records}
+    return any(o in held for b in emptied for o in range(span.first, b.base))
 
 
 def _holds(replica: Replica, offset: int) -> bool:

@@ -329,8 +329,6 @@ def contradiction(case: Case) -> Decision:
     it is held no more, the marker that ended it may have been cleaned with it before it was read.
     """
     claim, accused = case.claim, case.accused
-    if accused.last_stable_offset <= claim.first_offset:
-        return case.pending(f"broker {accused.broker} has not decided offset {claim.first_offset} yet")
     own = _live_outcome(claim, accused) if claim.first_offset in accused.committed else None
     if accused.last_stable_offset <= claim.first_offset or accused.high_watermark <= claim.marker_offset:
         return case.pending(f"broker {accused.broker} does not show what lies up to offset {claim.marker_offset} yet")
