@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
-from parallax.findings.finding import Finding, evidence_of
+from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled
 from parallax.findings.sides import NO_VALUE, VALUE, against
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Clears
-from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 _OUTCOMES = frozenset({COMMITTED, ABORTED})
 _BY_MARKER = {"commit": COMMITTED, "abort": ABORTED}
@@ -90,8 +90,7 @@ def _by_broker(part: Mapping[str, Any] | None) -> dict[int, Any]:
 def cleared(shown: Shown) -> list[int]:
     """The brokers that the proof of a finding shows to be right; none where it accuses nobody, or all are wrong."""
     finding = shown.finding
-    is_past = finding.status in (FindingStatus.SPREAD, FindingStatus.UNSETTLED)
-    if finding.broker == NOBODY or is_past:
+    if finding.broker == NOBODY or has_spread(finding) or is_unsettled(finding):
         return []
     right = CLEARED[KINDS[finding.kind].clears](shown)
     return sorted(b for b in frozenset(right) & shown.answered - shown.alike if _reaches(shown, b))

@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding, evidence_of, leans_on
+from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled, leans_on
 from parallax.kinds import KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 
@@ -134,7 +134,7 @@ def _known(finding: Finding, others: Iterable[Finding]) -> _Known:
     sources, beside = set(right), []
     for other in others:
         is_beside = other.stands and other.place == finding.place and other.finding_id != finding.finding_id
-        if not is_beside or other.broker == finding.broker or other.status is FindingStatus.SPREAD:
+        if not is_beside or other.broker == finding.broker or has_spread(other):
             continue
         also_right = cleared(Shown.of(other))
         if not set(right) <= set(also_right):
@@ -199,13 +199,13 @@ def _over(finding: Finding) -> str:
 
 def _now(known: _Known) -> str:
     shown, finding, leader = known.shown, known.finding, known.shown.leader
-    if finding.status is FindingStatus.SPREAD:
+    if has_spread(finding):
         if known.silent:
             sharing = shown.replicas.keys() - known.silent
             unknown = f"Of {_brokers(known.silent)} it is not known what they read."
             return f"Consumers of {_brokers(sharing)} {known.consumers}. {unknown}" if sharing else unknown
         return f"Consumers of every replica {known.consumers}."
-    if finding.status is FindingStatus.UNSETTLED:
+    if is_unsettled(finding):
         return f"The replicas show the same. If that is what is wrong, consumers {known.consumers}."
     if finding.broker == NOBODY:
         if finding.exposed:
@@ -227,10 +227,10 @@ def _now(known: _Known) -> str:
 
 
 def _after(known: _Known) -> str:
-    if known.finding.status is FindingStatus.SPREAD:
+    if has_spread(known.finding):
         silent = f", unless it is of {_one_of(known.silent)}" if known.silent else ""
         return f"No election is known to change anything{silent}."
-    if known.finding.status is FindingStatus.UNSETTLED:
+    if is_unsettled(known.finding):
         return "No election changes anything: all replicas show the same."
     if known.finding.broker == NOBODY:
         return f"After an election consumers may read another side: they {known.consumers}."
@@ -243,11 +243,11 @@ def _after(known: _Known) -> str:
 
 def _right(known: _Known) -> str:
     shown, finding, right = known.shown, known.finding, known.right
-    if finding.status is FindingStatus.SPREAD:
+    if has_spread(finding):
         if known.silent:
             return f"None of those that show it: they share it. Nothing is proven of {_brokers(known.silent)}."
         return "None: all replicas share it."
-    if finding.status is FindingStatus.UNSETTLED:
+    if is_unsettled(finding):
         return "Of none it is proven: all may be wrong."
     if finding.broker == NOBODY:
         return "Of none it is proven. Wipe, reassign or re-elect nothing on this evidence."
@@ -271,9 +271,9 @@ _OF_THE_INDEX = FindingKind.OUTCOME_CONTRADICTS_MARKER
 
 def _steps(known: _Known) -> tuple[str, ...]:
     finding = known.finding
-    if finding.status is FindingStatus.SPREAD:
+    if has_spread(finding):
         return _where_all_share_it(known)
-    if finding.status is FindingStatus.UNSETTLED:
+    if is_unsettled(finding):
         compare = f"Compare what the replicas show ({_show(finding)}) with the system that wrote it."
         return (
             f"{compare} Where it is wrong, write it once more: that ends the finding.",
@@ -389,9 +389,9 @@ _DELETE_AGAIN = "Where the system that wrote it still has the key deleted, a del
 
 def runbook_of(finding: Finding, runbook: str = RUNBOOK) -> str:
     """Where the runbook, at an address or a path, says what to do about a finding."""
-    if finding.status is FindingStatus.SPREAD:
+    if has_spread(finding):
         section = "parallaxlosscomplete"
-    elif finding.status is FindingStatus.UNSETTLED:
+    elif is_unsettled(finding):
         section = "parallaxdivergenceunsettled"
     else:
         section = "without-direction" if finding.broker == NOBODY else KINDS[finding.kind].runbook

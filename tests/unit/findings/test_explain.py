@@ -138,6 +138,9 @@ def test_what_all_share_no_copy_repairs() -> None:
     assert said.right == "None: all replicas share it."
     assert said.away is None
     assert said.runbook == "docs/runbook.md#parallaxlosscomplete"
+    known = json.loads(finding(PROVEN).evidence) | {"resolution": "spread"}
+    acknowledged = explain(replace(finding(PROVEN), status=FindingStatus.ACKNOWLEDGED, evidence=json.dumps(known)))
+    assert (acknowledged.right, acknowledged.away, acknowledged.steps) == (said.right, None, said.steps)
 
 
 def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_wiped_there() -> None:
