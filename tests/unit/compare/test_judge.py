@@ -100,6 +100,12 @@ class TestContent:
         comparison.feed(both(3, [wrong], 1, 10))
         assert comparison.kinds == [("content_mismatch", NOBODY)]
 
+    def test_one_that_comes_later_is_compared_with_those_that_agreed_before(self, comparison: Comparison) -> None:
+        good, wrong = record(0, "K", "V"), record(0, "K", "W")
+        comparison.feed(tick(0, everywhere(1)), both(1, [good], 1), both(2, [good], 1), both(3, [], 0))
+        comparison.feed(both(3, [wrong], 1, 10))
+        assert comparison.kinds == [("content_mismatch", NOBODY)]
+
     def test_one_that_is_away_is_not_waited_for(self, comparison: Comparison) -> None:
         good, wrong = record(0, "K", "V"), record(0, "K", "W")
         comparison.feed(tick(0, everywhere(1), down=(3,)), both(1, [good], 1), both(2, [wrong], 1), both(3, [], 0))

@@ -15,6 +15,7 @@ from parallax.findings.answers import (
 )
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Resolution, Verdict, decide
+from parallax.findings.decide.case import shows_deleted
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import (
     PID,
@@ -645,3 +646,11 @@ class TestRecordMissing:
         assert outcome_of(c, replica(1, last_stable_offset=50, log_end_offset=50), replica(2)) is Verdict.DISMISSED
         assert decide(c, answers(replica(1), replica(2))).resolution is Resolution.SPREAD
         assert decide(c, answers(replica(1, log_start_offset=51), replica(2))).resolution is Resolution.DELETED
+
+
+@pytest.mark.parametrize(("newest", "is_seen"), [(29, True), (30, False)])
+def test_who_has_a_record_of_the_key_where_the_accused_has_not_come_to_yet_shows_nothing_as_deleted(
+    newest: int, is_seen: bool
+) -> None:
+    other = replica(1, key=KeyShown(None, True, newest))
+    assert shows_deleted(other, 10, 30) is is_seen
