@@ -37,6 +37,7 @@ class Judge:
         told: the same, of each suspect that was confirmed, for as long as its finding stands.
         read_at: by view and broker, when a reader was last at its end, in ms.
         gap_at: by broker, when it had last not been read for too long, in ms.
+        dark_at: by broker, when it had last been down, or not been read for too long, in ms.
         harmed: what was lost after it had been read, by broker: only an audit reads it again.
         right_in: by finding, those that were right in it when it was reported last.
         broken: the properties that did not hold, in order.
@@ -50,6 +51,7 @@ class Judge:
     told: dict[str, int] = field(default_factory=dict)
     read_at: dict[tuple[int, int], int] = field(default_factory=dict)
     gap_at: Counter[int] = field(default_factory=Counter)
+    dark_at: Counter[int] = field(default_factory=Counter)
     harmed: set[tuple[str, object]] = field(default_factory=set)
     right_in: dict[str, frozenset[int]] = field(default_factory=dict)
     broken: list[Broken] = field(default_factory=list)
@@ -120,9 +122,10 @@ class Judge:
         for broker, replica in self.cluster.replicas.items():
             for view in (0, 1):
                 if not replica.up:
+                    self.dark_at[broker] = now
                     self.read_at[view, broker] = self.read_at.get((view, broker), 0) + ms
                 elif now - self.read_at.get((view, broker), 0) > OFTEN:
-                    self.gap_at[broker] = now
+                    self.gap_at[broker] = self.dark_at[broker] = now
 
     def new_log(self, broker: int) -> None:
         """The broker begins a log of which nothing was read, or gave up what explained what it lacks."""
@@ -189,7 +192,7 @@ class Judge:
         if harmed and not told.audited:
             return "nothing: it was lost after it was read"
         watched = all(self.gap_at[b] < place.begun for b in self.cluster.replicas)
-        in_time = any(self.gap_at[b] < place.begun for b in self.cluster.replicas)
+        in_time = any(self.dark_at[b] < place.begun for b in self.cluster.replicas)
         seen = watched or was_shown(told.shown, truth, now[place.broker], place, in_time=in_time)
         offsets = properties.difference(self.cluster, truth, place)
         how = _excused(offsets, told.unknown, seen=seen and not harmed)
@@ -200,6 +203,10 @@ class Judge:
         if how is None and audited and (harmed or not seen or self.profile.cap is not None):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
             how = None if shows else "nothing: no replica shows it any more"
+        if how is None and not seen and place.key is not None:
+            # Which of those that differ is wrong about a key nobody can tell who came too late; that they differ, yes.
+            about = (said for said in told.findings.standing if said.key == place.key)
+            how = next(("a finding on the key" for _ in about), None)
         text = f"{place}; {now[place.broker]}"
         if how is None:
             what = f"{place.what}{'' if seen else ', unread meanwhile'}{', after an audit' if told.audited else ''}"
