@@ -41,7 +41,7 @@ mutation: setup  ## Mutation score of compare/ and findings/: how many changes o
 soak: setup  ## A cluster under traffic and blows, watched for MINUTES (10); SEED repeats a plan
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --kafka-version $(KAFKA_VERSION) $(ARGS)
 
-lint:  ## ruff, mypy --strict, import-linter
+lint:  ## ruff, mypy --strict, import-linter, pip-audit
 	@if [ -z "$(PYTHON)" ]; then echo "[setup] Python 3.11, 3.12 or 3.13 (with venv) not found on PATH; name one with PYTHON=/path/to/python" >&2; exit 2; fi
 	@$(PYTHON) scripts/bootstrap.py --packages-only
 	$(BIN)/ruff format --check .
@@ -51,6 +51,7 @@ lint:  ## ruff, mypy --strict, import-linter
 	$(BIN)/python -m dashboards --check
 	$(BIN)/python scripts/metrics_reference.py --check
 	$(BIN)/python scripts/file_map.py --check
+	$(BIN)/python scripts/audit_packages.py
 
 bench: setup  ## Benchmarks, each with its peer in the same run
 	@$(BIN)/python -m benchmarks $(ARGS)
