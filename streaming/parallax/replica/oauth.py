@@ -1,4 +1,4 @@
-"""Tokens for SASL/OAUTHBEARER, by the client credentials grant (RFC 6749, section 4.4; KIP-768).
+"""Tokens for SASL/OAUTHBEARER: used again while they stand, and had by client credentials (RFC 6749, 4.4; KIP-768).
 
 oauthlib forms the request and checks the answer; urllib3 carries them.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,8 +26,41 @@ _LIFE_S = 300.0
 _TIMEOUT_S = 5.0
 
 
-class TokenProvider(AbstractTokenProvider):
+class ReusedToken(AbstractTokenProvider):
     """Gives the token that stands, or a new one; for several threads at once.
+
+    Args:
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token = ""
+        self._until = float("-inf")
+
+    def token(self) -> str:
+        """A token.
+
+        Raises:
+            Unauthorized: whoever gives tokens refuses one.
+            OSError: there is no answer, or none that can be used.
+        """
+        with self._lock:
+            if self._clock() >= self._until:
+                asked_at = self._clock()
+                self._token, life_s = self._fresh()
+                self._until = asked_at + _REUSED_FOR * life_s
+            return self._token
+
+    @abstractmethod
+    def _fresh(self) -> tuple[str, float]:
+        """A new token, and for how many seconds it stands; raises what `token` raises."""
+
+
+class TokenProvider(ReusedToken):
+    """Gets tokens from an endpoint.
 
     Args:
         url: of the token endpoint.
@@ -49,7 +83,7 @@ class TokenProvider(AbstractTokenProvider):
         extensions: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__()
+        super().__init__(clock)
         self._url = url
         self._client_id = client_id
         # As Kafka's own clients send it by default: UTF-8, and not encoded as a form (urllib3's helper says latin-1).
@@ -63,29 +97,14 @@ class TokenProvider(AbstractTokenProvider):
             ca_certs=authority, cert_reqs="CERT_REQUIRED", timeout=_TIMEOUT_S, retries=urllib3.Retry(1, redirect=False)
         )
         self._extensions = dict(extensions or {})
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._token = ""
-        self._until = float("-inf")
-
-    def token(self) -> str:
-        """A token.
-
-        Raises:
-            Unauthorized: the endpoint refuses the client.
-            OSError: it does not answer, or not in the form of RFC 6749.
-        """
-        with self._lock:
-            if self._clock() >= self._until:
-                asked_at = self._clock()
-                answer = self._ask()
-                self._token = str(answer["access_token"])
-                self._until = asked_at + _REUSED_FOR * float(answer.get("expires_in") or _LIFE_S)
-            return self._token
 
     def extensions(self) -> dict[str, str]:
         """What goes with each token."""
         return self._extensions
+
+    def _fresh(self) -> tuple[str, float]:
+        answer = self._ask()
+        return str(answer["access_token"]), float(answer.get("expires_in") or _LIFE_S)
 
     def _ask(self) -> Mapping[str, Any]:
         client = BackendApplicationClient(self._client_id)

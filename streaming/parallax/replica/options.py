@@ -20,10 +20,11 @@ import structlog
 
 from parallax.errors import one_line
 from parallax.replica.errors import BadOption
+from parallax.replica.msk import MECHANISM, MskTokenProvider
 from parallax.replica.oauth import TokenProvider
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", MECHANISM)
 
 _ALIASES = {
     "metadata.broker.list": "bootstrap.servers",
@@ -270,6 +271,8 @@ def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
         return sasl
     if mechanism == "OAUTHBEARER":
         return {**sasl, "sasl_oauth_token_provider": _token_provider(given)}
+    if mechanism == MECHANISM:
+        return _sasl_of_msk(given, protocol)
     jaas = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', given.get("sasl.jaas.config", "")))
     for name in ("username", "password"):
         value = given.get(f"sasl.{name}", jaas.get(name))
@@ -279,6 +282,18 @@ def _sasl(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
             )
         sasl[f"sasl_plain_{name}"] = value
     return sasl
+
+
+def _sasl_of_msk(given: Mapping[str, str], protocol: str) -> Mapping[str, Any]:
+    """MSK takes its tokens by OAUTHBEARER, from whoever does not speak a mechanism of its own."""
+    for option in given:
+        if option.startswith("sasl.") and option != "sasl.mechanism":
+            raise _bad(option, f"does not go with {MECHANISM}; leave it out, AWS's own environment and profiles count")
+    if protocol != "SASL_SSL":
+        raise _bad("security.protocol", f"{MECHANISM} needs SASL_SSL")
+    hosts = [host for host, _ in _bootstrap(given.get("bootstrap.servers", ""))]
+    wire = {"mechanism": "OAUTHBEARER", "sasl_mechanism": "OAUTHBEARER", "security_protocol": protocol}
+    return {**wire, "sasl_oauth_token_provider": MskTokenProvider(hosts)}
 
 
 def _token_provider(given: Mapping[str, str]) -> TokenProvider:
