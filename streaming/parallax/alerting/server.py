@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -33,6 +34,7 @@ from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
+from parallax.tls import Renewed, renewed_at_each_handshake
 
 _PROBES = ("/livez", "/readyz", "/healthz")
 _CLOSED = "The page shows keys and offsets; it is served to other hosts once alerting.users is set.\n"
@@ -99,10 +101,7 @@ class MetricsServer:
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=1,
-            ssl_certfile=settings.tls_certificate_file,
-            ssl_keyfile=settings.tls_key_file,
-            # Without one, an encrypted key would make it ask on the terminal; with a wrong one it is refused.
-            ssl_keyfile_password=" ",  # noqa: S106 - it is that of none
+            ssl_context_factory=_tls(settings.tls_certificate_file, settings.tls_key_file),
         )
         try:
             config.load()
@@ -183,6 +182,21 @@ def _with_headers(send: Send) -> Send:
 def _name(host: str) -> str:
     """The name in a ``Host`` header, without its port."""
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _tls(certificate: str | None, key: str | None) -> Callable[..., ssl.SSLContext] | None:
+    """Makes uvicorn's context of a certificate and its key, which may be renewed; None without them."""
+    if certificate is None or key is None:
+        return None
+
+    def made() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Without a password, an encrypted key would make it ask on the terminal; with a wrong one it is refused.
+        context.load_cert_chain(certificate, key, " ")
+        return context
+
+    return lambda *_: renewed_at_each_handshake(Renewed((certificate, key), made, (OSError,)))
 
 
 def _is_local(host: str) -> bool:

@@ -7,21 +7,17 @@ ignored: a misspelt security option would otherwise weaken the connection in sil
 
 from __future__ import annotations
 
-import contextlib
 import re
 import ssl
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import structlog
-
-from parallax.errors import one_line
 from parallax.replica.errors import BadOption
 from parallax.replica.msk import MECHANISM, MskTokenProvider
 from parallax.replica.oauth import TokenProvider
+from parallax.tls import Renewed
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER", MECHANISM)
@@ -71,47 +67,6 @@ _TLS_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
 
 Address = tuple[str, int]
 
-log = structlog.get_logger(__name__)
-
-
-class Tls:
-    """The context of TLS connections, made again when one of its files has changed: certificates are renewed.
-
-    Args:
-        given: options in their canonical spelling.
-
-    Raises:
-        BadOption: a file cannot be used.
-    """
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = dict(given)
-        self._lock = threading.Lock()
-        self._stamp = self._stamp_of_files()
-        self._context = _tls(self._given)
-
-    def context(self) -> ssl.SSLContext:
-        """For the next connection. Files that cannot be used, as half-written ones, change nothing until they can."""
-        with self._lock:
-            stamp = self._stamp_of_files()
-            if stamp != self._stamp:
-                try:
-                    self._context = _tls(self._given)
-                    self._stamp = stamp
-                    log.info("TLS files have changed and are used from now on")
-                except (BadOption, OSError) as error:
-                    log.warning("TLS files have changed and cannot be used; the old ones are", error=one_line(error))
-            return self._context
-
-    def _stamp_of_files(self) -> tuple[tuple[int, ...], ...]:
-        stamps = []
-        for option in _TLS_FILES:
-            with contextlib.suppress(OSError):
-                if path := self._given.get(option):
-                    stat = Path(path).stat()
-                    stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
-        return tuple(stamps)
-
 
 @dataclass(frozen=True)
 class Options:
@@ -127,7 +82,7 @@ class Options:
 
     bootstrap: tuple[Address, ...]
     client_id: str = "parallax"
-    tls: Tls | None = None
+    tls: Renewed | None = None
     sasl: Mapping[str, Any] | None = field(default=None, repr=False)
     receive_buffer_bytes: int | None = None
 
@@ -148,7 +103,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
     return Options(
         bootstrap=_bootstrap(given.get("bootstrap.servers", "")),
         client_id=given.get("client.id", "parallax"),
-        tls=Tls(given) if protocol.endswith("SSL") else None,
+        tls=_renewed(given) if protocol.endswith("SSL") else None,
         sasl=_sasl(given, protocol) if protocol.startswith("SASL") else None,
         receive_buffer_bytes=_positive(given, "socket.receive.buffer.bytes"),
     )
@@ -207,6 +162,11 @@ def _file(given: Mapping[str, str], option: str) -> str | None:
     if path and not Path(path).is_file():
         raise _bad(option, f"no such file: {path}")
     return path or None
+
+
+def _renewed(given: Mapping[str, str]) -> Renewed:
+    files = [path for option in _TLS_FILES if (path := given.get(option))]
+    return Renewed(files, lambda: _tls(given), (BadOption, OSError))
 
 
 def _tls(given: Mapping[str, str]) -> ssl.SSLContext:

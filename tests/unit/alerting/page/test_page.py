@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import ssl
 import subprocess
 from base64 import b64encode
@@ -265,13 +266,19 @@ def test_findings_that_cannot_be_read_are_said_to_be(tmp_path: Path) -> None:
     assert "no findings table" in answer.text
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key, locked = folder / "cert.pem", folder / "key.pem", folder / "locked.pem"
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    cert, key = folder / "cert.pem", folder / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     made += ["-subj", "/CN=127.0.0.1", "-keyout", str(key), "-out", str(cert)]
     subprocess.run(made, check=True, capture_output=True)
+    return cert, key
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = self_signed(folder)
+    locked = folder / "locked.pem"
     lock = ["openssl", "ec", "-in", str(key), "-aes256", "-passout", "pass:secret", "-out", str(locked)]
     subprocess.run(lock, check=True, capture_output=True)
     return cert, key, locked
@@ -282,6 +289,37 @@ def test_it_is_served_by_tls(job: Job, certificate: tuple[Path, Path, Path]) -> 
     with job.served(tls_certificate_file=str(cert), tls_key_file=str(key)) as page:
         assert page.startswith("https://")
         assert ask(page).status == 200
+
+
+def shown(address: str) -> str:
+    """The certificate that a new connection is shown."""
+    port = urlsplit(address).port
+    assert port is not None
+    return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
+
+
+def test_a_certificate_that_is_renewed_is_shown_without_a_restart(job: Job, tmp_path: Path) -> None:
+    names = ("old", "new")
+    for name in names:
+        (tmp_path / name).mkdir()
+    old, new = (self_signed(tmp_path / name) for name in names)
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    shutil.copy(old[0], cert)
+    shutil.copy(old[1], key)
+    with job.served(tls_certificate_file=str(cert), tls_key_file=str(key)) as page:
+        assert shown(page) == old[0].read_text()
+        kept = HTTPSConnection("127.0.0.1", urlsplit(page).port, context=ssl._create_unverified_context())
+        kept.request("GET", "/livez")
+        kept.getresponse().read()
+        cert.write_text(new[0].read_text())
+        assert shown(page) == old[0].read_text(), "a certificate without its key is half of a renewal"
+        key.write_text(new[1].read_text())
+        assert shown(page) == new[0].read_text()
+        cert.write_text("-----BEGIN")
+        assert shown(page) == new[0].read_text(), "half of a file changes nothing"
+        kept.request("GET", "/livez")
+        assert kept.getresponse().read()
+        kept.close()
 
 
 def test_a_key_that_cannot_be_loaded_is_one_line(job: Job, certificate: tuple[Path, Path, Path]) -> None:

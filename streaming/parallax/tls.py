@@ -1,0 +1,71 @@
+"""TLS by files that are renewed: what is used for the next connection follows them, without a restart."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from parallax.errors import one_line
+
+log = structlog.get_logger(__name__)
+
+
+class Renewed:
+    """The context of TLS connections, made again when one of its files has changed: certificates are renewed.
+
+    Args:
+        files: which it is made of.
+        make: makes it.
+        unusable: what `make` raises of files that cannot be used.
+
+    Raises:
+        Exception: one of `unusable`, of the files as they are now.
+    """
+
+    def __init__(
+        self, files: Sequence[str], make: Callable[[], ssl.SSLContext], unusable: tuple[type[Exception], ...]
+    ) -> None:
+        self._files = tuple(files)
+        self._make = make
+        self._unusable = unusable
+        self._lock = threading.Lock()
+        self._stamp = self._stamp_of_files()
+        self._context = make()
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection. Files that cannot be used, as half-written ones, change nothing until they can."""
+        with self._lock:
+            stamp = self._stamp_of_files()
+            if stamp != self._stamp:
+                try:
+                    self._context = self._make()
+                    self._stamp = stamp
+                    log.info("TLS files have changed and are used from now on")
+                except self._unusable as error:
+                    log.warning("TLS files have changed and cannot be used; the old ones are", error=one_line(error))
+            return self._context
+
+    def _stamp_of_files(self) -> tuple[tuple[int, ...], ...]:
+        stamps = []
+        for path in self._files:
+            with contextlib.suppress(OSError):
+                stat = Path(path).stat()
+                stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return tuple(stamps)
+
+
+def renewed_at_each_handshake(renewed: Renewed) -> ssl.SSLContext:
+    """The context of a server that shows each client the certificate as it is in the files by then."""
+    context = renewed.context()
+
+    def hello(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+        del name, first
+        connection.context = renewed.context()
+
+    context.sni_callback = hello  # called at each handshake, also of a client that names no host
+    return context
