@@ -354,9 +354,15 @@ def check(
     from parallax.check import check as look
     from parallax.check import exit_code
     from parallax.config import load
+    from parallax.output import waiting
 
     lines = []
-    for line in look(load(config)):
+    coming = look(load(config))
+    while True:
+        with waiting("looking at the machine and the cluster"):
+            line = next(coming, None)
+        if line is None:
+            break
         lines.append(line)
         if output is Format.text:
             typer.echo(f"{line.result:8}{line.about}: {line.text}")

@@ -7,6 +7,7 @@ against what was made.
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 import threading
 import time
@@ -33,6 +34,7 @@ from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus, IsolationLevel
+from parallax.output import console as console_of
 from parallax.source.offsets import Reader
 
 DIVERGING_PREFIX = "demo."
@@ -77,7 +79,7 @@ def run_demo(
         LabError: the brokers or a scenario failed.
         JobError: the job could not start.
     """
-    console = Console(record=picture is not None, width=132 if picture else None)
+    console = console_of(sys.stdout, record=picture is not None, width=132 if picture else None)
     folder = data or Path(tempfile.mkdtemp(prefix="parallax-demo-"))
     board = Board(f"Parallax demo: Kafka {kafka_version}, {producer} transactions")
     with _display(console, board) as show, Cluster(kafka_version, progress=board.say) as cluster:

@@ -1,4 +1,4 @@
-"""Where a command writes its report to."""
+"""Where a command writes its report to, and what it shows meanwhile."""
 
 from __future__ import annotations
 
@@ -8,11 +8,36 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+from rich.console import Console
 
 from parallax.errors import SetupError
+
+
+def console(to: TextIO, **more: Any) -> Console:
+    """For people: colours, and what moves, only where it is a terminal, whatever FORCE_COLOR says.
+
+    Args:
+        to: the stream.
+        more: of rich's Console.
+    """
+    return Console(file=to, force_terminal=to.isatty(), **more)
+
+
+@contextmanager
+def waiting(text: str, on: TextIO | None = None) -> Iterator[None]:
+    """Say what is waited for while the block runs, and that it goes on; on a terminal only, and it is gone then.
+
+    Args:
+        text: what.
+        on: standard error by default.
+    """
+    shown = console(on or sys.stderr)
+    with shown.status(text) if shown.is_terminal else nullcontext():
+        yield
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import structlog
-from rich.console import Console
 
 from parallax.audit import dry, report
 from parallax.audit.cluster import select
@@ -20,7 +19,7 @@ from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import MAX_BYTES, ConfigError, Settings
 from parallax.errors import SetupError, is_text
 from parallax.model import TopicPartition
-from parallax.output import output
+from parallax.output import console, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.hash_key import hash_key
@@ -71,9 +70,9 @@ def run_audit(settings: Settings, flags: Flags) -> int:
         places = select(client, settings, flags.topics, flags.partitions)
         if flags.dry_run:
             return _dry_run(settings, flags, client, places, rate or None, to)
-        shown = stack.enter_context(Shown(Console(stderr=True)))
         try:
-            made = _audit(settings, flags, client, places, rate or None, shown, stack)
+            with Shown(console(sys.stderr)) as shown:
+                made = _audit(settings, flags, client, places, rate or None, shown, stack)
         except AuditFailedError as error:
             print(f"parallax: the audit failed: {error}", file=sys.stderr)  # noqa: T201 - the one line of an error
             return EXIT_CODES[Result.UNKNOWN]
@@ -89,7 +88,8 @@ def _dry_run(
     rate: int | None,
     to: TextIO,
 ) -> int:
-    found = dry.dry_run(settings, client, places, rate)
+    with waiting("asking the brokers"):
+        found = dry.dry_run(settings, client, places, rate)
     dry.write(found, flags.output, to)
     if found.exit_code:
         reasons = next(iter(found.unknown.values()), ("no reason was given",))

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from parallax.audit.cluster import Looker, topic_traits
@@ -17,6 +16,7 @@ from parallax.audit.report import size_text
 from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import Settings
 from parallax.model import IsolationLevel, TopicPartition
+from parallax.output import console
 from parallax.replica.client import FetchPosition, ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
@@ -146,7 +146,7 @@ def write(found: DryRun, output: str, to: TextIO) -> None:
         json.dump(asdict(found), to, indent=2)
         to.write("\n")
         return
-    console = Console(file=to)
+    shown = console(to)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in ("broker", "partitions", "offsets", "estimated bytes", "at the limit"):
         table.add_column(column, justify="right")
@@ -155,11 +155,11 @@ def write(found: DryRun, output: str, to: TextIO) -> None:
         table.add_row(
             str(share.broker), str(share.partitions), str(share.offsets), size_text(share.estimated_bytes), when
         )
-    console.print(table)
+    shown.print(table)
     for place, reasons in found.unknown.items():
-        console.print(f"{place}: unknown: {'; '.join(reasons)}", markup=False, highlight=False, soft_wrap=True)
+        shown.print(f"{place}: unknown: {'; '.join(reasons)}", markup=False, highlight=False, soft_wrap=True)
     took = "no limit on the bytes" if found.seconds is None else f"about {found.seconds:.0f} s at the limit"
-    console.print(f"Nothing was read but samples. Each log is read twice, once in each isolation level; {took}.")
+    shown.print(f"Nothing was read but samples. Each log is read twice, once in each isolation level; {took}.")
 
 
 __all__ = ["BrokerShare", "DryRun", "dry_run", "summarise", "write"]

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.findings.report import as_document
 from parallax.model import IsolationLevel
+from parallax.output import console
 
 _STYLES: Mapping[Result, str] = {Result.DIVERGED: "bold red", Result.UNKNOWN: "yellow", Result.CONSISTENT: "green"}
 
@@ -64,12 +64,12 @@ def write(report: AuditReport, output: str, to: TextIO) -> None:
         json.dump(document(report), to, indent=2)
         to.write("\n")
         return
-    console = Console(file=to)
-    console.print(_table(report))
+    shown = console(to)
+    shown.print(_table(report))
     for one in report.partitions:
         for text in (*(f.summary for f in one.findings), *(f"unknown: {reason}" for reason in one.reasons)):
-            console.print(f"{one.topic}-{one.partition}: {text}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{_summary(report)}", markup=False, highlight=False, soft_wrap=True)
+            shown.print(f"{one.topic}-{one.partition}: {text}", markup=False, highlight=False, soft_wrap=True)
+    shown.print(f"{_summary(report)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(report: AuditReport) -> Table:

@@ -1,0 +1,142 @@
+"""What a command shows while it waits: on a terminal, and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from parallax.audit.progress import Shown
+from parallax.demo import Board, _display
+from parallax.output import console, waiting
+from parallax.source.pace import Metered
+
+ESCAPE = "\x1b["
+HIDDEN = "\x1b[?25l"
+"""Hides the cursor: something moves."""
+
+
+class Terminal:
+    """A terminal of which the test holds the other end.
+
+    Attributes:
+        stream: what a program writes to.
+    """
+
+    def __init__(self) -> None:
+        self._master, slave = os.openpty()
+        self.stream: TextIO = os.fdopen(slave, "w", encoding="utf-8")
+        self._found = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # nobody writes any more
+            while True:
+                self._found += os.read(self._master, 4096)
+
+    def seen(self) -> str:
+        """What was written until it was closed."""
+        self.stream.close()
+        self._reader.join(30)
+        os.close(self._master)
+        return self._found.decode()
+
+
+class Pipe:
+    """A pipe of which the test holds the other end."""
+
+    def __init__(self) -> None:
+        self._end, into = os.pipe()
+        self.stream: TextIO = os.fdopen(into, "w", encoding="utf-8")
+
+    def seen(self) -> str:
+        self.stream.close()
+        with os.fdopen(self._end) as end:
+            return end.read()
+
+
+def wait(to: TextIO) -> None:
+    with waiting("looking", to):
+        pass
+
+
+def audit(to: TextIO) -> None:
+    with Shown(console(to)) as shown:
+        shown.stage("reading the replicas")
+        shown.reading(Metered(1024, 5, 2), Metered(offsets=9, ranges=6))
+
+
+def demo(to: TextIO) -> None:
+    board = Board("Parallax demo")
+    with _display(console(to), board):
+        board.say("a broker is stopped")
+
+
+@pytest.fixture(autouse=True)
+def whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TTY_COMPATIBLE", raising=False)
+
+
+@pytest.mark.parametrize("show", [wait, audit, demo])
+def test_on_a_terminal_it_moves(show: Callable[[TextIO], None]) -> None:
+    terminal = Terminal()
+    show(terminal.stream)
+    assert HIDDEN in terminal.seen()
+
+
+@pytest.mark.parametrize(
+    ("show", "lines"), [(wait, []), (audit, ["reading the replicas"]), (demo, ["a broker is stopped"])]
+)
+def test_in_a_pipe_there_are_lines_at_the_most(show: Callable[[TextIO], None], lines: list[str]) -> None:
+    pipe = Pipe()
+    show(pipe.stream)
+    seen = pipe.seen()
+    assert ESCAPE not in seen
+    assert [line.split(" s  ")[-1] for line in seen.splitlines()] == lines
+
+
+CHECK = [sys.executable, "-m", "parallax.cli", "check", "--format", "json", "-c"]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Of a cluster that does not answer."""
+    file = tmp_path / "parallax.yaml"
+    cluster = "{bootstrap.servers: '127.0.0.1:1'}"
+    file.write_text(f"kafka: {cluster}\ntopics: {{include: [a]}}\nstorage: {{path: {tmp_path / 'data'}}}\n")
+    return file
+
+
+def test_what_moves_is_on_standard_error_and_not_in_what_a_program_reads(config: Path) -> None:
+    for errors, moves in ((Terminal(), True), (Pipe(), False)):
+        command = [*CHECK, str(config)]
+        ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors.stream, timeout=120, check=False)
+        assert ended.returncode == 1
+        assert ended.stdout.startswith(b"[")
+        assert ESCAPE.encode() not in ended.stdout
+        seen = errors.seen()
+        assert (HIDDEN in seen) is moves
+        if not moves:
+            assert seen == ""
+
+
+def test_a_report_comes_when_nothing_moves_any_more() -> None:
+    terminal = Terminal()
+    with waiting("looking", terminal.stream):
+        time.sleep(0.2)
+    terminal.stream.write("the report\n")
+    before, _, after = terminal.seen().partition("the report")
+    assert before.endswith(("\x1b[?25h", "\x1b[2K", "\r")), before[-30:]
+    assert ESCAPE not in after
