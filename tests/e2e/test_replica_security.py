@@ -534,6 +534,17 @@ _PLANTED = {
 }
 
 
+def _events_to(folder: Path) -> dict[str, str]:
+    """Have Spark write down what it does: settings, plans of every micro-batch, and what each was read from."""
+    folder.mkdir(parents=True)
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+
+
 def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
     secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
 ) -> None:
@@ -562,6 +573,7 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
         kafka_files={"sasl.password": str(given / "password")},
         read={"hash_key_file": str(given / "key")},
         alerting={"webhooks": [hook]},
+        spark={"conf": _events_to(folder / "events")},
     )
     with job.start():
         until(
@@ -591,6 +603,8 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
         if text.encode() in found
     ]
     assert shown == []
-    assert any(topic.encode() in found for where, found in seen.items() if where.endswith(".parquet")), (
-        "it was looked at"
-    )
+    plans = [found for where, found in seen.items() if where.startswith(str(folder / "events"))]
+    checkpoints = [found for where, found in seen.items() if "/checkpoints/" in where]
+    tables = [found for where, found in seen.items() if where.endswith(".parquet")]
+    for looked_at, word in ((plans, "physicalPlanDescription"), (checkpoints, topic), (tables, topic)):
+        assert any(word.encode() in found for found in looked_at)
