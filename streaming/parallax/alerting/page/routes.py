@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from parallax.alerting.page.auth import Users, is_from_elsewhere
 from parallax.alerting.page.render import Renderer, Wanted
-from parallax.alerting.page.timeline import Line, drawn, recorded
+from parallax.alerting.page.timeline import Line, Recent, drawn
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.errors import one_line
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
@@ -25,7 +24,6 @@ from parallax.findings.naming import FindingNotNamedError, named
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.model import TopicPartition
 
-_HISTORY = timedelta(hours=1)
 _LONGEST_FORM = 20_000
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -59,6 +57,7 @@ class Page:
     ) -> None:
         self._state = state
         self._storage = storage
+        self._recent = Recent(storage)
         self._problems = problems
         self._users = users
         self._renderer = renderer
@@ -94,7 +93,7 @@ class Page:
         lines: list[Line] = []
         error = ""
         try:
-            lines = drawn(recorded(self._storage, place, datetime.now(UTC) - _HISTORY))
+            lines = drawn(self._recent.of(place))
         except (DeltaError, OSError, pa.ArrowException) as failure:
             error = f"The recorded progress cannot be read: {one_line(failure)}"
         html = self._renderer.partition(self._state.snapshot(), place, lines, error)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import escape
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
@@ -18,6 +21,12 @@ from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 SHOWN = {"high_watermark": "High watermark", "last_stable_offset": "Last stable offset"}
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900, 180, 80, 22
 _BUCKETS = 240
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_HISTORY = timedelta(hours=1)
+_LATE = timedelta(minutes=1)
+"""How long after it was observed something may be recorded."""
+_LOOKED_AT = 16
+"""Partitions of which what was read is kept."""
 _SAID_S = 60
 """An offset that has stood for so long is said to stand."""
 _STYLES = 6
@@ -46,20 +55,63 @@ def recorded(storage: str, place: TopicPartition, since: datetime, until: dateti
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the table cannot be read.
     """
-    from deltalake import DeltaTable
-
-    dataset = DeltaTable(rust_uri(storage, PROGRESS)).to_pyarrow_dataset()
     end = until or datetime.now(UTC)
-    wanted = (
-        (pc.field(RECORDED_ON) >= since.date())
-        & (pc.field("topic") == place.topic)
-        & (pc.field("partition") == place.partition)
-        & (pc.field("observed_at") >= since)
-        & (pc.field("observed_at") <= end)
-        & pc.field("reachable")
-    )
-    rows = dataset.to_table(["broker", "observed_at", *SHOWN], filter=wanted).sort_by("observed_at").to_pylist()
-    return {name: _thinned(rows, name, since, (end - since) / _BUCKETS) for name in SHOWN}
+    return _by_kind(_rows(storage, place, since, end), since, end)
+
+
+class Recent:
+    """The same of the last hour, for pages that are loaded again and again: only what is new is read then.
+
+    Args:
+        storage: ``storage.path``.
+        clock: the present, for tests.
+    """
+
+    def __init__(self, storage: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[TopicPartition, tuple[datetime, pa.Table]] = OrderedDict()
+
+    def of(self, place: TopicPartition) -> dict[str, Points]:
+        """What the replicas of a partition reported; raises what `recorded` raises."""
+        now = self._clock()
+        since = now - _HISTORY
+        with self._lock:
+            begin, kept = self._kept.get(place, (since, None))
+        new = _rows(self._storage, place, max(begin, since), now)
+        if kept is not None:
+            at = pc.field("observed_at")
+            old = kept.filter((at >= since) & (at < max(begin, since)))
+            new = pa.concat_tables([old, new])
+        with self._lock:
+            self._kept[place] = (now - _LATE, new)
+            self._kept.move_to_end(place)
+            if len(self._kept) > _LOOKED_AT:
+                self._kept.popitem(last=False)
+        return _by_kind(new, since, now)
+
+
+def _rows(storage: str, place: TopicPartition, since: datetime, until: datetime) -> pa.Table:
+    """What was recorded, in the order of time; files of other times are not opened."""
+    from deltalake import DeltaTable, QueryBuilder
+
+    topic = place.topic.replace("'", "''")
+    query = f"""SELECT broker, observed_at, {", ".join(SHOWN)} FROM progress
+        WHERE {RECORDED_ON} >= DATE '{since.date()}' AND topic = '{topic}' AND "partition" = {int(place.partition)}
+        AND reachable AND observed_at BETWEEN {_literal(since)} AND {_literal(until)} ORDER BY observed_at"""  # noqa: S608 - names of columns, numbers, and a text in quotes
+    table = DeltaTable(rust_uri(storage, PROGRESS))
+    return pa.table(QueryBuilder().register("progress", table).execute(query))
+
+
+def _literal(at: datetime) -> str:
+    micros = (at - _EPOCH) // timedelta(microseconds=1)
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def _by_kind(rows: pa.Table, since: datetime, until: datetime) -> dict[str, Points]:
+    listed = rows.to_pylist()
+    return {name: _thinned(listed, name, since, (until - since) / _BUCKETS) for name in SHOWN}
 
 
 def _thinned(rows: Sequence[Mapping[str, Any]], name: str, since: datetime, step: timedelta) -> Points:

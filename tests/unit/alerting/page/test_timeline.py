@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import pytest
+
+from parallax.alerting.page import timeline
 from parallax.alerting.page.timeline import drawn, recorded
 from parallax.model import TopicPartition
 from tests.pages import Job, progress
@@ -34,6 +38,43 @@ def test_what_is_older_is_left_out(tmp_path: Path) -> None:
     job.record([row(0, 1, 10), row(600, 1, 20)])
     shown = recorded(job.storage, PLACE, BEGAN + timedelta(seconds=300))
     assert [o for _, o in shown["last_stable_offset"][1]] == [20]
+
+
+def test_only_what_is_new_is_read_again_of_a_partition_that_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[datetime] = []
+    read = timeline._rows
+
+    def rows(storage: str, place: TopicPartition, since: datetime, until: datetime) -> Any:
+        asked.append(since)
+        return read(storage, place, since, until)
+
+    monkeypatch.setattr(timeline, "_rows", rows)
+    job, now = Job(tmp_path), [BEGAN]
+    recent = timeline.Recent(job.storage, lambda: now[0])
+    job.record([row(-3700, 1, 1), row(-3000, 1, 2), row(-30, 1, 3)])
+    seen = [recent.of(PLACE)["high_watermark"]]
+    job.record([row(-20, 1, 4), row(8, 1, 5), row(9, 2, 5)])
+    now[0] += timedelta(seconds=10)
+    seen.append(recent.of(PLACE)["high_watermark"])
+    now[0] += timedelta(seconds=800)
+    seen.append(recent.of(PLACE)["high_watermark"])
+    assert [{broker: [o for _, o in of] for broker, of in points.items()} for points in seen] == [
+        {1: [2, 3]},
+        {1: [2, 3, 4, 5], 2: [5]},
+        {1: [4, 5], 2: [5]},  # by now 3 and 4 lie in one stretch of time
+    ]
+    assert asked == [BEGAN + timedelta(seconds=s) for s in (-3600, -60, -50)]
+    assert recent.of(TopicPartition("orders", 7))["high_watermark"] == {}
+
+
+@pytest.mark.parametrize("topic", ["o'clock", 'a"b', "';--"])
+def test_a_name_is_never_taken_for_a_query(tmp_path: Path, topic: str) -> None:
+    job = Job(tmp_path)
+    job.record([row(0, 1, 10), row(0, 1, 20) | {"topic": topic}])
+    shown = recorded(job.storage, TopicPartition(topic, 0), BEGAN - timedelta(minutes=1))
+    assert [o for _, o in shown["high_watermark"][1]] == [20]
 
 
 def test_a_stretch_of_time_keeps_its_last_report(tmp_path: Path) -> None:
