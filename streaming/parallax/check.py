@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from parallax.config import Settings
+from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
 from parallax.java import find_java
 from parallax.model import TopicPartition
@@ -22,6 +22,7 @@ from parallax.preflight import by_broker, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import ProducerState
+from parallax.views.hash_key import hash_key
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _SAMPLED = 20
@@ -63,6 +64,7 @@ def check(settings: Settings) -> Iterator[Line]:
     """Look at everything, a line at a time."""
     yield _jdk()
     yield _storage(settings.storage.path)
+    yield from _hashes(settings)
     yield _port(settings)
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         try:
@@ -97,6 +99,19 @@ def _storage(path: str) -> Line:
         problem = f"{folder} cannot be written ({error.strerror}); give storage.path a folder that can be."
         return Line("storage", Result.WRONG, problem)
     return Line("storage", Result.FINE, f"{path} can be written.")
+
+
+def _hashes(settings: Settings) -> Iterator[Line]:
+    """The key of all hashes, where there is one by now: the job makes it at its first start."""
+    read, path = settings.read, settings.storage.path
+    if read.hash_key is None and read.hash_key_file is None and not (Path(path) / "hash_key").exists():
+        return
+    try:
+        hash_key(path, read)
+    except (ConfigError, OSError) as error:
+        yield Line("hash key", Result.WRONG, f"{one_line(error)}.")
+    else:
+        yield Line("hash key", Result.FINE, "it can be used, and no table was written with another one.")
 
 
 def _port(settings: Settings) -> Line:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar, cast
 
 import typer
 
 from parallax.errors import one_line
 from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.model import FindingKind, FindingStatus
+from parallax.output import error_line, waiting
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
@@ -81,17 +82,24 @@ def say(text: str) -> None:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn every error that a person can mend into one line on standard error and exit code 2."""
+    """Turn every error that a person can mend into one line on standard error (JSON if asked for) and exit code 2."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except _mendable_errors() as error:
-            typer.echo(f"parallax: {one_line(error)}", err=True)
+            say(error_line(one_line(error), _wanted_format(kwargs)))
             raise typer.Exit(USAGE_ERROR) from None
 
     return wrapped
+
+
+def _wanted_format(options: Mapping[str, object]) -> str:
+    """The format that a command was asked for; ``text`` where it has none."""
+    given = next((value for value in options.values() if isinstance(value, Format)), Format.text)
+    context = options.get("context")
+    return given.value if context is None else _format_of(cast("typer.Context", context), given)
 
 
 def _mendable_errors() -> tuple[type[Exception], ...]:
@@ -354,7 +362,6 @@ def check(
     from parallax.check import check as look
     from parallax.check import exit_code
     from parallax.config import load
-    from parallax.output import waiting
 
     lines = []
     coming = look(load(config))

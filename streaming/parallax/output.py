@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TextIO
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, TextIO
 
 from parallax.errors import SetupError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def error_line(text: str, output: str) -> str:
+    """An error for people, or for programs.
+
+    Args:
+        text: one line.
+        output: ``text`` or ``json``.
+    """
+    return json.dumps({"error": text}) if output == "json" else f"parallax: {text}"
 
 
 def console(to: TextIO, **more: Any) -> Console:
@@ -24,6 +36,8 @@ def console(to: TextIO, **more: Any) -> Console:
         to: the stream.
         more: of rich's Console.
     """
+    from rich.console import Console  # not for commands that print one line
+
     return Console(file=to, force_terminal=to.isatty(), **more)
 
 

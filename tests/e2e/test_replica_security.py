@@ -486,6 +486,40 @@ def test_a_command_that_may_read_nothing_says_so_in_one_line(
     assert "not authorized: READ on the topic is needed" in line
 
 
+@pytest.mark.parametrize("command", ["run", "audit", "check"])
+@pytest.mark.parametrize("wrong", ["the key of the hashes", "SASL where there is none"])
+def test_what_shows_only_with_a_broker_is_one_line_as_well(
+    secured: Secured, topic: str, tmp_path: Path, command: str, wrong: str
+) -> None:
+    secured.cluster.create_topic(topic)
+    plain = {"bootstrap.servers": secured.cluster.bootstrap_servers}
+    key = tmp_path / "key"
+    key.write_bytes(bytes(range(128, 160)))
+    document: dict[str, Any] = {
+        "kafka": plain if wrong == "the key of the hashes" else {**secured.sasl, **plain},
+        "topics": {"include": [topic]},
+        "storage": {"path": str(tmp_path / "data")},
+        "read": {"hash_key_file": str(key)} if wrong == "the key of the hashes" else {},
+        "alerting": {"metrics_port": 0},
+    }
+    config = tmp_path / "parallax.yaml"
+    config.write_text(json.dumps(document))
+    ended = CliRunner().invoke(app, [command, "-c", str(config)])
+    said = {
+        "the key of the hashes": f"read.hash_key_file: {key} must hold 32 hexadecimal digits",
+        "SASL where there is none": "security.protocol: the broker accepts no SASL at this port, and PLAIN was set",
+    }[wrong]
+    if command == "check":
+        assert ended.exit_code == 1
+        assert [line for line in ended.stdout.splitlines() if line.startswith("wrong ") and said in line]
+        return
+    assert ended.exit_code == 2
+    *_, line = ended.stderr.strip().splitlines()
+    assert said in line
+    assert "Traceback" not in ended.output
+    assert PASSWORD not in ended.output
+
+
 def test_the_check_names_each_right_that_is_missing_until_none_is(
     secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
 ) -> None:

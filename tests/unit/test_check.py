@@ -158,6 +158,20 @@ def test_a_folder_that_cannot_be_written_and_a_port_that_is_taken_are_said(
     assert str(port) in found["metrics"].text
 
 
+@pytest.mark.parametrize(("key", "result"), [("ab" * 16, Result.FINE), ("corrupt", Result.WRONG)])
+def test_a_key_of_the_hashes_that_cannot_be_used_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str, result: Result
+) -> None:
+    kept, given = tmp_path / "data" / "hash_key", tmp_path / "key"
+    kept.parent.mkdir()
+    for file in (kept, given):
+        file.write_text(key)
+    for read in ({}, {"hash_key_file": str(given)}):
+        line = lines(monkeypatch, of(tmp_path, read=read))["hash key"]
+        assert line.result is result, line
+        assert key not in line.text
+
+
 def test_looking_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines(monkeypatch, of(tmp_path))
     assert list(tmp_path.iterdir()) == []

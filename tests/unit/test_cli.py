@@ -60,7 +60,7 @@ def test_all_may_stand_before_or_behind_list(storage: str, arguments: list[str])
         (["--all", "show", "aaaa"], "--all"),
         (["--all", "explain", "aaaa"], "--all"),
         (["--all", "acknowledge", "aaaa", "--reason", "x"], "--all"),
-        (["--format", "json", "acknowledge", "aaaa", "--reason", "x"], "--format"),
+        (["--format", "text", "acknowledge", "aaaa", "--reason", "x"], "--format"),
     ],
 )
 def test_an_option_that_a_command_does_not_have_is_refused(storage: str, arguments: list[str], option: str) -> None:

@@ -19,7 +19,7 @@ from parallax.audit.result import EXIT_CODES, Result
 from parallax.config import MAX_BYTES, ConfigError, Settings
 from parallax.errors import SetupError, is_text
 from parallax.model import TopicPartition
-from parallax.output import console, output, waiting
+from parallax.output import console, error_line, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.views.hash_key import hash_key
@@ -74,7 +74,7 @@ def run_audit(settings: Settings, flags: Flags) -> int:
             with Shown(console(sys.stderr)) as shown:
                 made = _audit(settings, flags, client, places, rate or None, shown, stack)
         except AuditFailedError as error:
-            print(f"parallax: the audit failed: {error}", file=sys.stderr)  # noqa: T201 - the one line of an error
+            print(error_line(f"the audit failed: {error}", flags.output), file=sys.stderr)  # noqa: T201 - the one line of an error
             return EXIT_CODES[Result.UNKNOWN]
         report.write(made, flags.output, to)
         return made.exit_code
@@ -93,8 +93,8 @@ def _dry_run(
     dry.write(found, flags.output, to)
     if found.exit_code:
         reasons = next(iter(found.unknown.values()), ("no reason was given",))
-        line = f"parallax: no replica of the {found.partitions} partitions can be read: {reasons[0]}"
-        print(line, file=sys.stderr)  # noqa: T201 - the one line of an error
+        line = f"no replica of the {found.partitions} partitions can be read: {reasons[0]}"
+        print(error_line(line, flags.output), file=sys.stderr)  # noqa: T201 - the one line of an error
     return found.exit_code
 
 

@@ -1,0 +1,156 @@
+"""What a person gives wrongly is one line that names it, and exit code 2; no word of a secret, and no question."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from parallax.cli import app
+
+SECRET = "hunter2"
+KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
+COMMANDS = ("run", "check", "audit")
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getpass", lambda *_: pytest.fail("somebody was asked for a password"))
+
+
+def written(tmp_path: Path, **sections: Any) -> Path:
+    """A settings file that is right but for these sections."""
+    document = {"kafka": KAFKA, "topics": {"include": ["a"]}, "storage": {"path": str(tmp_path / "data")}}
+    file = tmp_path / "parallax.yaml"
+    file.write_text(yaml.safe_dump(document | sections))
+    return file
+
+
+def refused(command: str, config: Path, *options: str) -> str:
+    """The line that a command says of it."""
+    ended = CliRunner().invoke(app, [command, "-c", str(config), *options])
+    assert ended.exit_code == 2, ended.output
+    assert ended.exception is None or isinstance(ended.exception, SystemExit)
+    assert SECRET not in ended.output
+    (line,) = ended.stderr.splitlines()
+    return line
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A certificate whose key is encrypted."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "key.pem", folder / "cert.pem"
+    new = ["req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=x", "-passout", "pass:right"]
+    subprocess.run(["openssl", *new, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    names = {"ssl.certificate.location": str(certificate), "ssl.key.location": str(key)}
+    return {**KAFKA, "security.protocol": "SSL", **names}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"topics": {"pattern": "["}}, "topics.pattern: is not a regular expression"),
+        ({"storage": {"path": "s3a://bucket/path"}}, "read.hash_key must be set where storage.path is a URI"),
+        ({"kafka": {**KAFKA, "sasl.password": 42798}}, "sasl.password is not text; write it in quotes"),
+        ({"kafka": {**KAFKA, "sasl.pasword": SECRET}}, "sasl.pasword: unknown option"),
+        ({"read": {"hash_key": SECRET}}, "read.hash_key: must be 32 hexadecimal digits"),
+    ],
+    ids=["a pattern", "a URI without a key", "a secret that is a number", "a misspelt option", "a key of the hashes"],
+)
+def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said: str) -> None:
+    assert said in refused(command, written(tmp_path, **sections))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bytes(range(256)), "not UTF-8"),
+        (b"\x00\x01\x02", "not YAML"),
+        (b"", "must hold a mapping"),
+        (b"kafka: {sasl.password: hunter2\n", "not YAML (line "),
+        (b"a: &a [*a]\n", "unknown setting"),
+    ],
+    ids=["binary", "binary that is ASCII", "empty", "half of a secret", "itself in itself"],
+)
+def test_a_file(tmp_path: Path, command: str, content: bytes, said: str) -> None:
+    file = tmp_path / "parallax.yaml"
+    file.write_bytes(content)
+    assert said in refused(command, file)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "path", ["none.yaml", ".", "a\nb.yaml", "x" * 300], ids=["none", "a folder", "two lines", "long"]
+)
+def test_a_path(tmp_path: Path, command: str, path: str) -> None:
+    assert "cannot be read" in refused(command, tmp_path / path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PARALLAX_KAFKA", "notjson"),
+        ("PARALLAX_KAFKA", '{"sasl.password": "hunter2"}x'),
+        ("PARALLAX_TOPICS__BROKERS", "a,b"),
+        ("PARALLAX_TOPICZ", "1"),
+        ("PARALLAX_READ__HASH_KEY", SECRET),
+    ],
+)
+def test_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, variable: str, value: str) -> None:
+    config = written(tmp_path)
+    monkeypatch.setenv(variable, value)
+    assert variable in refused(command, config)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_names_separated_by_commas_are_no_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    config = written(tmp_path)
+    monkeypatch.setenv("PARALLAX_TOPICS__INCLUDE", "a,b")
+    ended = CliRunner().invoke(app, [command, "-c", str(config)])
+    assert "PARALLAX_TOPICS" not in ended.output
+    assert "127.0.0.1:1" in ended.output, "it went on to the cluster, which does not answer"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "ssl.key.password: missing; the key in"),
+        ({"ssl.key.password": SECRET}, "ssl.key.password: does not open the key in"),
+        ({"ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location: no such file"),
+    ],
+    ids=["without a password", "a wrong password", "no authority"],
+)
+def test_a_key_that_is_encrypted(
+    tmp_path: Path, locked: dict[str, str], command: str, more: dict[str, str], said: str
+) -> None:
+    assert said in refused(command, written(tmp_path, kafka={**locked, **more}))
+
+
+@pytest.mark.parametrize("command", ["list", "show", "explain"])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_an_error_is_json_where_json_is_asked_for(tmp_path: Path, command: str, is_before: bool) -> None:
+    words = [command] if command == "list" else [command, "abcd"]
+    option = ["--format", "json"]
+    given = [*option, *words] if is_before else [*words, *option]
+    ended = CliRunner().invoke(app, ["findings", "--data", str(tmp_path), *given])
+    assert ended.exit_code == 2
+    assert ended.stdout == ""
+    assert "no findings table" in json.loads(ended.stderr)["error"]
+
+
+@pytest.mark.parametrize("command", ["check", "audit"])
+def test_so_is_one_of_the_settings(tmp_path: Path, command: str) -> None:
+    line = refused(command, written(tmp_path, topics={"pattern": "["}), "--format", "json")
+    assert json.loads(line)["error"].startswith(f"{tmp_path}/parallax.yaml: topics.pattern: ")
