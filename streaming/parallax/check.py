@@ -22,6 +22,7 @@ from parallax.preflight import by_broker, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import ProducerState
+from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
@@ -104,9 +105,9 @@ def _storage(path: str) -> Line:
 def _hashes(settings: Settings) -> Iterator[Line]:
     """The key of all hashes, where there is one by now: the job makes it at its first start."""
     read, path = settings.read, settings.storage.path
-    if read.hash_key is None and read.hash_key_file is None and not (Path(path) / "hash_key").exists():
-        return
     try:
+        if read.hash_key is None and read.hash_key_file is None and not (Path(path) / "hash_key").exists():
+            return
         hash_key(path, read)
     except (ConfigError, OSError) as error:
         yield Line("hash key", Result.WRONG, f"{one_line(error)}.")
@@ -115,12 +116,20 @@ def _hashes(settings: Settings) -> Iterator[Line]:
 
 
 def _port(settings: Settings) -> Line:
-    host, port = settings.alerting.metrics_host, settings.alerting.metrics_port
+    alerting = settings.alerting
+    host, port = alerting.metrics_host, alerting.metrics_port
+    try:
+        if alerting.tls_certificate_file is not None and alerting.tls_key_file is not None:
+            of_server(alerting.tls_certificate_file, alerting.tls_key_file)
+    except (OSError, ValueError) as error:
+        problem = f"alerting.tls_certificate_file and tls_key_file cannot be loaded ({one_line(error)})."
+        return Line("metrics", Result.WRONG, problem)
     try:
         with socket.create_server((host, port)):
             return Line("metrics", Result.FINE, f"{host}:{port} is free.")
-    except OSError as error:
-        problem = f"{host}:{port} cannot be listened on ({error.strerror}): the job runs, or choose another port."
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        problem = f"{host}:{port} cannot be listened on ({reason}): the job runs, or choose another port."
         return Line("metrics", Result.NOTE, problem)
 
 

@@ -289,7 +289,7 @@ class AlertingSettings(_Section):
     """How findings are reported."""
 
     cluster: _Label = Field("", description="What the cluster is called: a label of every metric and message.")
-    metrics_host: str = "127.0.0.1"
+    metrics_host: _Name = "127.0.0.1"
     metrics_port: int = Field(9464, ge=0, le=65535)
     users: dict[str, str] = Field(
         default_factory=dict,
@@ -344,7 +344,7 @@ class SparkSettings(_Section):
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
         description="Options of Spark's JVM; by default only what runs ten times as often as usual is compiled best.",
     )
-    conf: dict[str, str] = Field(default_factory=dict)
+    conf: dict[str, str] = Field(default_factory=dict, repr=False)  # may hold passwords
 
 
 class _Environment(EnvSettingsSource):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from parallax.errors import SetupError
+from parallax.errors import SetupError, is_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,8 +67,11 @@ def output(file: Path | None) -> Iterator[TextIO]:
     if file is None:
         yield sys.stdout
         return
+    if not is_text(str(file)):
+        raise SetupError("--output: holds what is no UTF-8 text; give the name of a file")
     target = Path(os.path.realpath(file))  # a link goes on pointing there
-    is_plain = target.is_file() or not target.exists()
+    with _refused(file):
+        is_plain = target.is_file() or not target.exists()
     beside = target.with_name(f".{target.name}.{os.getpid()}") if is_plain else target
     report = io.StringIO()
     try:

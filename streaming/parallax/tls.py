@@ -53,10 +53,23 @@ class Renewed:
     def _stamp_of_files(self) -> tuple[tuple[int, ...], ...]:
         stamps = []
         for path in self._files:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 stat = Path(path).stat()
                 stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return tuple(stamps)
+
+
+def of_server(certificate: str, key: str) -> ssl.SSLContext:
+    """The context of a server with this certificate.
+
+    Raises:
+        OSError, ValueError: they cannot be used, or the key has a password.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Without a password, an encrypted key would make it ask on the terminal; with a wrong one it is refused.
+    context.load_cert_chain(certificate, key, " ")
+    return context
 
 
 def renewed_at_each_handshake(renewed: Renewed) -> ssl.SSLContext:

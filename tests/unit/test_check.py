@@ -172,6 +172,16 @@ def test_a_key_of_the_hashes_that_cannot_be_used_is_wrong(
         assert key not in line.text
 
 
+def test_a_certificate_of_the_page_that_cannot_be_loaded_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("/nowhere.pem", "a\0b"):
+        files = {"tls_certificate_file": name, "tls_key_file": name}
+        line = lines(monkeypatch, of(tmp_path, alerting={"metrics_port": 0, **files}))["metrics"]
+        assert line.result is Result.WRONG
+        assert "tls_certificate_file" in line.text
+
+
 def test_looking_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines(monkeypatch, of(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -34,7 +34,7 @@ from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
-from parallax.tls import Renewed, renewed_at_each_handshake
+from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
 _PROBES = ("/livez", "/readyz", "/healthz")
 _CLOSED = "The page shows keys and offsets; it is served to other hosts once alerting.users is set.\n"
@@ -105,7 +105,7 @@ class MetricsServer:
         )
         try:
             config.load()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise MetricsServerError(
                 f"alerting.tls_certificate_file and tls_key_file: cannot be loaded ({one_line(error)}); give a "
                 "certificate and its key without a password, both PEM"
@@ -189,14 +189,9 @@ def _tls(certificate: str | None, key: str | None) -> Callable[..., ssl.SSLConte
     if certificate is None or key is None:
         return None
 
-    def made() -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Without a password, an encrypted key would make it ask on the terminal; with a wrong one it is refused.
-        context.load_cert_chain(certificate, key, " ")
-        return context
-
-    return lambda *_: renewed_at_each_handshake(Renewed((certificate, key), made, (OSError,)))
+    return lambda *_: renewed_at_each_handshake(
+        Renewed((certificate, key), lambda: of_server(certificate, key), (OSError, ValueError))
+    )
 
 
 def _is_local(host: str) -> bool:
@@ -211,7 +206,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         raise MetricsServerError(
             f"alerting.metrics_port: cannot listen on {host}:{port} ({getattr(error, 'strerror', None) or error}); "
             "choose a free port, or 0 for any"

@@ -159,7 +159,11 @@ def _positive(given: Mapping[str, str], option: str) -> int | None:
 
 def _file(given: Mapping[str, str], option: str) -> str | None:
     path = given.get(option)
-    if path and not Path(path).is_file():
+    try:
+        is_there = not path or Path(path).is_file()
+    except OSError:  # no file system has such a name
+        is_there = False
+    if not is_there:
         raise _bad(option, f"no such file: {path}")
     return path or None
 

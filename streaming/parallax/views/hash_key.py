@@ -75,10 +75,9 @@ def _kept(path: Path) -> str:
 def _checked(path: Path, option: str) -> str:
     try:
         text = path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError as error:
-        raise ConfigError(
-            f"{option}: {path} cannot be read ({error.strerror}); it holds the key of all hashes"
-        ) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{option}: {path} cannot be read ({reason}); it holds the key of all hashes") from error
     if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
         problem = f"{path} must hold 32 hexadecimal digits, the key of all hashes"
         raise ConfigError(f"{option}: {problem}; restore it, or delete it with all tables")

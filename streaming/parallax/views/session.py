@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -14,8 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -58,6 +60,9 @@ _CONF: Mapping[str, str] = {
 }
 
 
+_SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
+"""Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
+
 _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
@@ -93,7 +98,7 @@ def build_session(
         The ``SparkSession``.
 
     Raises:
-        SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, or the JVM does not start.
+        SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, or Spark does not start with these settings.
     """
     jdk = find_java()
     os.environ.setdefault("SPARK_HOME", str(_spark_home()))
@@ -114,13 +119,18 @@ def build_session(
     for option, value in chosen.items():
         builder = builder.config(option, value)
     try:
-        _start_jvm({"spark.master": settings.master, "spark.app.name": name, **chosen})
+        shown = {option: value for option, value in chosen.items() if not _SECRET.search(option)}
+        _start_jvm({"spark.master": settings.master, "spark.app.name": name, **shown})
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SetupError(
             f"Spark's JVM ({jdk.path}) did not start, for the reason it gives above ({error.getCondition()}); correct "
             "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
         ) from error
+    except (PySparkException, Py4JError) as error:
+        said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+        reason = (said or type(error).__name__).strip().split("\n", 1)[0]
+        raise SetupError(f"Spark does not start ({reason}); correct spark.conf") from error
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(KafkaReplicaSource)
     spark.dataSource.register(KafkaProgressSource)

@@ -49,6 +49,12 @@ def test_a_file_that_is_not_there_is_one_line_that_names_the_option(tmp_path: Pa
         hash_key(str(tmp_path), ReadSettings(hash_key_file=str(tmp_path / "none")))
 
 
+def test_a_name_that_no_file_has_is_one_line(tmp_path: Path) -> None:
+    for name in ("a\0b", "x" * 300):
+        with pytest.raises(ConfigError, match=r"^read\.hash_key_file: .* cannot be read"):
+            hash_key(str(tmp_path), ReadSettings(hash_key_file=name))
+
+
 def test_tables_that_were_written_with_another_are_not_written_on(tmp_path: Path) -> None:
     create_tables(str(tmp_path), name_of(KEY))
     assert hash_key(str(tmp_path), given(KEY)) == KEY
