@@ -59,16 +59,19 @@ def stamp_of_lock() -> str:
     return hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()
 
 
-def run_with_progress(command: list[str], doing: str, *, verbose_lines: re.Pattern[str]) -> None:
-    """Run a command, passing on its notable lines; on failure show the last of its output."""
+def run_with_progress(command: list[str], doing: str, *, notable: re.Pattern[str]) -> None:
+    """Run a command, counting its notable lines on a terminal; on failure show the last of its output."""
     started = time.monotonic()
     tail: list[str] = []
+    count = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as process:
         for line in process.stdout or ():
             tail = [*tail[-15:], line.rstrip()]
-            match = verbose_lines.search(line)
-            if match:
-                say(f"{doing}: {match.group(1)}")
+            count += notable.search(line) is not None
+            if sys.stderr.isatty():
+                print(f"\r[setup] {doing}: {count}\033[K", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
     if process.returncode != 0:
         raise SetupError(f"{doing} failed: " + " | ".join(part for part in tail if part)[-1500:])
     say(f"{doing}: done in {time.monotonic() - started:.0f} s")
@@ -82,9 +85,9 @@ def install_packages() -> None:
     say(f"virtual environment in {VENV.name}/ (about 1.2 GB, a minute or two the first time)")
     subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    notable = re.compile(r"(?:Collecting|Downloading|Installing collected packages:) ?([\w.\-]{1,60})")
-    run_with_progress([*pip, "install", "--require-hashes", "-r", str(LOCK)], "packages", verbose_lines=notable)
-    run_with_progress([*pip, "install", "--no-deps", "-e", str(ROOT)], "parallax", verbose_lines=notable)
+    notable = re.compile(r"^Collecting ")
+    run_with_progress([*pip, "install", "--require-hashes", "-r", str(LOCK)], "packages", notable=notable)
+    run_with_progress([*pip, "install", "--no-deps", "-e", str(ROOT)], "parallax", notable=notable)
     stamp.write_text(stamp_of_lock())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,23 @@ def pytest_configure(config: pytest.Config) -> None:
     size = (LAST_PORT + 1 - FIRST_PORT) // count
     first = FIRST_PORT + int(worker["workerid"].removeprefix("gw")) % count * size
     os.environ["PARALLAX_PORTS"] = f"{first}-{first + size - 1}"
+
+
+_DEBIAN = {
+    "promtool": "prometheus",
+    "amtool": "prometheus-alertmanager",
+    "openssl": "openssl",
+    "chromium": "chromium",
+}
+"""Programs that tests start, and the packages that have them."""
+
+
+def pytest_report_header() -> list[str]:
+    """Name the packages of Debian that are missing: tests of them are left out, or fail."""
+    missing = [package for program, package in _DEBIAN.items() if shutil.which(program) is None]
+    if not missing:
+        return []
+    return [f"missing, and tests by them are left out or fail: apt-get install {' '.join(missing)}"]
 
 
 def scope(nodeid: str) -> str:

@@ -387,8 +387,9 @@ def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
     from parallax.rehearsal import make_archive
 
     find_java()
-    delta_jars(progress=say)
-    kafka_jars(kafka_version, progress=say)
+    with waiting("fetching jars"):
+        delta_jars(progress=say)
+        kafka_jars(kafka_version, progress=say)
     make_archive(say)
 
 

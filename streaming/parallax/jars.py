@@ -151,14 +151,15 @@ def _run_ivy(java: Path, what: str, work: Path, ivy_cache: Path, progress: Progr
     if settings:
         command[3:3] = ["-settings", settings]
     problems: list[str] = []
+    found = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         assert ivy.stdout is not None  # noqa: S101 - stdout=PIPE; tells the type checker so
         for line in ivy.stdout:
-            step = re.match(r"\s*(?:found (\S+) in |downloading \S*/(\S+\.jar))", line)
-            if step:
-                progress(step.group(1) or step.group(2))
+            if re.match(r"\s*found \S+ in ", line):
+                found += 1
             elif re.search(r"not found: |UNRESOLVED|Exception|ERROR|SERVER ERROR", line):
                 problems.append(" ".join(line.split()).strip(": "))
+    progress(f"{found} jars of {what}")
     if ivy.returncode != 0 or problems:
         reason = problems[0] if problems else f"Ivy ended with code {ivy.returncode}"
         raise SetupError(

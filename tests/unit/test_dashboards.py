@@ -9,9 +9,11 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+import yaml
 
 from dashboards.__main__ import ROOT, generated
 from dashboards.parameters import Parameters
+from dashboards.rules import rules
 
 FILES = sorted((ROOT / "dashboards").glob("*.json"))
 
@@ -29,6 +31,17 @@ def page(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_the_files_are_those_that_are_generated() -> None:
     for name, text in generated(Parameters()).items():
         assert (ROOT / name).read_text() == text, "run: make dashboards"
+
+
+def test_alerts_about_findings_link_to_the_dashboard_where_grafana_is_named() -> None:
+    text = rules(Parameters(grafana="https://grafana.example"))
+    alerts = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    of_findings = [alert for alert in alerts if "parallax_finding_state" in alert["expr"]]
+    assert of_findings
+    for alert in of_findings:
+        address, _, query = alert["annotations"]["dashboard_url"].partition("?")
+        assert address.removeprefix("https://grafana.example/d/") in {path.stem for path in FILES}
+        assert query == "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
 
 
 def test_each_has_a_stable_id_of_its_own() -> None:
