@@ -134,6 +134,7 @@ class Job:
                 ("reachable", pa.bool_()),
                 ("high_watermark", pa.int64()),
                 ("last_stable_offset", pa.int64()),
+                ("problem", pa.string()),
                 (RECORDED_ON, pa.date32()),
             ]
         )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,8 +25,12 @@ from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import ProducerState
 from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
+from parallax.views.outages import longest_outages
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
+_FOREVER_MS = 10**15
+_SOON_DAYS = 14
+"""A certificate that ends so soon is worth a note."""
 _SAMPLED = 20
 """Partitions of a topic that are asked for their producers, to see whether their transactions may be described."""
 
@@ -150,12 +155,14 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         host, port = addresses.get(broker, ("?", 0))
         line, answers = _broker(client, broker, f"{host}:{port}", places)
         yield line
+        if line.result is Result.FINE:
+            yield from _certificate(client, broker)
         if line.result is not Result.FINE:
             silent.add(broker)
         for place, answer in answers.items():
             if isinstance(answer, Unauthorized):
                 refused.setdefault(place.topic, answer)
-    yield from _topics(client, topics, refused, silent)
+    yield from _topics(client, settings, topics, refused, silent)
 
 
 def _broker(
@@ -170,18 +177,39 @@ def _broker(
     except ReplicaError as error:
         return Line(f"broker {broker}", Result.UNKNOWN, f"{one_line(error)}: what its replicas hold is unknown."), {}
     took = (time.monotonic() - began) * 1000
-    text = f"{address} answered in {took:.0f} ms; {len(places)} of its replicas are watched."
-    return Line(f"broker {broker}", Result.FINE, text), answers
+    shown = client.greeting(broker)
+    by = f" by {shown.tls}" if shown.tls else ""
+    text = f"{address} answered{by} in {took:.0f} ms and speaks as Kafka {'.'.join(map(str, shown.version))} does"
+    return Line(f"broker {broker}", Result.FINE, f"{text}; {len(places)} of its replicas are watched."), answers
+
+
+def _certificate(client: ReplicaClient, broker: int) -> Iterator[Line]:
+    """How long the certificate of a broker holds, where it shows one."""
+    ends = client.greeting(broker).certificate_ends
+    if ends is None:
+        return
+    days = (ends - time.time()) / 86_400
+    until = f"its certificate ends on {datetime.fromtimestamp(ends, UTC):%Y-%m-%d}"
+    if days < _SOON_DAYS:
+        yield Line(f"broker {broker}", Result.NOTE, f"{until}, in {days:.0f} days; renew it.")
+    else:
+        yield Line(f"broker {broker}", Result.FINE, f"{until}.")
 
 
 def _topics(
-    client: ReplicaClient, topics: Sequence[TopicMetadata], refused: Mapping[str, Unauthorized], silent: set[int]
+    client: ReplicaClient,
+    settings: Settings,
+    topics: Sequence[TopicMetadata],
+    refused: Mapping[str, Unauthorized],
+    silent: set[int],
 ) -> Iterator[Line]:
     try:
         configs = client.topic_configs([t.name for t in topics if t.name not in refused], _CONFIGS)
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
-    hidden = _hidden_transactions(client, topics, silent)
+    found = _open_transactions(client, topics, silent)
+    hidden = _hidden_transactions(client, found)
+    away = _longest_outage(settings.storage.path)
     for topic in sorted(topics, key=lambda t: t.name):
         about = f"topic {topic.name}"
         if (missing := refused.get(topic.name)) is not None:
@@ -192,12 +220,28 @@ def _topics(
             right = "its settings cannot be read" if given is None else one_line(given)
             yield Line(about, Result.WRONG, f"{right}; without DESCRIBE_CONFIGS its logs are taken for compacted.")
         else:
-            yield Line(about, *_exposure(topic, given))
+            yield Line(about, *_exposure(topic, given, away))
+        if numbers := found.get(topic.name):
+            yield Line(
+                about, Result.FINE, f"it is transactional; transactions of {len(numbers)} producers are open now."
+            )
         if topic.name in hidden:
             yield hidden[topic.name]
 
 
-def _exposure(topic: TopicMetadata, given: Mapping[str, str]) -> tuple[Result, str]:
+def _longest_outage(storage: str) -> tuple[timedelta, int]:
+    """The longest outage that is recorded, and of which broker; none of nobody where nothing can be read."""
+    from deltalake.exceptions import DeltaError
+    from pyarrow import ArrowException
+
+    try:
+        found = longest_outages(storage)
+    except (DeltaError, OSError, ArrowException):
+        found = {}
+    return max(((outage, broker) for broker, outage in found.items()), default=(timedelta(), -1))
+
+
+def _exposure(topic: TopicMetadata, given: Mapping[str, str], away: tuple[timedelta, int]) -> tuple[Result, str]:
     replicas = max((len(p.replicas) for p in topic.partitions.values()), default=0)
     count = f"{len(topic.partitions)} partitions"
     if given.get("remote.storage.enable") == "true":
@@ -207,16 +251,23 @@ def _exposure(topic: TopicMetadata, given: Mapping[str, str]) -> tuple[Result, s
     policy = given.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
-    hours = int(given.get("delete.retention.ms", "86400000")) / 3_600_000
-    return Result.FINE, (
+    kept = timedelta(milliseconds=min(int(given.get("delete.retention.ms", "86400000")), _FOREVER_MS))
+    text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
-        f"delete.retention.ms ({hours:g} h) may miss tombstones and end markers for good."
+        f"delete.retention.ms ({_hours(kept)}) may miss tombstones and end markers for good."
     )
+    outage, broker = away
+    if outage > kept:
+        return Result.NOTE, f"{text} Broker {broker} was away for {_hours(outage)}: raise it, and audit the topic."
+    return Result.FINE, text + (f" The longest outage that is recorded took {_hours(outage)}." if outage else "")
 
 
-def _hidden_transactions(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> dict[str, Line]:
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:.3g} h"
+
+
+def _hidden_transactions(client: ReplicaClient, found: Mapping[str, set[int]]) -> dict[str, Line]:
     """By topic, what of its open transactions may not be described: a coordinator leaves such out, in silence."""
-    found = _open_transactions(client, topics, silent)
     if not found:
         return {}
     try:

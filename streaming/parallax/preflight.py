@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import structlog
+
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import matches
+
+log = structlog.get_logger(__name__)
 
 
 def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauthorized]:
@@ -28,6 +32,9 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     if settings.topics.include:
         topics |= client.metadata(settings.topics.include)
     chosen = watched(topics, settings)
+    if not chosen:
+        hint = "correct it, or grant DESCRIBE; topics that come to match are watched from then on"
+        log.warning("topics.pattern: no topic that may be seen matches", pattern=settings.topics.pattern, hint=hint)
     _check_brokers(client, topics, settings)
     refused = {topic.name: topic.error for topic in chosen if isinstance(topic.error, Unauthorized)}
     for broker, partitions in by_broker(chosen, settings).items():

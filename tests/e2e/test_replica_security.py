@@ -488,6 +488,18 @@ def test_a_command_that_may_read_nothing_says_so_in_one_line(
 
 @pytest.mark.parametrize("command", ["run", "audit", "check"])
 @pytest.mark.parametrize("wrong", ["the key of the hashes", "SASL where there is none"])
+def test_what_a_broker_shows_of_itself(secured: Secured) -> None:
+    for options, by_tls in ((secured.sasl, False), ({**secured.tls, "ssl.ca.location": str(secured.authority)}, True)):
+        client = ReplicaClient(options, timeout_ms=5000)
+        try:
+            shown = client.greeting(1)
+        finally:
+            client.close()
+        assert shown.version == (4, 2)
+        assert (shown.tls is not None) is by_tls
+        assert (0 < (shown.certificate_ends or 0) - time.time() < 3 * 86_400) is by_tls
+
+
 def test_what_shows_only_with_a_broker_is_one_line_as_well(
     secured: Secured, topic: str, tmp_path: Path, command: str, wrong: str
 ) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from parallax.config import Settings, validate
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import Unauthorized, Unreachable
-from parallax.replica.types import ProducerState, TransactionListing, TransactionListings
+from parallax.replica.types import Greeting, ProducerState, TransactionListing, TransactionListings
+from parallax.views.outages import longest, longest_outages
+from tests.pages import Job, progress
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "remote.storage.enable": "false"}
@@ -28,6 +33,7 @@ class Client:
     open_producers: Sequence[int] = ()
     listed: Sequence[int] = ()
     away: frozenset[int] = frozenset()
+    shows = Greeting((4, 2), None, None)
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -45,6 +51,9 @@ class Client:
         if broker in self.away:
             raise Unreachable(f"broker {broker}: connection refused", broker=broker)
         return dict.fromkeys(places, Watermarks(1, 1, 0, 1))
+
+    def greeting(self, _: int) -> Greeting:
+        return self.shows
 
     def topic_configs(self, topics: Sequence[str], _: Sequence[str]) -> dict[str, Any]:
         return dict.fromkeys(topics, self.configs)
@@ -125,7 +134,63 @@ def test_transactions_that_no_coordinator_lists_may_not_be_described(
     assert found["topic orders"].result is Result.WRONG
     assert "grant DESCRIBE on their transactional ids" in found["topic orders"].text
     assert exit_code(list(found.values())) == 1
-    assert lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"].result is Result.FINE
+    line = lines(monkeypatch, settings, open_producers=(7,), listed=(7,))["topic orders"]
+    assert (line.result, "transactional" in line.text) == (Result.FINE, True)
+
+
+@pytest.mark.parametrize(("days", "result"), [(400, Result.FINE), (5, Result.NOTE)])
+def test_each_broker_is_said_with_its_version_tls_and_certificate(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, days: int, result: Result
+) -> None:
+    shows = Greeting((4, 2), "TLSv1.3", int(time.time()) + days * 86_400 + 3600)
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), {"shows": shows}))
+    first, second = [line for line in check(settings) if line.about == "broker 1"]
+    assert first.result is Result.FINE
+    assert re.match(r"one:9092 answered by TLSv1\.3 in \d+ ms and speaks as Kafka 4\.2 does; 1 of", first.text)
+    assert second.result is result
+    assert second.text.startswith("its certificate ends on 20")
+
+
+@pytest.mark.parametrize(("minutes", "result"), [(3, Result.FINE), (30, Result.NOTE)])
+def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, minutes: int, result: Result
+) -> None:
+    storage = tmp_path / "data"
+    gone(Job(storage), minutes)
+    configs = {**CONFIGS, "delete.retention.ms": "600000"}
+    line = lines(monkeypatch, of(tmp_path), configs=configs)["topic orders"]
+    assert line.result is result
+    assert ("Broker 2 was away for 0.5 h" in line.text) is (result is Result.NOTE)
+    assert lines(monkeypatch, of(tmp_path), configs={**CONFIGS, "delete.retention.ms": str(2**63 - 1)})
+
+
+def test_outages_are_counted_by_minutes_that_follow_one_another(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    assert longest_outages(job.storage) == {}
+    gone(job, 7)
+    gone(job, 4, hours=1)
+    gone(job, 9, hours=2, problem="not_hosted")
+    assert longest_outages(job.storage) == {2: timedelta(minutes=7)}
+
+
+def test_a_time_in_which_nothing_was_recorded_is_no_outage() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    minutes = [at, at + timedelta(minutes=1), at + timedelta(hours=5), None, at + timedelta(hours=6)]
+    assert longest(minutes) == timedelta(minutes=2)
+
+
+def gone(job: Job, minutes: int, *, hours: int = 0, problem: str = "unreachable") -> None:
+    """Record that broker 2 did not answer for some minutes, as broker 1 did, and that it answers again."""
+    began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
+    for minute in range(minutes + 1):
+        at = began + timedelta(minutes=minute)
+        answers = minute == minutes
+        rows = [
+            progress(broker=1, observed_at=at, recorded_on=at.date()),
+            progress(broker=2, observed_at=at, recorded_on=at.date(), reachable=answers)
+            | {"problem": None if answers else problem},
+        ]
+        job.record(rows)
 
 
 def test_a_pattern_that_matches_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

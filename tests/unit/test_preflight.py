@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from parallax.config import Settings
 from parallax.model import MissingRight
@@ -74,6 +75,17 @@ def test_where_everything_is_granted_nothing_is_reported() -> None:
 def test_a_topic_that_is_not_there_is_named() -> None:
     with pytest.raises(UnknownTopic, match=r"topics\.include: topic 'order' is not on the cluster"):
         check(Client(), include=["order"])
+
+
+def test_a_pattern_that_matches_no_topic_is_said_at_once() -> None:
+    with capture_logs() as logs:
+        assert check(Client(), pattern="ledger.*") == {}
+    (said,) = logs
+    assert (said["log_level"], said["pattern"]) == ("warning", "ledger.*")
+    assert said["event"] == "topics.pattern: no topic that may be seen matches"
+    with capture_logs() as logs:
+        check(Client(), pattern="orders")
+    assert logs == []
 
 
 def test_a_broker_that_is_not_there_is_named() -> None:

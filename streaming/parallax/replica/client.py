@@ -17,6 +17,7 @@ from parallax.replica.options import Address
 from parallax.replica.types import (
     FetchedPartition,
     FetchPosition,
+    Greeting,
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
@@ -90,6 +91,14 @@ class ReplicaClient:
         """Id to (host, port) of every broker seen since the client was made, also of those that are down now."""
         self._connections.ask_metadata([], self._deadline(timeout_ms))
         return dict(self._connections.addresses)
+
+    def greeting(self, broker: int, *, timeout_ms: float | None = None) -> Greeting:
+        """What a broker shows of itself: version, TLS, how long its certificate holds.
+
+        Raises:
+            ReplicaError: it could not be connected to.
+        """
+        return self._connections.greeting(broker, self._deadline(timeout_ms))
 
     def metadata(
         self, topics: Sequence[str] | None = None, *, timeout_ms: float | None = None

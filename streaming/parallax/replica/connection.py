@@ -11,6 +11,7 @@ import io
 import ipaddress
 import queue
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -25,6 +27,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from parallax.replica import fetch_response, versions
 from parallax.replica.errors import BrokerTooOld, Unauthorized, from_code
 from parallax.replica.options import Address, Options
+from parallax.replica.types import Greeting
 from parallax.replica.versions import Versions
 
 _MAX_FRAME = 1 << 30
@@ -147,6 +150,15 @@ class Connection:
             return kind.decode(body)
         except (ValueError, struct.error, IndexError, MemoryError, TypeError) as error:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
+
+    def greeting(self) -> Greeting:
+        """What the broker showed of itself when the connection was made."""
+        inferred = infer_broker_version_from_api_versions(self._versions)
+        if not isinstance(self._sock, ssl.SSLSocket):
+            return Greeting(inferred, None, None)
+        ends = (self._sock.getpeercert() or {}).get("notAfter")
+        seconds = ssl.cert_time_to_seconds(ends) if isinstance(ends, str) else None
+        return Greeting(inferred, self._sock.version(), seconds)
 
     def close(self) -> None:
         """Close the socket; harmless when it is closed already."""

@@ -17,6 +17,7 @@ from parallax.replica.connection import Connection, Deadline, ReceiveBuffer
 from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable
 from parallax.replica.options import Address, Options
 from parallax.replica.requests import Request
+from parallax.replica.types import Greeting
 
 Target = int | Address
 
@@ -71,6 +72,17 @@ class Connections:
             ReplicaError: it did not answer.
         """
         return self.finish(broker, self.begin(broker, request, deadline), deadline)
+
+    def greeting(self, broker: int, deadline: Deadline) -> Greeting:
+        """What a broker showed of itself when it was connected to.
+
+        Raises:
+            ReplicaError: it could not be connected to.
+        """
+        with self._as_replica_errors(broker, deadline):
+            connection = self.take(broker, deadline)
+        self.give_back(broker, connection)
+        return connection.greeting()
 
     def ask_any(self, request: Request, deadline: Deadline) -> Any:
         """Ask one address after the other, each with a fair share of the time, those that failed lately last.

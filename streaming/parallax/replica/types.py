@@ -77,6 +77,21 @@ class FetchedPartition:
 
 
 @dataclass(frozen=True)
+class Greeting:
+    """What a broker showed of itself when it was connected to.
+
+    Attributes:
+        version: the version of Kafka whose requests it speaks; a newer one than is known counts as the newest known.
+        tls: version of TLS; None without.
+        certificate_ends: when its certificate ends, seconds since the epoch; None where it was not looked at.
+    """
+
+    version: tuple[int, ...]
+    tls: str | None
+    certificate_ends: int | None
+
+
+@dataclass(frozen=True)
 class Watermarks:
     """How far one replica's log goes, by that replica itself."""
 
