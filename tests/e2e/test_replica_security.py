@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import psutil
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -572,6 +574,7 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
 
 _PLANTED = {
     "the password": PASSWORD,
+    "the client's secret": SECRET,
     "the key of the hashes": "5ec4e7" * 5 + "00",
     "a receiver's address": "hook-5ec4e7",
     "a receiver's secret": "sign-5ec4e7",
@@ -579,6 +582,20 @@ _PLANTED = {
     "a record's key": "key-5ec4e7",
     "a record's value": "value-5ec4e7",
 }
+
+
+def audited_by_token(secured: Secured, topic: str, job: JobProcess, folder: Path) -> bytes:
+    """What an audit says that comes by OAUTHBEARER, as the same user; Spark's workers get tokens of their own."""
+    kafka = by_token(secured)
+    (folder / "client").write_text(kafka.pop("sasl.oauthbearer.client.secret"))
+    document = yaml.safe_load(job.config.read_text())
+    document |= {"kafka": kafka, "kafka_files": {"sasl.oauthbearer.client.secret": str(folder / "client")}}
+    (folder / "audit.yaml").write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(folder / "audit.yaml"), "--format", "json"]
+    ended = subprocess.run(command, capture_output=True, timeout=200, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    assert [one["topic"] for one in json.loads(ended.stdout)["partitions"]] == [topic]
+    return ended.stdout + ended.stderr
 
 
 def _events_to(folder: Path) -> dict[str, str]:
@@ -640,6 +657,7 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
             with urllib.request.urlopen(f"http://127.0.0.1:{job.port}{path}", timeout=10) as answer:
                 seen[path] = answer.read()
         assert job.stop() == 0
+    seen["the audit"] = audited_by_token(secured, topic, job, given)
     for file in filter(Path.is_file, folder.rglob("*")):
         if file != job.config:
             is_table = file.suffix == ".parquet" and file.stat().st_size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+import structlog
 
 from parallax.audit.progress import Shown
 from parallax.demo import Board, _display
@@ -105,6 +107,21 @@ def test_in_a_pipe_there_are_lines_at_the_most(show: Callable[[TextIO], None], l
     seen = pipe.seen()
     assert ESCAPE not in seen
     assert [line.split(" s  ")[-1] for line in seen.splitlines()] == lines
+
+
+def test_a_line_of_the_log_is_above_the_live_view_and_whole() -> None:
+    terminal = Terminal()
+    board = Board("Parallax demo")
+    structlog.reset_defaults()
+    with _display(console(terminal.stream, width=100), board):
+        for number in range(5):
+            board.say(f"step {number}")
+            structlog.get_logger().info(f"event {number} of the log")
+            time.sleep(0.05)
+    written = re.split(r"\r|\n|\x1b\[2K", terminal.seen())  # each begins at the left, on a line that was cleared
+    for number in range(5):
+        (line,) = [line for line in written if f"event {number} of the log" in line]
+        assert not any(border in line for border in "│╭╰"), "it stands in the panel"
 
 
 CHECK = [sys.executable, "-m", "parallax.cli", "check", "--format", "json", "-c"]

@@ -56,6 +56,19 @@ def test_no_secret_is_on_the_command_line_of_the_jvm(monkeypatch: pytest.MonkeyP
     assert "hunter2" not in given[0].values()
 
 
+@pytest.mark.parametrize(
+    ("master", "conf"),
+    [
+        ("local[4]", {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}),
+        ("yarn", {"spark.authenticate": "true"}),
+        ("k8s://https://api:6443", {"spark.authenticate": "true"}),
+        ("spark://host:7077", {}),
+    ],
+)
+def test_who_may_reach_the_driver(master: str, conf: dict[str, str]) -> None:
+    assert session._network(master) == conf
+
+
 def test_a_jvm_that_does_not_start_is_one_line_that_names_the_settings() -> None:
     ended = started("driver_java_options='--add-modules=no.such.module'")
     *before, line = ended.stdout.splitlines()
