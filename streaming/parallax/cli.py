@@ -202,8 +202,6 @@ def findings(
         print_findings(_storage(config, data), output.value, Wanted(everything=everything))
     elif everything and command != "list":
         raise _not_of(command, "--all")
-    elif command == "acknowledge" and _is_written(context, "output"):
-        raise _not_of(command, "--format")
 
 
 def _is_written(context: typer.Context, parameter: str) -> bool:
@@ -297,11 +295,16 @@ def acknowledge(
     reason: Annotated[str, typer.Option(help="Why no more alarm is wanted; it is recorded.")],
     config: JobConfig = None,
     data: JobData = None,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Record that a finding is known: its alert ends, and it comes back only if it becomes worse."""
     from parallax.findings.acknowledge import acknowledge as record
+    from parallax.findings.report import as_document
 
     done = record(_storage_of(context, config, data), finding, reason)
+    if _format_of(context, output) == "json":
+        typer.echo(json.dumps(as_document(done), indent=2))
+        return
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
 
 
@@ -312,11 +315,15 @@ def report(
     finding: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Findings; all that stand.")] = None,
     config: JobConfig = None,
     data: JobData = None,
+    output_format: OutputFormat = Format.text,
 ) -> None:
     """Write findings with their evidence as one page that a ticket can hold."""
     from parallax.alerting.page.ticket import write_report
 
     count = write_report(_storage(config, data), finding or (), output)
+    if output_format is Format.json:
+        typer.echo(json.dumps({"file": str(output), "findings": count}))
+        return
     typer.echo(f"{output}: {count} finding{'' if count == 1 else 's'}")
 
 
@@ -396,7 +403,10 @@ def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
 
 
-def _show_lab(status: LabStatus) -> None:
+def _show_lab(status: LabStatus, output: Format) -> None:
+    if output is Format.json:
+        typer.echo(json.dumps(asdict(status), indent=2, default=str))
+        return
     typer.echo(f"lab {status.name}: Kafka {status.version}, bootstrap.servers={status.bootstrap_servers}")
     for broker in status.brokers:
         process = f" (pid {broker.pid})" if broker.pid else ""
@@ -405,11 +415,13 @@ def _show_lab(status: LabStatus) -> None:
 
 @lab_app.command("up")
 @one_line_errors
-def lab_up(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, name: LabName = "default") -> None:
+def lab_up(
+    kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, name: LabName = "default", output: OutputFormat = Format.text
+) -> None:
     """Start three brokers that stay up."""
     from parallax.lab import commands
 
-    _show_lab(commands.up(kafka_version, name=name, say=say))
+    _show_lab(commands.up(kafka_version, name=name, say=say), output)
 
 
 @lab_app.command("down")
@@ -423,11 +435,11 @@ def lab_down(name: LabName = "default") -> None:
 
 @lab_app.command("status")
 @one_line_errors
-def lab_status(name: LabName = "default") -> None:
+def lab_status(name: LabName = "default", output: OutputFormat = Format.text) -> None:
     """Show a lab's brokers."""
     from parallax.lab import commands
 
-    _show_lab(commands.status(name=name))
+    _show_lab(commands.status(name=name), output)
 
 
 @lab_app.command("scenario")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from parallax.cli import app
 from parallax.findings.table import FindingsTable
+from parallax.lab.commands import BrokerStatus, LabStatus
 from parallax.model import FindingStatus
 
 sys.path.append(str(Path(__file__).parent / "findings"))
@@ -60,7 +61,6 @@ def test_all_may_stand_before_or_behind_list(storage: str, arguments: list[str])
         (["--all", "show", "aaaa"], "--all"),
         (["--all", "explain", "aaaa"], "--all"),
         (["--all", "acknowledge", "aaaa", "--reason", "x"], "--all"),
-        (["--format", "text", "acknowledge", "aaaa", "--reason", "x"], "--format"),
     ],
 )
 def test_an_option_that_a_command_does_not_have_is_refused(storage: str, arguments: list[str], option: str) -> None:
@@ -76,5 +76,30 @@ def test_a_reason_that_is_no_text_is_refused(storage: str) -> None:
     assert ended.stderr.startswith("parallax: --reason: ")
 
 
-def test_acknowledging_takes_no_harm_from_the_default_format(storage: str) -> None:
-    assert findings(storage, "acknowledge", "aaaa", "--reason", "known").exit_code == 0
+def test_an_acknowledgement_is_a_line(storage: str) -> None:
+    ended = findings(storage, "acknowledge", "aaaa", "--reason", "known")
+    assert ended.stdout.startswith(f"acknowledged: {STANDS.finding_id} ")
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_or_a_document(storage: str, is_before: bool) -> None:
+    words, option = ["acknowledge", "aaaa", "--reason", "known"], ["--format", "json"]
+    ended = findings(storage, *(option + words if is_before else words + option))
+    assert json.loads(ended.stdout)["status"] == "acknowledged"
+
+
+def test_a_report_says_what_it_has_written_as_text_or_as_a_document(storage: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "report.html")
+    asked = ["report", "--data", storage, "-o", file]
+    assert CliRunner().invoke(app, asked).stdout == f"{file}: 1 finding\n"
+    ended = CliRunner().invoke(app, [*asked, "--format", "json"])
+    assert json.loads(ended.stdout) == {"file": file, "findings": 1}
+
+
+@pytest.mark.parametrize("command", ["up", "status"])
+def test_a_lab_is_lines_or_a_document(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    status = LabStatus("default", "4.2.1", "h:1", Path("/lab"), (BrokerStatus(1, "h:1", 7, "running"),))
+    monkeypatch.setattr(f"parallax.lab.commands.{command}", lambda *_, **__: status)
+    assert "broker 1  h:1  running (pid 7)" in CliRunner().invoke(app, ["lab", command]).stdout
+    (broker,) = json.loads(CliRunner().invoke(app, ["lab", command, "--format", "json"]).stdout)["brokers"]
+    assert broker == {"id": 1, "address": "h:1", "pid": 7, "condition": "running"}
