@@ -29,6 +29,15 @@ def connections(to: Broker) -> Iterator[Connections]:
         made.close()
 
 
+def test_a_broker_without_tls_shows_its_version_and_no_certificate() -> None:
+    with broker((4, 17)) as one, connections(one) as asked:
+        asked.ask_metadata([], Deadline(5000))
+        shown = asked.greeting(1, Deadline(5000))
+        assert (shown.version, shown.tls, shown.certificate_ends) == ((4, 0), None, None)
+        assert asked.greeting(1, Deadline(5000)) == shown
+    assert one.connections <= 2, "connections are used again"
+
+
 def hang_up(connection: socket.socket, _: int) -> None:
     connection.shutdown(socket.SHUT_RDWR)
 

@@ -196,7 +196,11 @@ def test_each_connection_hands_the_token_over_as_oauthbearer(
     here = {"bootstrap.servers": f"127.0.0.1:{port}", "ssl.ca.location": str(broker.authority)}
     options = parse({**GIVEN, **here})
     for _ in range(2):
-        Connection(("127.0.0.1", port), options, Deadline(5000)).close()
+        connection = Connection(("127.0.0.1", port), options, Deadline(5000))
+        shown = connection.greeting()
+        connection.close()
+    assert shown.tls == "TLSv1.3"
+    assert 1 < ((shown.certificate_ends or 0) - time.time()) / 86_400 < 3
     assert broker.mechanisms == ["OAUTHBEARER"] * 2
     first, second = broker.taken
     assert first == second, "the token still stood"
