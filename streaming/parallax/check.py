@@ -22,7 +22,7 @@ from parallax.model import TopicPartition
 from parallax.preflight import by_broker, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
-from parallax.replica.types import ProducerState
+from parallax.replica.types import Greeting, ProducerState
 from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
 from parallax.views.outages import longest_outages
@@ -153,10 +153,10 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
     addresses = client.brokers()
     for broker, places in sorted(by_broker(topics, settings).items()):
         host, port = addresses.get(broker, ("?", 0))
-        line, answers = _broker(client, broker, f"{host}:{port}", places)
+        line, answers, shown = _broker(client, broker, f"{host}:{port}", places)
         yield line
-        if line.result is Result.FINE:
-            yield from _certificate(client, broker)
+        if shown is not None and shown.certificate_ends is not None:
+            yield _certificate(broker, shown.certificate_ends)
         if line.result is not Result.FINE:
             silent.add(broker)
         for place, answer in answers.items():
@@ -167,33 +167,30 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
 
 def _broker(
     client: ReplicaClient, broker: int, address: str, places: Sequence[TopicPartition]
-) -> tuple[Line, Mapping[TopicPartition, object]]:
+) -> tuple[Line, Mapping[TopicPartition, object], Greeting | None]:
     one_each = list({place.topic: place for place in places}.values())
     began = time.monotonic()
     try:
         answers = client.watermarks(broker, one_each)
+        took = (time.monotonic() - began) * 1000
+        shown = client.greeting(broker)
     except Unauthorized as error:
-        return Line(f"broker {broker}", Result.WRONG, one_line(error)), {}
+        return Line(f"broker {broker}", Result.WRONG, one_line(error)), {}, None
     except ReplicaError as error:
-        return Line(f"broker {broker}", Result.UNKNOWN, f"{one_line(error)}: what its replicas hold is unknown."), {}
-    took = (time.monotonic() - began) * 1000
-    shown = client.greeting(broker)
+        problem = f"{one_line(error)}: what its replicas hold is unknown."
+        return Line(f"broker {broker}", Result.UNKNOWN, problem), {}, None
     by = f" by {shown.tls}" if shown.tls else ""
     text = f"{address} answered{by} in {took:.0f} ms and speaks as Kafka {'.'.join(map(str, shown.version))} does"
-    return Line(f"broker {broker}", Result.FINE, f"{text}; {len(places)} of its replicas are watched."), answers
+    return Line(f"broker {broker}", Result.FINE, f"{text}; {len(places)} of its replicas are watched."), answers, shown
 
 
-def _certificate(client: ReplicaClient, broker: int) -> Iterator[Line]:
-    """How long the certificate of a broker holds, where it shows one."""
-    ends = client.greeting(broker).certificate_ends
-    if ends is None:
-        return
+def _certificate(broker: int, ends: int) -> Line:
+    """How long the certificate of a broker holds."""
     days = (ends - time.time()) / 86_400
     until = f"its certificate ends on {datetime.fromtimestamp(ends, UTC):%Y-%m-%d}"
     if days < _SOON_DAYS:
-        yield Line(f"broker {broker}", Result.NOTE, f"{until}, in {days:.0f} days; renew it.")
-    else:
-        yield Line(f"broker {broker}", Result.FINE, f"{until}.")
+        return Line(f"broker {broker}", Result.NOTE, f"{until}, in {days:.0f} days; renew it.")
+    return Line(f"broker {broker}", Result.FINE, f"{until}.")
 
 
 def _topics(

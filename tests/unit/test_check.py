@@ -151,6 +151,15 @@ def test_each_broker_is_said_with_its_version_tls_and_certificate(
     assert second.text.startswith("its certificate ends on 20")
 
 
+def test_a_broker_that_goes_away_while_it_is_looked_at_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    def greeting(_: Any, broker: int) -> Greeting:
+        raise Unreachable("connection refused", broker=broker)
+
+    assert lines(monkeypatch, settings, greeting=greeting)["broker 1"].result is Result.UNKNOWN
+
+
 @pytest.mark.parametrize(("minutes", "result"), [(3, Result.FINE), (30, Result.NOTE)])
 def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, minutes: int, result: Result
