@@ -238,6 +238,14 @@ class AuditSettings(_Section):
     )
 
 
+_NO_ADDRESS = "is no address; write http:// or https://, a host and a path"
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address that messages can be posted to."""
+    return re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is not None
+
+
 class WebhookSettings(_Section):
     """A receiver of messages about findings; a secret is given as it is, or as the path of a file that holds it."""
 
@@ -257,8 +265,8 @@ class WebhookSettings(_Section):
     @field_validator("url")
     @classmethod
     def _address(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", value.get_secret_value()):
-            raise ValueError("is no address; write http:// or https://, a host and a path")
+        if value is not None and not is_address(value.get_secret_value()):
+            raise ValueError(_NO_ADDRESS)
         return value
 
     @field_validator("url_file", "secret_file", "routing_key_file", "ca_file")
@@ -270,6 +278,13 @@ class WebhookSettings(_Section):
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or "not UTF-8"
                 raise ValueError(f"cannot be read ({reason}); give the path of a file") from None
+        return value
+
+    @field_validator("url_file")
+    @classmethod
+    def _holds_an_address(cls, value: str | None) -> str | None:
+        if value is not None and not is_address(Path(value).read_text(encoding="utf-8").strip()):
+            raise ValueError(f"what it holds {_NO_ADDRESS}")
         return value
 
     @model_validator(mode="after")

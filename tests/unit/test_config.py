@@ -122,6 +122,11 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         ("alerting", {"webhooks": [{"name": "a", "url_file": "/no/file"}]}, "alerting.webhooks.0.url_file: cannot be"),
         (
             "alerting",
+            {"webhooks": [{"name": "a", "url_file": "README.md"}]},
+            "alerting.webhooks.0.url_file: what it holds",
+        ),
+        (
+            "alerting",
             {"webhooks": [{"name": "a", "url": "http://h/", "secret": "s", "secret_file": __file__}]},
             "alerting.webhooks.0: give secret or secret_file, not both",
         ),

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
+from parallax.alerting.connections import BACKLOG, BoundedListener, BoundedProtocol
 from parallax.alerting.page.auth import Users
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
@@ -96,6 +97,8 @@ class MetricsServer:
         )
         config = uvicorn.Config(
             app,
+            http=BoundedProtocol,
+            backlog=BACKLOG,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -205,7 +208,7 @@ def _bound(host: str, port: int) -> socket.socket:
     """A socket that listens; without SO_REUSEPORT, by which two jobs could have one port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        return BoundedListener.of(socket.create_server((host, port), family=family, backlog=BACKLOG))
     except (OSError, OverflowError, ValueError) as error:
         raise MetricsServerError(
             f"alerting.metrics_port: cannot listen on {host}:{port} ({getattr(error, 'strerror', None) or error}); "

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Protocol
+from urllib.parse import unquote
 
 import structlog
 import urllib3
@@ -23,7 +24,7 @@ from pydantic import SecretStr
 from parallax.alerting.webhook.bodies import body
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
-from parallax.config import AlertingSettings, WebhookSettings
+from parallax.config import AlertingSettings, WebhookSettings, is_address
 from parallax.findings.finding import Finding
 
 log = structlog.get_logger(__name__)
@@ -34,6 +35,8 @@ _IDLE_S = 60.0
 """The longest that a thread sleeps: what it waits for is read off a clock that may be set."""
 _TAKEN = range(200, 300)
 _CLOSING_S = 5.0
+_SLACK_S = 1.0
+"""How much longer than its time a post is waited for: to connect and to read each have that time to themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +89,42 @@ class Post:
         self._settings = settings
         self._cluster = cluster
         self._clock = clock
-        total = settings.timeout_ms / 1000
+        self._total_s = settings.timeout_ms / 1000
+        self._trying: threading.Thread | None = None
         self._http = urllib3.PoolManager(
             num_pools=1,
-            timeout=urllib3.Timeout(total=total),
+            timeout=urllib3.Timeout(total=self._total_s),
             retries=False,
             ca_certs=settings.ca_file,
             headers={"Content-Type": "application/json", "User-Agent": f"parallax/{version('kafka-parallax')}"},
         )
 
     def __call__(self, message: Message, /) -> Answer:
-        """Post it; redirects are not followed, and of the answer only the beginning is read."""
+        """Post it; redirects are not followed, and of the answer only the beginning is read.
+
+        In a thread, for urllib3's time begins again with each part of an answer that drips. One that has not ended by
+        then is left to itself, and no other is begun beside it.
+        """
+        answers: list[Answer] = []
+        if self._trying is None or not self._trying.is_alive():
+            self._trying = threading.Thread(target=lambda: answers.append(self._tried(message)), daemon=True)
+            self._trying.start()
+            self._trying.join(self._total_s + _SLACK_S)
+        return answers[0] if answers else Answer(_REASONS[urllib3.exceptions.TimeoutError])
+
+    def _tried(self, message: Message) -> Answer:
         settings = self._settings
         try:
             url = _secret(settings.url, settings.url_file) or _PAGERDUTY
+            if not is_address(url):
+                return Answer(_REASONS[urllib3.exceptions.LocationValueError])
             document = dict(body(message, settings, self._cluster))
             if settings.routing_key_file is not None:
                 document["routing_key"] = _secret(None, settings.routing_key_file)
             content = json.dumps(document).encode()
             headers = {**self._http.headers, "Idempotency-Key": message.key}
+            if (user := urllib3.util.parse_url(url).auth) is not None:
+                headers |= urllib3.util.make_headers(basic_auth=unquote(user))
             if secret := _secret(settings.secret, settings.secret_file):
                 headers["X-Parallax-Signature"] = signature(secret, content, int(self._clock()))
             answer = self._http.request("POST", url, body=content, headers=headers, preload_content=False)
@@ -162,9 +182,9 @@ def _retry_after(header: str | None, now: float) -> float:
         return float(header)
     try:
         at = parsedate_to_datetime(header)
-    except ValueError:
+        return max((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - now, 0.0)
+    except (ValueError, OverflowError):
         return 0.0
-    return max((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - now, 0.0)
 
 
 class Notifier:

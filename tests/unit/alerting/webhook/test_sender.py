@@ -6,8 +6,11 @@ import hashlib
 import hmac
 import json
 import socket
+import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +20,7 @@ import structlog
 
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
-from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks
+from parallax.alerting.webhook.sender import Answer, Notifier, Post, Webhooks, _retry_after
 from parallax.config import AlertingSettings
 from parallax.lab.waiting import until
 from tests.receiver import Receiver
@@ -190,3 +193,43 @@ def test_a_fault_of_parallax_in_a_message_is_logged_and_the_message_tried_again(
         notifier.stop(5)
     assert notifier.status().failed_total == 1
     assert next(line["log_level"] for line in logged) == "error"
+
+
+def test_a_receiver_whose_answer_drips_is_given_up_in_time_and_holds_one_thread() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    is_over = threading.Event()
+
+    def drip() -> None:
+        with listening.accept()[0] as client, suppress(OSError):
+            client.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not is_over.wait(0.05):
+                client.sendall(b"a")
+
+    threading.Thread(target=drip, daemon=True).start()
+    send = post(url=f"http://127.0.0.1:{listening.getsockname()[1]}/hook", timeout_ms=100)
+    before = threading.active_count()
+    try:
+        assert [send(message(finding("a"))).error for _ in range(3)] == ["it did not answer in time"] * 3
+        assert threading.active_count() <= before + 1
+    finally:
+        is_over.set()
+        listening.close()
+
+
+def test_who_is_named_in_the_address_is_sent_as_basic_authentication(receiver: Receiver) -> None:
+    url = receiver.url.replace("http://", "http://ann:a%20word@")
+    assert post(url=url)(message(finding("a"))).error is None
+    (got,) = receiver.messages
+    assert got.headers["authorization"] == f"Basic {b64encode(b'ann:a word').decode()}"
+
+
+def test_an_address_in_a_file_is_an_address_or_nothing_is_sent(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text(receiver.url)
+    send = post(url_file=str(tmp_path / "url"))
+    (tmp_path / "url").write_text("token-of-a-receiver")
+    assert send(message(finding("a"))).error == "its address is none"
+    assert receiver.messages == []
+
+
+def test_a_time_to_wait_that_no_calendar_has_is_none() -> None:
+    assert _retry_after("Mon, 01 Jan 99999999999999 00:00:00 GMT", 0.0) == 0.0

@@ -353,7 +353,7 @@ class TestUnlikeOutcomes:
         newer = answers(shows(1, record(60)), shows(2, record(60)), shows(3, record(61)))
         asked = replace(self.c.recorded, pivot=1)
         c = replace(self.c, broker=NOBODY, key_hash_lo=7, rule=Rule.OUTCOME, recorded=asked)
-        assert decide(c, newer, live_only=True).verdict is Verdict.PENDING
+        assert decide(c, newer, live_only=True).verdict is Verdict.CONFIRMED
         assert decide(replace(c, freed=True), newer, live_only=True).verdict is Verdict.DISMISSED
 
     def test_an_older_value_is_a_difference_once_its_replica_has_decided_all_that_the_others_have(self) -> None:

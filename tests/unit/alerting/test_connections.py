@@ -1,0 +1,77 @@
+"""Clients that open connections and send next to nothing, against a real server."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from parallax.alerting import connections
+from parallax.alerting.server import MetricsServer
+from parallax.alerting.state import MonitorState
+from parallax.config import AlertingSettings
+from parallax.lab.waiting import until
+
+
+@pytest.fixture
+def server() -> Iterator[MetricsServer]:
+    server = MetricsServer(MonitorState(), AlertingSettings(metrics_port=0), "/nowhere")
+    yield server
+    server.close()
+
+
+def connected(server: MetricsServer, sent: bytes) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+    client.sendall(sent)
+    return client
+
+
+def is_closed(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_clients_that_send_half_a_request_hold_few_descriptors_and_keep_nobody_out(server: MetricsServer) -> None:
+    before = descriptors()
+    most = 2 * connections.MAX_SOCKETS + 100
+    with ExitStack() as stack:
+        for _ in range(most):
+            stack.enter_context(connected(server, b"GET / HTTP/1.1\r\n"))
+        # Each client's own end is a descriptor of this process too.
+        until(lambda: descriptors() - before - most <= connections.MAX_SOCKETS, "most to be turned away")
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/livez", timeout=5) as answer:
+            assert answer.status == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost:", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /"])
+def test_who_sends_no_whole_request_in_time_is_closed(
+    server: MetricsServer, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "LOOK_S", 0.2)
+    with connected(server, sent) as client:
+        if sent.endswith(b"/"):
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+        until(lambda: is_closed(client), "the connection to be closed")
+
+
+def test_a_request_whose_body_does_not_end_is_given_up(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LOOK_S", 0.1)
+    sent = b"POST /findings/a/acknowledge HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nreason="
+    with connected(server, sent) as client:
+        client.setblocking(True)
+        client.settimeout(10)
+        while client.recv(4096):
+            pass
