@@ -245,6 +245,13 @@ class Answers:
             for epoch, end in own.epoch_ends.items()
         )
 
+    def leader_shows_value_of(self, broker: int) -> bool:
+        """Whether the leader shows the very value of the key that another replica shows; a frozen one may."""
+        leading, other = (self.replicas.get(b) for b in (self.leader, broker))
+        if leading is None or other is None or leading.live is None or other.live is None:
+            return False
+        return leading.live.offset == other.live.offset
+
     def evidence(self) -> dict[str, Any]:
         """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""
         return {

@@ -47,6 +47,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     if kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
         return f"{sentence} Broker {answers.leader} leads the partition and lacks it as well: consumers {consumers}."
     is_alike = any({accused, answers.leader} <= set(brokers) for brokers in decision.sides.values())
+    is_alike |= kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused)
     if is_alike and kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         shows = f"Broker {answers.leader} leads the partition and shows that record alike"
         return f"{sentence} {shows}: if it is wrong there as well, consumers {consumers}."

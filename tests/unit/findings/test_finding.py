@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.decide import Decision, Verdict
 from parallax.findings.finding import is_exposed
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -65,3 +65,19 @@ def test_what_was_truncated_is_missed_on_the_leader_that_a_log_of_a_newer_epoch_
     own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
     replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}), 2: own}
     assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed
+
+
+@pytest.mark.parametrize(("shown", "exposed"), [(3, True), (4, False), (None, False)])
+def test_consumers_of_a_frozen_leader_see_a_deleted_value_that_it_shows_as_well(
+    shown: int | None, exposed: bool
+) -> None:
+    """It stands on no side, for it has not come to the tombstone."""
+
+    def shows(broker: int, offset: int | None) -> ReplicaAnswer:
+        value = None if offset is None else RecordShown(offset, "none", value_size=5)
+        return ReplicaAnswer(broker, key=KeyShown(value, True))
+
+    replicas = {1: shows(1, shown), 2: shows(2, 3), 3: shows(3, None)}
+    sides = {"no value": (3,), "value at offset 3": (2,)}
+    decision = Decision(Verdict.CONFIRMED, FindingKind.DELETED_RECORD_RESURRECTED, "", accused=2, sides=sides)
+    assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
