@@ -488,8 +488,6 @@ def test_a_command_that_may_read_nothing_says_so_in_one_line(
     assert "not authorized: READ on the topic is needed" in line
 
 
-@pytest.mark.parametrize("command", ["run", "audit", "check"])
-@pytest.mark.parametrize("wrong", ["the key of the hashes", "SASL where there is none"])
 def test_what_a_broker_shows_of_itself(secured: Secured) -> None:
     for options, by_tls in ((secured.sasl, False), ({**secured.tls, "ssl.ca.location": str(secured.authority)}, True)):
         client = ReplicaClient(options, timeout_ms=5000)
@@ -502,6 +500,8 @@ def test_what_a_broker_shows_of_itself(secured: Secured) -> None:
         assert (0 < (shown.certificate_ends or 0) - time.time() < 3 * 86_400) is by_tls
 
 
+@pytest.mark.parametrize("command", ["run", "audit", "check"])
+@pytest.mark.parametrize("wrong", ["the key of the hashes", "SASL where there is none"])
 def test_what_shows_only_with_a_broker_is_one_line_as_well(
     secured: Secured, topic: str, tmp_path: Path, command: str, wrong: str
 ) -> None:
