@@ -16,7 +16,7 @@ class Parameters:
         grafana: where Grafana is; empty: alerts link to no dashboard.
         selector: label matchers that each series of the alert rules must meet, e.g. ``namespace="kafka"``.
         gap: how old the last sample may be: failed scrapes neither hide an alert about the job nor make it flap.
-        remembered: for how long a finding is remembered while the job is away.
+        remembered: for how long a job that is away is remembered, with its findings.
         absent_for: how long the job may be away.
         stalled_s: seconds without a comparison, or without progress of a query.
         unreachable_for: how long a broker may be away.

@@ -2,8 +2,9 @@
 
 A finding is one alert, by cluster, topic, partition and its id. What is said of it comes from ``parallax_finding_info``
 when the message is written, so a finding that is refined stays the same alert. Its state is one of four, so that no two
-alerts are about the same thing. While the job is away, or has not loaded its findings yet, the last state counts: a job
-that is down resolves nothing.
+alerts are about the same thing. While a job is away, or has not loaded its findings yet, the last state counts: a job
+that is down resolves nothing, whatever other jobs there are. Of several targets that have spoken of a finding, the job
+that was started last counts: an address or the label ``cluster`` may change with a start.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dashboards.partition import UID as PARTITION
 from parallax.alerting.listing import ALARMS, FindingState
 
 _FINDING = "cluster, topic, partition, finding_id"
+_TARGET = "cluster, job, instance"
 _WHERE = "{{ $labels.topic }}-{{ $labels.partition }}"
 _FOR = "{{ with $labels.cluster }} of cluster {{ . }}{{ end }}"
 
@@ -65,9 +67,13 @@ class Rules:
     def _finding(self, state: FindingState) -> dict[str, Any]:
         alarm = ALARMS[state]
         series = self._of("finding_state", f'state="{state}"')
-        loaded = self._of("findings_loaded")
         now = f"max by ({_FINDING}) ({series}) > 0"
-        before = f"max by ({_FINDING}) (last_over_time({series}[{self._p.remembered}])) > 0"
+        last = f"last_over_time({series}[{self._p.remembered}])"
+        away = f"({last} > 0) unless on ({_TARGET}) {self._of('findings_loaded')}"
+        # A job says all states of each finding that it lists, so the last that spoke of this one has such a series.
+        start = f"last_over_time({self._of('start_time_seconds')}[{self._p.remembered}])"
+        began = f"{last} * 0 + ignoring (topic, partition, finding_id, state) group_left () {start} or {last} * 0"
+        before = f"max by ({_FINDING}) ({away} and topk by (finding_id) (1, {began}))"
         # While the job is away, the newest of those that there were: a finding that was refined has several.
         now_said = 'parallax_finding_info{finding_id="%[1]s"}'
         each = f"timestamp({now_said})[{self._p.remembered}:15s]"
@@ -86,7 +92,7 @@ class Rules:
             more["dashboard_url"] = f"{self._p.grafana}/d/{PARTITION}?{place}"
         return self._alert(
             alarm.name,
-            f"({now}) or ({before} unless on (cluster) {loaded})",
+            f"({now}) or {before}",
             alarm.severity.value,
             alarm.headline.format(f"{_WHERE}{_FOR}"),
             f'{said}{{{{ label "summary" . }}}}{end}',
@@ -137,7 +143,7 @@ class Rules:
             ),
             self._alert(
                 "ParallaxInitialReadingIncomplete",
-                f"max by (cluster, topic, partition) ({self._last('initial_reading_complete')}) == 0",
+                f"min by (cluster, topic, partition) ({self._last('initial_reading_complete')}) == 0",
                 "warning",
                 f"A replica of {_WHERE}{_FOR} has not been read yet",
                 f"For {p.unread_for}, not every replica of {_WHERE} has been read up to where it was when the job "
@@ -155,7 +161,7 @@ class Rules:
             ),
             self._alert(
                 "ParallaxBrokerUnreachable",
-                f"max by (cluster, broker_id) ({self._last('broker_reachable')}) == 0",
+                f"min by (cluster, broker_id) ({self._last('broker_reachable')}) == 0",
                 "warning",
                 f"Parallax cannot reach broker {{{{ $labels.broker_id }}}}{_FOR}",
                 f"Broker {{{{ $labels.broker_id }}}} has not answered for {p.unreachable_for}; its replicas are not "
@@ -182,12 +188,34 @@ class Rules:
             ),
         ]
 
+    def _absent(self) -> dict[str, Any]:
+        p = self._p
+        there = self._of("build_info")
+        named = self._of("build_info", 'cluster!=""')
+        # One that had no label, and answers with one now, was given it by its settings.
+        plain = self._of("build_info", 'cluster=""')
+        unnamed = f"last_over_time({plain}[{p.remembered}]) unless on (job, instance) {there}"
+        seen = f"max by (cluster) (last_over_time({named}[{p.remembered}]) or ({unnamed}))"
+        # A target that is away while another of its cluster answers. One that was removed on purpose, or has another
+        # address by now, has no ``up``.
+        gone = f"max by ({_TARGET}) (last_over_time({there}[{p.remembered}])) unless on ({_TARGET}) {there}"
+        one = f"{gone} and on (cluster) {there} and on (job, instance) up == 0"
+        return self._alert(
+            "ParallaxAbsent",
+            f"({seen} unless on (cluster) {there}) or ({one}) or absent_over_time({there}[{p.remembered}])",
+            "critical",
+            f"Parallax{{{{ with $labels.instance }}}} on {{{{ . }}}}{{{{ end }}}}{_FOR} is not being scraped",
+            f"{{{{ with $labels.instance }}}}{{{{ . }}}} has not answered for {p.absent_for}; the replicas that it "
+            "reads may be watched by nobody.{{ else }}No Parallax target has answered for "
+            f"{p.absent_for}; nobody watches the replicas.{{{{ end }}}} Alerts about findings stay as they were.",
+            wait=p.absent_for,
+        )
+
     def _health(self) -> list[dict[str, Any]]:
         p = self._p
-        job = "cluster, job, instance"
-        heartbeat = f"max by ({job}) ({self._last('heartbeat_timestamp_seconds')})"
-        start = f"max by ({job}) ({self._last('start_time_seconds')})"
-        progress = f"max by ({job}, query) ({self._last('query_last_progress_timestamp_seconds')})"
+        heartbeat = f"max by ({_TARGET}) ({self._last('heartbeat_timestamp_seconds')})"
+        start = f"max by ({_TARGET}) ({self._last('start_time_seconds')})"
+        progress = f"max by ({_TARGET}, query) ({self._last('query_last_progress_timestamp_seconds')})"
         restarts = self._of("query_restarts_total")
         return [
             self._alert(
@@ -197,15 +225,7 @@ class Rules:
                 "Alerting works from Prometheus to the receiver",
                 "Always fires. Route it to a receiver that raises an alarm when it stops.",
             ),
-            self._alert(
-                "ParallaxAbsent",
-                f"absent({self._of('build_info')})",
-                "critical",
-                "Parallax is not being scraped",
-                f"No Parallax target has answered for {p.absent_for}; nobody watches the replicas. Alerts about "
-                "findings stay as they were.",
-                wait=p.absent_for,
-            ),
+            self._absent(),
             # A job that never compared anything has no heartbeat: its start stands in.
             self._alert(
                 "ParallaxStalled",
@@ -223,14 +243,14 @@ class Rules:
             ),
             self._alert(
                 "ParallaxQueryRestarting",
-                f"sum by ({job}, query) (increase({restarts}[15m])) > {p.restarts}",
+                f"sum by ({_TARGET}, query) (increase({restarts}[15m])) > {p.restarts}",
                 "warning",
                 f"Query {{{{ $labels.query }}}} keeps being restarted{_FOR}",
                 "The streaming query {{ $labels.query }} was restarted {{ $value | humanize }} times in 15 minutes.",
             ),
             self._alert(
                 "ParallaxFindingsNotWritable",
-                f"max by ({job}) ({self._last('findings_writable')}) == 0",
+                f"max by ({_TARGET}) ({self._last('findings_writable')}) == 0",
                 "critical",
                 f"Parallax cannot keep its findings{_FOR}",
                 f"The findings table has not been readable or writable for {p.absent_for}; suspects stay pending.",
@@ -238,7 +258,7 @@ class Rules:
             ),
             self._alert(
                 "ParallaxMessagesUndelivered",
-                f"max by ({job}, receiver) ({self._last('webhook_pending_seconds')}) > {p.undelivered_s}",
+                f"max by ({_TARGET}, receiver) ({self._last('webhook_pending_seconds')}) > {p.undelivered_s}",
                 "warning",
                 f"Parallax cannot reach the receiver {{{{ $labels.receiver }}}}{_FOR}",
                 "Findings have not been reported to {{ $labels.receiver }} for {{ $value | humanizeDuration }}.",
@@ -246,7 +266,7 @@ class Rules:
             # What a newer version wrote counts in no other alert.
             self._alert(
                 "ParallaxFindingsSkipped",
-                f"max by ({job}) ({self._last('findings_skipped_rows')}) > 0",
+                f"max by ({_TARGET}) ({self._last('findings_skipped_rows')}) > 0",
                 "warning",
                 f"Parallax leaves out findings that a newer version wrote{_FOR}",
                 "{{ $value }} row(s) of the tables findings and suspects hold a kind, rule or status that the running "
@@ -271,8 +291,10 @@ def rules(parameters: Parameters) -> str:
 def routes() -> str:
     """The text of the configuration of Alertmanager."""
     place = ["cluster", "topic", "partition"]
+    target = _TARGET.split(", ")
     watchdog = {"receiver": "dead-man", "matchers": ["alertname = ParallaxWatchdog"], "repeat_interval": "1m"}
     tickets = {"receiver": "ticket", "matchers": ["severity = warning"]}
+    absent = "alertname = ParallaxAbsent"
     health = "alertname =~ ParallaxStalled|ParallaxQuery.*|ParallaxFindingsNotWritable"
     return _ROUTES_HEAD + _yaml(
         {
@@ -285,15 +307,21 @@ def routes() -> str:
                 "routes": [watchdog, tickets],
             },
             "inhibit_rules": [
+                # Where only one target of a cluster is away, the others' alerts count.
                 {
-                    "source_matchers": ["alertname = ParallaxAbsent"],
+                    "source_matchers": [absent, 'instance = ""'],
                     "target_matchers": [health],
                     "equal": ["cluster"],
                 },
                 {
+                    "source_matchers": [absent, 'instance != ""'],
+                    "target_matchers": [health],
+                    "equal": target,
+                },
+                {
                     "source_matchers": ["alertname = ParallaxStalled"],
                     "target_matchers": ["alertname = ParallaxQueryStalled"],
-                    "equal": ["cluster", "job", "instance"],
+                    "equal": list(target),
                 },
             ],
             "receivers": [
