@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +20,7 @@ from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
+from parallax.output import console
 
 _COLUMNS = ("id", "kind", "status", "broker")
 _ID_CHARACTERS = 8
@@ -139,10 +139,10 @@ def print_findings(storage: str, output: str = "text", wanted: Wanted = ALL_OPEN
     if not findings:
         stream.write("No open findings.\n" if wanted == ALL_OPEN else "No such findings.\n")
         return
-    console = Console(file=stream)
-    console.print(findings_table(findings))
+    shown = console(stream)
+    shown.print(findings_table(findings))
     for finding in findings:
-        console.print(_in_words(finding), markup=False, highlight=False, soft_wrap=True)
+        shown.print(_in_words(finding), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(document: object, stream: TextIO) -> None:
@@ -184,11 +184,11 @@ def print_explanation(storage: str, wanted: str, output: str = "text", *, to: Te
     if output == "json":
         _print_json({"finding_id": finding.finding_id, **asdict(explained)}, stream)
         return
-    console = Console(file=stream, highlight=False)
+    shown = console(stream, highlight=False)
     for heading, text in sections(explained):
-        console.print(Text(heading, style="bold"))
-        console.print(Text(text), soft_wrap=heading.startswith("Assignment"))
-        console.print()
+        shown.print(Text(heading, style="bold"))
+        shown.print(Text(text), soft_wrap=heading.startswith("Assignment"))
+        shown.print()
 
 
 def sections(explained: Explanation) -> list[tuple[str, str]]:
@@ -227,12 +227,12 @@ def print_finding(storage: str, wanted: str, output: str = "text", *, to: TextIO
     if output == "json":
         _print_json([as_document(event) for event in mine], stream)
         return
-    console = Console(file=stream, highlight=False)
-    console.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))
+    shown = console(stream, highlight=False)
+    shown.print(Text(f"{finding.finding_id}: {finding.kind} in {finding.topic}-{finding.partition}", style="bold"))
     for event in mine:
-        console.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status}: {event.summary}"))
-    console.print()
-    console.print(answers_table(evidence_of(finding)))
+        shown.print(Text(f"{event.decided_at:%Y-%m-%d %H:%M:%SZ} {event.status}: {event.summary}"))
+    shown.print()
+    shown.print(answers_table(evidence_of(finding)))
 
 
 def answers_table(evidence: Mapping[str, Any]) -> Table:

@@ -191,3 +191,18 @@ class TestWhatIsAskedFor:
         for command in (print_finding, print_explanation):
             with pytest.raises(FindingNotNamedError, match="the id of no finding"):
                 command(many, "ffff")
+
+
+def test_colours_are_for_a_terminal_whatever_the_environment_says(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    for show in (
+        lambda to: print_findings(storage, to=to),
+        lambda to: print_finding(storage, EVENT.finding_id, to=to),
+        lambda to: print_explanation(storage, EVENT.finding_id, to=to),
+    ):
+        show(stream := io.StringIO())
+        assert "orders" in stream.getvalue()
+        assert "\x1b" not in stream.getvalue()
