@@ -33,7 +33,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from parallax.errors import is_text, one_line
+from parallax.errors import is_text, one_line, option_name
 
 _PREFIX = "PARALLAX_"
 _NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "TESTS_MOUNT"})
@@ -320,11 +320,12 @@ class AlertingSettings(_Section):
     @field_validator("users")
     @classmethod
     def _hashed(cls, value: dict[str, str]) -> dict[str, str]:
-        for name, known in value.items():
+        for number, (name, known) in enumerate(value.items(), 1):
             if not name or ":" in name or not name.isprintable():
                 raise ValueError("a name is empty, or holds what HTTP's basic authentication cannot send; give another")
             if not _BCRYPT.fullmatch(known):
-                raise ValueError(f"{name}: is no bcrypt hash; make one with `htpasswd -nBC 10 {name}`")
+                # Without the name: it may be the password.
+                raise ValueError(f"number {number}: is no bcrypt hash; make one with `htpasswd -nBC 10 NAME`")
         return value
 
     @model_validator(mode="after")
@@ -414,12 +415,13 @@ class Settings(BaseSettings):
         read = {}
         for name, path in files.items():
             if name in kafka:
-                raise ValueError(f"{name} is given by kafka and by kafka_files; keep one")
+                raise ValueError(f"{option_name(name)} is given by kafka and by kafka_files; keep one")
             try:
                 read[name] = Path(str(path)).read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or "not UTF-8"
-                raise ValueError(f"kafka_files: {name}: {path} cannot be read ({reason}); give a file's path") from None
+                # Without the path: it may be the secret itself.
+                problem = f"cannot be read ({getattr(error, 'strerror', None) or 'not UTF-8'}); give the path of a file"
+                raise ValueError(f"kafka_files: {option_name(name)}: {problem}") from None
         return {**values, "kafka": kafka | read}
 
     @field_validator("kafka", mode="before")
@@ -434,7 +436,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name} is not text; write it in quotes, so that it is taken as it is")
         for name, option in value.items():
             if not isinstance(option, str | bool | int) or not is_text(str(option)):
-                raise ValueError(f"{name} is not text; write it in quotes, or leave it out")
+                raise ValueError(f"{option_name(name)} is not text; write it in quotes, or leave it out")
         return {str(k): _option_text(v) for k, v in value.items()}
 
     @model_validator(mode="after")
@@ -562,7 +564,7 @@ def _unknown_variables() -> Iterator[str]:
 
 def _wrong(item: Any) -> str:
     """What is wrong with one option, and the environment variable that it came from."""
-    option = ".".join(str(p) for p in item["loc"]) or "settings"
+    option = _shown(item["loc"]) or "settings"
     unknown = item["type"] == "extra_forbidden"
     reason = "unknown setting; remove it or correct its name" if unknown else item["msg"].removeprefix("Value error, ")
     variable = _variable(item["loc"])
@@ -572,6 +574,13 @@ def _wrong(item: Any) -> str:
         shape = '["a", "b"] or a,b' if item["type"] == "list_type" else '{"name": "value"}'
         reason = f"{reason}; write it as {shape}"
     return one_line(f"{option} (environment variable {variable}): {reason}")
+
+
+def _shown(place: tuple[int | str, ...]) -> str:
+    """An option's place, without what may be a secret: what stands behind a name, and who is no user."""
+    if place[:2] == ("alerting", "users"):
+        place = place[:2]
+    return ".".join(str(part) if isinstance(part, int) else option_name(part) for part in place)
 
 
 def _variable(place: tuple[int | str, ...]) -> str | None:

@@ -16,6 +16,14 @@ def one_line(text: object) -> str:
     return " ".join("".join(c for c in word if c.isprintable()) for word in words)
 
 
+_NOT_OF_A_NAME = re.compile("[^A-Za-z_.-].*", re.DOTALL)
+
+
+def option_name(text: object) -> str:
+    """The name of an option that is not known, up to what no name holds: ``sasl.password:x`` has a secret behind it."""
+    return _NOT_OF_A_NAME.sub("...", str(text))
+
+
 def is_text(value: str) -> bool:
     """Whether it can be written as UTF-8: half a surrogate pair, as of bytes that were no UTF-8, cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in value)

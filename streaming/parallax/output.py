@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -72,7 +72,7 @@ def output(file: Path | None) -> Iterator[TextIO]:
     target = Path(os.path.realpath(file))  # a link goes on pointing there
     with _refused(file):
         is_plain = target.is_file() or not target.exists()
-    beside = target.with_name(f".{target.name}.{os.getpid()}") if is_plain else target
+    beside = target.with_name(f".{_short(target.name)}.{os.getpid()}") if is_plain else target
     report = io.StringIO()
     try:
         with _refused(file):
@@ -87,11 +87,19 @@ def output(file: Path | None) -> Iterator[TextIO]:
                     beside.replace(target)
     finally:
         if is_plain:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink()
+
+
+def _short(name: str) -> str:
+    """So much of a name that a file system has room for something before and behind it."""
+    return os.fsencode(name)[:200].decode("utf-8", "ignore")
 
 
 def _try(target: Path, beside: Path) -> None:
     """See whether the report can be written, before it is made."""
+    with suppress(FileNotFoundError):
+        target.lstat()  # a name that is too long is known at once
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if target.exists() and not os.access(target, os.W_OK):

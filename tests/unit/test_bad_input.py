@@ -15,9 +15,19 @@ import yaml
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.output import output
+from tests.pages import Job
 
 SECRET = "hunter2"
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
+TOKENS = {
+    **KAFKA,
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "http://a/",
+    "sasl.oauthbearer.client.id": "a",
+    "sasl.oauthbearer.client.secret": "b",
+}
 COMMANDS = ("run", "check", "audit")
 _UNKNOWN = "PARALLAX_" + "TOPICZ"
 
@@ -72,6 +82,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ({"kafka": {**KAFKA, "sasl.pasword": SECRET}}, "sasl.pasword: unknown option"),
         ({"alerting": {"metrics_host": "a\0b"}}, "alerting.metrics_host: is empty or holds a NUL"),
         ({"read": {"hash_key": SECRET}}, "read.hash_key: must be 32 hexadecimal digits"),
+        ({"kafka": {**KAFKA, "socket.receive.buffer.bytes": 10**20}}, "socket.receive.buffer.bytes: "),
+        ({"kafka": {**KAFKA, "socket.receive.buffer.bytes": "²"}}, "socket.receive.buffer.bytes: "),
+        ({"kafka_files": {"sasl.password": "\ud800"}}, "kafka_files: sasl.password: cannot be read"),
     ],
     ids=[
         "a pattern",
@@ -80,9 +93,53 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "a misspelt option",
         "a host",
         "a key of the hashes",
+        "too many bytes",
+        "a digit that is no number",
+        "a file whose name is no text",
     ],
 )
 def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said: str) -> None:
+    assert said in refused(command, written(tmp_path, **sections))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"kafka": {**KAFKA, f"sasl.password:{SECRET}": None}}, "kafka: sasl.password... is not text"),
+        ({"kafka": {**KAFKA, f"sasl.password={SECRET}": "x"}}, "sasl.password...: unknown option"),
+        ({"kafka_files": {f"sasl.password:{SECRET}": None}}, "kafka_files: sasl.password...: cannot be read"),
+        ({"kafka_files": {"sasl.password": SECRET}}, "kafka_files: sasl.password: cannot be read"),
+        ({"read": {f"hash_key:{SECRET}": None}}, "read.hash_key...: unknown setting"),
+        ({"spark": {"conf": {f"a.password:{SECRET}": None}}}, "spark.conf.a.password...: "),
+        ({"kafka": {"bootstrap.servers": f"SASL://u:{SECRET}@h:1"}}, "bootstrap.servers: holds an @"),
+        ({"kafka": {"bootstrap.servers": f"{SECRET}@h:1"}}, "bootstrap.servers: holds an @"),
+        ({"kafka": {"bootstrap.servers": f"u:{SECRET},x@h:1"}}, "bootstrap.servers: holds an @"),
+        ({"alerting": {"users": {SECRET: "ann"}}}, "alerting.users: number 1: is no bcrypt hash"),
+        ({"alerting": {"users": {SECRET: ["ann"]}}}, "alerting.users: "),
+        ({"kafka": {**TOKENS, "sasl.oauthbearer.extensions": f"a=b,{SECRET}"}}, "extensions: is not name=value"),
+        (
+            {"kafka": {**KAFKA, "security.protocol": "SSL", "ssl.ca.location": f"-----BEGIN {SECRET}\n"}},
+            "ssl.ca.location: no such file: the text of a PEM file",
+        ),
+    ],
+    ids=[
+        "no blank behind a name",
+        "an equals sign",
+        "no blank in files",
+        "a secret for a file",
+        "no blank of a setting",
+        "no blank of Spark's",
+        "with an address",
+        "before a host",
+        "a comma in it",
+        "names and hashes swapped",
+        "swapped, a list",
+        "extensions",
+        "a key for a file",
+    ],
+)
+def test_what_may_be_a_secret_is_not_said(tmp_path: Path, command: str, sections: dict[str, Any], said: str) -> None:
     assert said in refused(command, written(tmp_path, **sections))
 
 
@@ -158,13 +215,24 @@ def test_a_key_that_is_encrypted(
     assert said in refused(command, written(tmp_path, kafka={**locked, **more}))
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "\udcff.html", "none/x.html", "."])
+@pytest.mark.parametrize("name", ["x" * 300, "\udcff.html", "none/x.html", ".", "ä" * 128])
 def test_a_file_to_write(tmp_path: Path, name: str) -> None:
     options = ["--data", str(tmp_path), "--output", str(tmp_path / name)]
     ended = CliRunner().invoke(app, ["report", *options])
     assert ended.exit_code == 2
     (line,) = ended.stderr.splitlines()
     assert line.startswith("parallax: --output: ")
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "ä" * 127])
+def test_the_longest_name_that_a_file_can_have(tmp_path: Path, name: str) -> None:
+    data = Job(tmp_path / "data").storage
+    ended = CliRunner().invoke(app, ["report", "--data", str(data), "--output", str(tmp_path / name)])
+    assert ended.exception is None or isinstance(ended.exception, SystemExit)
+    with output(tmp_path / name) as to:
+        to.write("a report")
+    assert (tmp_path / name).read_text() == "a report"
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name != "data"] == [name]
 
 
 @pytest.mark.parametrize("command", ["list", "show", "explain"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parallax.errors import option_name
 from parallax.replica.errors import BadOption
 from parallax.replica.msk import MECHANISM, MskTokenProvider
 from parallax.replica.oauth import TokenProvider
@@ -65,6 +66,9 @@ _KNOWN = {
 
 _TLS_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
 
+_MOST = (1 << 31) - 1
+"""What sockets take."""
+
 Address = tuple[str, int]
 
 
@@ -114,7 +118,7 @@ def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
     for name, value in kafka.items():
         known = _ALIASES.get(name, name)
         if known not in _KNOWN:
-            raise _bad(name, "unknown option; remove it or correct its name")
+            raise _bad(option_name(name), "unknown option; remove it or correct its name")
         if known in given and given[known] != str(value):
             raise _bad(name, f"given twice with different values (also as {known}); keep one")
         given[known] = str(value)
@@ -126,9 +130,11 @@ def _bad(option: str, problem: str) -> BadOption:
 
 
 def _bootstrap(text: str) -> tuple[Address, ...]:
+    if "@" in text:  # what stands before it is a secret
+        raise _bad("bootstrap.servers", "holds an @; write host:port[,host:port], and who logs in under sasl.*")
     addresses = []
     for part in filter(None, (p.strip() for p in text.split(","))):
-        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):(\d{1,5})", part)
+        match = re.fullmatch(r"(?:[A-Za-z_]+://)?(\[[^\]]+\]|[^:\s]+):([0-9]{1,5})", part)
         if match is None or not 0 < int(match[2]) < 1 << 16:
             raise _bad("bootstrap.servers", f"{part!r} is not host:port")
         if not _can_be_resolved(match[1]):
@@ -152,8 +158,8 @@ def _positive(given: Mapping[str, str], option: str) -> int | None:
     text = given.get(option)
     if text is None:
         return None
-    if not text.isdigit() or int(text) < 1:
-        raise _bad(option, f"{text!r} is not a positive whole number")
+    if not re.fullmatch("[0-9]{1,10}", text) or not 0 < int(text) <= _MOST:
+        raise _bad(option, f"{text!r} is not a positive whole number of at most {_MOST}")
     return int(text)
 
 
@@ -164,7 +170,8 @@ def _file(given: Mapping[str, str], option: str) -> str | None:
     except OSError:  # no file system has such a name
         is_there = False
     if not is_there:
-        raise _bad(option, f"no such file: {path}")
+        shown = "the text of a PEM file; give the path of one" if "-----BEGIN" in str(path) else path
+        raise _bad(option, f"no such file: {shown}")
     return path or None
 
 
@@ -290,5 +297,5 @@ def _extensions(text: str) -> dict[str, str]:
     parts = [part.partition("=") for part in filter(None, (p.strip() for p in text.split(",")))]
     for name, equals, value in parts:
         if not (name.isascii() and name.isalpha() and equals and value.isprintable()) or name == "auth":
-            raise _bad("sasl.oauthbearer.extensions", f"{name!r} is not name=value[,name=value]")
+            raise _bad("sasl.oauthbearer.extensions", "is not name=value[,name=value]; correct it")
     return {name: value for name, _, value in parts}

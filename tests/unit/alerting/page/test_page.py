@@ -333,7 +333,7 @@ def test_a_key_that_cannot_be_loaded_is_one_line(job: Job, certificate: tuple[Pa
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"users": {"ann": "plain"}}, "ann: is no bcrypt hash"),
+        ({"users": {"ann": "plain"}}, "number 1: is no bcrypt hash"),
         ({"users": {"a:b": USERS["ann"]}}, "what HTTP's basic authentication cannot send"),
         ({"tls_key_file": "key.pem"}, "both or neither"),
     ],
