@@ -155,7 +155,7 @@ def test_a_file_that_is_no_text_or_yaml_is_one_line(tmp_path: Path, content: byt
 
 def test_a_section_named_by_a_number_is_an_unknown_setting() -> None:
     document: dict[object, object] = {1: {"a": "b"}, **MINIMAL}
-    with pytest.raises(ConfigError, match=r"^settings: 1: unknown setting"):
+    with pytest.raises(ConfigError, match=r"^settings: \.\.\.: unknown setting"):
         validate(document)  # type: ignore[arg-type]
 
 
@@ -374,7 +374,7 @@ class TestFilesOfSecrets:
         file = tmp_path / "password"
         if content is not None:
             file.write_bytes(content)
-        with pytest.raises(ConfigError, match=rf"kafka_files: sasl\.password: .* cannot be read \({said}"):
+        with pytest.raises(ConfigError, match=rf"kafka_files: sasl\.password: cannot be read \({said}"):
             validate({**MINIMAL, "kafka_files": {"sasl.password": str(file)}})
 
     def test_what_is_no_mapping_is_named(self) -> None:

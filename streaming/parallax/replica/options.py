@@ -104,6 +104,7 @@ def parse(kafka: Mapping[str, str]) -> Options:
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise _bad("security.protocol", f"{protocol!r} is not one of {', '.join(_PROTOCOLS)}")
+    _check_effect(given, protocol)
     return Options(
         bootstrap=_bootstrap(given.get("bootstrap.servers", "")),
         client_id=given.get("client.id", "parallax"),
@@ -123,6 +124,18 @@ def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
             raise _bad(name, f"given twice with different values (also as {known}); keep one")
         given[known] = str(value)
     return given
+
+
+def _check_effect(given: Mapping[str, str], protocol: str) -> None:
+    """Refuse an option that the protocol leaves without effect: who gave it relies on it."""
+    for option, value in given.items():
+        is_tls = option.startswith("ssl.") or option == "enable.ssl.certificate.verification"
+        is_sasl = option.startswith("sasl.") or option == "https.ca.location"
+        if not value or not ((is_tls and "SSL" not in protocol.split("_")) or (is_sasl and "SASL" not in protocol)):
+            continue
+        said = f"is {protocol}" if "security.protocol" in given else "is not (PLAINTEXT by default)"
+        fitting = " or ".join(one for one in _PROTOCOLS if ("SSL" if is_tls else "SASL") in one.split("_"))
+        raise _bad(option, f"is set and security.protocol {said}: it has no effect; write {fitting}, or leave it out")
 
 
 def _bad(option: str, problem: str) -> BadOption:

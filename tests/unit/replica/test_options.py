@@ -41,7 +41,8 @@ def test_an_option_that_is_unknown_or_ill_typed_is_named(option: str, value: str
 
 
 def test_an_option_in_two_spellings_with_two_values_is_an_error() -> None:
-    same = {**SERVERS, "sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}
+    login = {"security.protocol": "SASL_SSL", "sasl.username": "a", "sasl.password": "b"}
+    same = {**SERVERS, **login, "sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}
     parse(same)
     with pytest.raises(BadOption, match="given twice"):
         parse({**same, "sasl.mechanisms": "GSSAPI"})
@@ -102,6 +103,27 @@ def test_tls_checks_certificate_and_host_unless_set_otherwise() -> None:
 def test_plaintext_has_neither_tls_nor_sasl() -> None:
     options = parse(SERVERS)
     assert (options.tls, options.sasl) == (None, None)
+
+
+@pytest.mark.parametrize("option", ["sasl.password", "sasl.mechanisms", "ssl.cafile", "https.ca.location"])
+def test_an_option_without_effect_is_refused_under_the_default(option: str) -> None:
+    with pytest.raises(BadOption, match=r"is set and security\.protocol is not \(PLAINTEXT by default\)"):
+        parse({**SERVERS, option: "PLAIN"})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "option", "fitting"),
+    [
+        ("PLAINTEXT", "ssl.ca.location", "SSL or SASL_SSL"),
+        ("SASL_PLAINTEXT", "enable.ssl.certificate.verification", "SSL or SASL_SSL"),
+        ("ssl", "sasl.jaas.config", "SASL_PLAINTEXT or SASL_SSL"),
+    ],
+)
+def test_an_option_that_the_protocol_leaves_without_effect_is_refused(protocol: str, option: str, fitting: str) -> None:
+    said = rf"^{option}: is set and security\.protocol is {protocol.upper()}: it has no effect; write {fitting}, or"
+    with pytest.raises(BadOption, match=said):
+        parse({**SERVERS, "security.protocol": protocol, option: "x"})
+    parse({**SERVERS, "security.protocol": "PLAINTEXT", option: ""})
 
 
 def test_a_file_that_is_missing_or_no_pem_is_named(tmp_path: Path) -> None:
