@@ -6,7 +6,7 @@ worth knowing is a note.
 
 from __future__ import annotations
 
-import socket
+import errno
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,6 +23,7 @@ from parallax.preflight import by_broker, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import Greeting, ProducerState
+from parallax.source.survey import check_brokers
 from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
 from parallax.views.outages import longest_outages
@@ -121,6 +122,8 @@ def _hashes(settings: Settings) -> Iterator[Line]:
 
 
 def _port(settings: Settings) -> Line:
+    from parallax.alerting.server import MetricsServerError, _bound  # takes its time
+
     alerting = settings.alerting
     host, port = alerting.metrics_host, alerting.metrics_port
     try:
@@ -130,11 +133,12 @@ def _port(settings: Settings) -> Line:
         problem = f"alerting.tls_certificate_file and tls_key_file cannot be loaded ({one_line(error)})."
         return Line("metrics", Result.WRONG, problem)
     try:
-        with socket.create_server((host, port)):
+        with _bound(host, port):
             return Line("metrics", Result.FINE, f"{host}:{port} is free.")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        problem = f"{host}:{port} cannot be listened on ({reason}): the job runs, or choose another port."
+    except MetricsServerError as error:
+        if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+            return Line("metrics", Result.WRONG, f"{one_line(error)}.")
+        problem = f"{host}:{port} is in use: the job runs, or choose another port."
         return Line("metrics", Result.NOTE, problem)
 
 
@@ -148,6 +152,7 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
         problem = f"no topic that may be seen matches {settings.topics.pattern!r}; correct it, or grant DESCRIBE."
         yield Line("topics", Result.WRONG, f"topics.pattern: {problem}")
         return
+    yield from _named(client, settings, known)
     refused: dict[str, Unauthorized] = {t.name: t.error for t in topics if isinstance(t.error, Unauthorized)}
     silent: set[int] = set()
     addresses = client.brokers()
@@ -163,6 +168,20 @@ def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, Topi
             if isinstance(answer, Unauthorized):
                 refused.setdefault(place.topic, answer)
     yield from _topics(client, settings, topics, refused, silent)
+
+
+def _named(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:
+    """What the settings name beside the topics, and the cluster has not."""
+    try:
+        check_brokers(client, known, settings.topics.brokers or ())
+    except ReplicaError as error:
+        yield Line("brokers", Result.WRONG, f"{one_line(error)}.")
+    for name in settings.audit.topics:
+        if name not in known:
+            problem = (
+                f"audit.topics: topic {name!r} is not on the cluster, or DESCRIBE on it is missing: no audit runs."
+            )
+            yield Line("audit", Result.NOTE, problem)
 
 
 def _broker(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
@@ -32,6 +33,8 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 from parallax.errors import is_text, one_line, option_name
 
@@ -53,7 +56,7 @@ SECRETS = (
 )
 """Kafka's options whose values are shown nowhere, and taken as they are written."""
 
-_BCRYPT = re.compile(r"\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}")
+_BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 
 PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
 """Where the documents are that alerts link to, unless an installation has them elsewhere."""
@@ -238,12 +241,18 @@ class AuditSettings(_Section):
     )
 
 
-_NO_ADDRESS = "is no address; write http:// or https://, a host and a path"
+_NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can be, and a path"
 
 
 def is_address(text: str) -> bool:
     """Whether a text is an address that messages can be posted to."""
-    return re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is not None
+    if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
+        return False
+    try:
+        parse_url(text)
+    except LocationParseError:
+        return False
+    return True
 
 
 class WebhookSettings(_Section):
@@ -285,6 +294,16 @@ class WebhookSettings(_Section):
     def _holds_an_address(cls, value: str | None) -> str | None:
         if value is not None and not is_address(Path(value).read_text(encoding="utf-8").strip()):
             raise ValueError(f"what it holds {_NO_ADDRESS}")
+        return value
+
+    @field_validator("ca_file")
+    @classmethod
+    def _of_certificates(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(value)
+        except ssl.SSLError as error:
+            raise ValueError(f"cannot be used as PEM ({error.reason or error}); give one of certificates") from None
         return value
 
     @model_validator(mode="after")
@@ -350,11 +369,29 @@ class SupervisorSettings(_Section):
     no_progress_deadline_s: float = Field(120.0, gt=0, le=_MAX_S)
 
 
+_MASTER = re.compile(
+    r"local|local\[([1-9]\d*|\*)(\s*,\s*\d+)?\]|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|\S+://\S+", re.ASCII
+)
+"""What Spark knows, https://spark.apache.org/docs/latest/submitting-applications.html#master-urls."""
+
+
+def _master(value: str) -> str:
+    if not _MASTER.fullmatch(value):
+        raise ValueError("is no master of Spark; write local[4], spark://host:port, yarn or k8s://...")
+    return value
+
+
+def _memory(value: str) -> str:
+    if not re.fullmatch("[1-9][0-9]{0,12}[kKmMgGtT]?", value):
+        raise ValueError("is no size; write a number and k, m or g, as 1g")
+    return value
+
+
 class SparkSettings(_Section):
     """The local Spark session; ``conf`` is passed through."""
 
-    master: str = "local[4]"
-    driver_memory: str = "1g"
+    master: Annotated[str, AfterValidator(_master)] = "local[4]"
+    driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
     driver_java_options: str = Field(
         "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",

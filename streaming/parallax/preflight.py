@@ -12,8 +12,9 @@ import structlog
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
-from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
+from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import matches
+from parallax.source.survey import check_brokers
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +36,7 @@ def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauth
     if not chosen:
         hint = "correct it, or grant DESCRIBE; topics that come to match are watched from then on"
         log.warning("topics.pattern: no topic that may be seen matches", pattern=settings.topics.pattern, hint=hint)
-    _check_brokers(client, topics, settings)
+    check_brokers(client, topics, settings.topics.brokers or ())
     refused = {topic.name: topic.error for topic in chosen if isinstance(topic.error, Unauthorized)}
     for broker, partitions in by_broker(chosen, settings).items():
         one_each = list({place.topic: place for place in partitions}.values())
@@ -66,15 +67,6 @@ def watched(topics: Mapping[str, TopicMetadata], settings: Settings) -> list[Top
         if name not in topics or isinstance(topics[name].error, UnknownTopic):
             raise UnknownTopic(f"topics.include: topic {name!r} is not on the cluster; correct its name")
     return [topic for name, topic in topics.items() if name in wanted.include or matches(wanted.pattern, name)]
-
-
-def _check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], settings: Settings) -> None:
-    known = client.brokers()
-    hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}
-    for broker in settings.topics.brokers or ():
-        if broker not in known and broker not in hosting:
-            ids = ", ".join(map(str, sorted(known)))
-            raise NotHosted(f"topics.brokers: there is no broker {broker} on the cluster; its brokers are {ids}")
 
 
 def by_broker(topics: Sequence[TopicMetadata], settings: Settings) -> dict[int, list[TopicPartition]]:

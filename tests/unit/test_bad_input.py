@@ -20,6 +20,7 @@ from tests.pages import Job
 
 SECRET = "hunter2"
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
+HOOK = {"name": "a", "url": "https://a/"}
 TOKENS = {
     **KAFKA,
     "security.protocol": "SASL_PLAINTEXT",
@@ -85,6 +86,11 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ({"kafka": {**KAFKA, "socket.receive.buffer.bytes": 10**20}}, "socket.receive.buffer.bytes: "),
         ({"kafka": {**KAFKA, "socket.receive.buffer.bytes": "²"}}, "socket.receive.buffer.bytes: "),
         ({"kafka_files": {"sasl.password": "\ud800"}}, "kafka_files: sasl.password: cannot be read"),
+        ({"spark": {"master": "foo"}}, "spark.master: is no master of Spark"),
+        ({"spark": {"driver_memory": "lots"}}, "spark.driver_memory: is no size"),
+        ({"alerting": {"users": {"ann": "$2b$99$" + "a" * 53}}}, "alerting.users: number 1: is no bcrypt hash"),
+        ({"alerting": {"webhooks": [HOOK | {"ca_file": "/etc/hostname"}]}}, "ca_file: cannot be used as PEM"),
+        ({"alerting": {"webhooks": [HOOK | {"url": "https://a:99999999/"}]}}, "url: is no address"),
     ],
     ids=[
         "a pattern",
@@ -96,6 +102,11 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "too many bytes",
         "a digit that is no number",
         "a file whose name is no text",
+        "a master",
+        "a size",
+        "a cost",
+        "no certificates",
+        "a port",
     ],
 )
 def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said: str) -> None:
@@ -251,3 +262,28 @@ def test_an_error_is_json_where_json_is_asked_for(tmp_path: Path, command: str, 
 def test_so_is_one_of_the_settings(tmp_path: Path, command: str) -> None:
     line = refused(command, written(tmp_path, topics={"pattern": "["}), "--format", "json")
     assert json.loads(line)["error"].startswith(f"{tmp_path}/parallax.yaml: topics.pattern: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["check"], "Missing option"),
+        (["nosuch"], "No such command"),
+        (["check", "--nosuch"], "No such option"),
+        (["findings", "list", "--kind", "nosuch"], "nosuch"),
+        (["lab", "nosuch"], "No such command"),
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--format", "json"], ["--format=json"]])
+def test_a_command_line(words: list[str], said: str, form: list[str]) -> None:
+    ended = CliRunner().invoke(app, [*words, *form])
+    assert ended.exit_code == 2
+    assert ended.stdout == ""
+    (line,) = ended.stderr.splitlines()
+    assert said in (json.loads(line)["error"] if form else line.removeprefix("parallax: "))
+
+
+def test_an_empty_command_line_shows_the_help() -> None:
+    ended = CliRunner().invoke(app, [])
+    assert "Usage" in ended.output
+    assert "fetch-jars" in ended.output

@@ -256,6 +256,28 @@ def test_a_certificate_of_the_page_that_cannot_be_loaded_is_wrong(
         assert "tls_certificate_file" in line.text
 
 
+def test_a_host_that_cannot_be_listened_on_is_wrong_as_the_job_refuses_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    alerting = {"metrics_host": "nosuch.invalid", "metrics_port": 0}
+    line = lines(monkeypatch, of(tmp_path, alerting=alerting))["metrics"]
+    assert line.result is Result.WRONG
+    assert line.text.startswith("alerting.metrics_port: cannot listen on nosuch.invalid:0")
+
+
+@pytest.mark.parametrize("broker", [77, -1, 10**20])
+def test_a_broker_that_is_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broker: int) -> None:
+    line = lines(monkeypatch, of(tmp_path, topics={"include": ["orders"], "brokers": [broker]}))["brokers"]
+    assert line.result is Result.WRONG
+    assert f"there is no broker {broker} on the cluster; its brokers are 1, 2" in line.text
+
+
+def test_a_topic_of_the_audits_that_is_not_there_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = lines(monkeypatch, of(tmp_path, audit={"topics": ["orders", "nosuch"]}))["audit"]
+    assert line.result is Result.NOTE
+    assert "audit.topics: topic 'nosuch' is not on the cluster" in line.text
+
+
 def test_looking_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines(monkeypatch, of(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -22,6 +22,7 @@ from parallax.model import TopicPartition
 from parallax.output import console, error_line, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
+from parallax.source.survey import check_brokers
 from parallax.views.hash_key import hash_key
 
 
@@ -68,6 +69,8 @@ def run_audit(settings: Settings, flags: Flags) -> int:
         client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         stack.callback(client.close)
         places = select(client, settings, flags.topics, flags.partitions)
+        if flags.source == "brokers":
+            check_brokers(client, client.metadata(), settings.topics.brokers or ())
         if flags.dry_run:
             return _dry_run(settings, flags, client, places, rate or None, to)
         try:

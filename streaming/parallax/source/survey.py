@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
-from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
+from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import SourceOptions, matches
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
@@ -258,3 +258,22 @@ class Catalog:
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
+
+
+def check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], wanted: Iterable[int]) -> None:
+    """Check that brokers are on the cluster, or host a replica and are only away.
+
+    Args:
+        client: has asked the cluster.
+        topics: that the cluster shows.
+        wanted: ``topics.brokers``.
+
+    Raises:
+        NotHosted: one of them is neither.
+    """
+    known = client.brokers()
+    hosting = {b for t in topics.values() for p in t.partitions.values() for b in p.replicas}
+    for broker in wanted:
+        if broker not in known and broker not in hosting:
+            ids = ", ".join(map(str, sorted(known)))
+            raise NotHosted(f"topics.brokers: there is no broker {broker} on the cluster; its brokers are {ids}")

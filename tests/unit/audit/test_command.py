@@ -22,7 +22,8 @@ from parallax.cli import app
 from parallax.config import ConfigError, Settings, validate
 from parallax.errors import SetupError
 from parallax.output import output
-from parallax.replica.errors import ReplicaError
+from parallax.replica.client import PartitionMetadata, TopicMetadata
+from parallax.replica.errors import NotHosted, ReplicaError
 from parallax.source.pace import Metered
 from tests.unit.audit.test_result import SUSPECT, finding
 
@@ -73,6 +74,29 @@ def test_a_flag_that_cannot_be_used_is_one_line_that_names_it(settings: Settings
         run_audit(settings, flags)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class _Cluster:
+    """Of two brokers and one topic."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.close = lambda: None
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        return {1: ("one", 9092), 2: ("two", 9092)}
+
+    def metadata(self) -> dict[str, TopicMetadata]:
+        return {"orders": TopicMetadata("orders", "A", {0: PartitionMetadata(1, 0, (1, 2), (1, 2))})}
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_broker_that_is_not_there_is_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    monkeypatch.setattr("parallax.audit.command.ReplicaClient", _Cluster)
+    wrong = settings.model_copy(update={"topics": settings.topics.model_copy(update={"brokers": [77]})})
+    with pytest.raises(NotHosted, match=r"topics\.brokers: there is no broker 77 on the cluster; its brokers are 1, 2"):
+        run_audit(wrong, Flags(dry_run=dry_run))
 
 
 def test_brokers_that_do_not_answer_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
