@@ -9,15 +9,17 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.metadata import version as installed_version
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast
 
 import typer
+from typer.core import TyperGroup
 
 from parallax.errors import one_line
 from parallax.jars import DEFAULT_KAFKA_VERSION
@@ -31,9 +33,35 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 USAGE_ERROR = 2
+_Misused: type[Any] = typer.BadParameter.__mro__[1]
+"""What the command line cannot be used for; click's UsageError, which typer does not give by name."""
+
+
+class _OneLine(TyperGroup):
+    """Says of a command line that cannot be used what is wrong with it in one line, JSON where that is asked for."""
+
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run the command line, or show the help where it is empty."""
+        words = sys.argv[1:] if args is None else list(args)
+        if not standalone_mode:
+            return super().main(words, standalone_mode=False, **options)
+        try:
+            ended = super().main(words, standalone_mode=False, **options)
+        except typer.Abort:
+            sys.exit(1)
+        except _Misused as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+            else:
+                is_json = "--format=json" in words or ("--format", "json") in pairwise(words)
+                say(error_line(one_line(error.format_message()), "json" if is_json else "text"))
+            sys.exit(error.exit_code)
+        sys.exit(ended or 0)
+
 
 app = typer.Typer(
     name="parallax",
+    cls=_OneLine,
     help="Tells Kafka operators when their replicas disagree.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
