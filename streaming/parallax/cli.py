@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -40,13 +40,14 @@ _Misused: type[Any] = typer.BadParameter.__mro__[1]
 class _OneLine(TyperGroup):
     """Says of a command line that cannot be used what is wrong with it in one line, JSON where that is asked for."""
 
-    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any) -> Any:
+    def main(self, *given: Any, **options: Any) -> Any:
         """Run the command line, or show the help where it is empty."""
+        if not options.get("standalone_mode", True):
+            return super().main(*given, **options)
+        args = given[0] if given else options.get("args")
         words = sys.argv[1:] if args is None else list(args)
-        if not standalone_mode:
-            return super().main(words, standalone_mode=False, **options)
         try:
-            ended = super().main(words, standalone_mode=False, **options)
+            ended = super().main(*given, **options | {"standalone_mode": False})
         except typer.Abort:
             sys.exit(1)
         except _Misused as error:

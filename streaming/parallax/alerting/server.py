@@ -7,6 +7,7 @@ would keep it from ever getting there. A broker that is down makes neither false
 from __future__ import annotations
 
 import ipaddress
+import logging
 import socket
 import ssl
 import threading
@@ -79,6 +80,8 @@ class MetricsServer:
         except MetricsServerError:
             self._socket.close()
             raise
+        # A request that is none says nothing of the job; uvicorn warns of each.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="metrics", daemon=True)
         self._thread.start()
 
@@ -183,8 +186,9 @@ def _with_headers(send: Send) -> Send:
 
 
 def _name(host: str) -> str:
-    """The name in a ``Host`` header, without its port."""
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    """The name in a ``Host`` header, without its port, in small letters and without the root's dot (RFC 4343, 1034)."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower().removesuffix(".")
 
 
 def _tls(certificate: str | None, key: str | None) -> Callable[..., ssl.SSLContext] | None:

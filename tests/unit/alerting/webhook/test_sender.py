@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import structlog
+from pydantic import ValidationError
 
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
@@ -114,10 +115,6 @@ def test_what_goes_wrong_is_said_without_the_address(receiver: Receiver) -> None
     receiver.answers.set()
     https = receiver.url.replace("http:", "https:")
     assert "TLS" in (post(url=https)(message(finding("a"))).error or "")
-    for strange in ("http://[::1/hidden", "http://127.0.0.1:99999999/hidden"):
-        error = post(url=strange)(message(finding("a"))).error
-        assert error
-        assert "hidden" not in error
 
 
 def test_a_receiver_that_fails_hangs_and_comes_back_is_told_everything_once(receiver: Receiver, sends: Sends) -> None:
@@ -223,10 +220,15 @@ def test_who_is_named_in_the_address_is_sent_as_basic_authentication(receiver: R
     assert got.headers["authorization"] == f"Basic {b64encode(b'ann:a word').decode()}"
 
 
-def test_an_address_in_a_file_is_an_address_or_nothing_is_sent(receiver: Receiver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strange", ["http://[::1/hidden", "http://127.0.0.1:99999999/hidden", "token-of-a-receiver"])
+def test_what_is_no_address_is_refused_and_out_of_a_file_nothing_is_sent_to_it(
+    receiver: Receiver, tmp_path: Path, strange: str
+) -> None:
+    with pytest.raises(ValidationError, match="is no address"):
+        post(url=strange)
     (tmp_path / "url").write_text(receiver.url)
     send = post(url_file=str(tmp_path / "url"))
-    (tmp_path / "url").write_text("token-of-a-receiver")
+    (tmp_path / "url").write_text(strange)
     assert send(message(finding("a"))).error == "its address is none"
     assert receiver.messages == []
 
