@@ -60,8 +60,8 @@ def groups(played: Played, path: str) -> Counter[str]:
 if INSTALLED:
 
     def test_each_finding_pages_once_and_the_page_says_what_was_found(played: Played) -> None:
+        until(lambda: len(standing(played)) == 10, "all that diverges to be confirmed", timeout=_PATIENCE_S)
         findings = standing(played)
-        assert len(findings) == 10
         for finding in findings:
             until(
                 lambda f=finding: sent(played, "/page", f.finding_id, "firing"),

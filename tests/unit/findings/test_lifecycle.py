@@ -36,6 +36,8 @@ from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, Severity
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RETRY_S, RECHECK_S = 1.0, 30.0
 OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
+HELD_BY_ANOTHER: dict[str, Any] = {"open_transactions": (OpenTransaction(5, 3), *OPEN), "last_stable_offset": 3}
+"""A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
 
 MARKER = FindingKind.MARKER_MISSING
 FROZEN = FindingKind.READ_COMMITTED_FROZEN
@@ -60,7 +62,7 @@ def replica(broker: int, **fields: Any) -> ReplicaAnswer:
 
 
 def missing(_: Claim, leader: int = 1) -> Answers:
-    accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
+    accused = replica(2, **HELD_BY_ANOTHER)
     return Answers({1: replica(1), 2: accused, 3: replica(3)}, leader=leader)
 
 
@@ -391,7 +393,7 @@ class TestAFinding:
     def test_is_looked_at_more_rarely_with_many_open(self) -> None:
         life = Life()
         many = [
-            claim(f"s{n}", offset=n % 100, transaction_start_offset=n % 100, producer_id=n, marker_offset=-1)
+            claim(f"s{n}", offset=1 + n % 90, transaction_start_offset=1 + n % 90, producer_id=n, marker_offset=-1)
             for n in range(200)
         ]
         life.suspect(*many)
@@ -419,7 +421,9 @@ class TestAFinding:
 
     def test_and_those_to_the_claims_beside_it_count(self) -> None:
         def each_open(c: Claim) -> Answers:
-            held = replica(2, open_transactions=(OpenTransaction(c.producer_id, 10),), last_stable_offset=10)
+            held = replica(
+                2, open_transactions=(OpenTransaction(5, 3), OpenTransaction(c.producer_id, 10)), last_stable_offset=3
+            )
             return Answers({1: replica(1), 2: held, 3: replica(3)}, leader=1)
 
         life = Life().confirmed(claim(), claim("other", producer_id=8), answering=each_open)

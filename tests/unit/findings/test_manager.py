@@ -30,6 +30,8 @@ from parallax.model import FindingKind, FindingStatus, Rule, Severity
 from parallax.replica.decode import ContentHasher
 
 OPEN = (OpenTransaction(producer_id=7, start_offset=10),)
+HELD_BY_ANOTHER: dict[str, Any] = {"open_transactions": (OpenTransaction(5, 3), *OPEN), "last_stable_offset": 3}
+"""A replica that misses an end marker, and whose last stable offset stands below that, at a long transaction."""
 HASHER = ContentHasher(bytes(16))
 
 
@@ -85,7 +87,7 @@ def among(accused: ReplicaAnswer, leader: int = 1) -> Answers:
 
 
 def missing(_: Claim) -> Answers:
-    return among(replica(2, open_transactions=OPEN, last_stable_offset=10))
+    return among(replica(2, **HELD_BY_ANOTHER))
 
 
 def agree(_: Claim) -> Answers:
@@ -631,7 +633,7 @@ def test_an_acknowledged_divergence_that_spreads_is_raised_again(start: Start, s
 def test_what_another_replica_shows_is_remembered_for_the_day_when_it_is_gone(start: Start, settings: Settings) -> None:
     def shown(_: Claim) -> Answers:
         marker = (MarkerShown(20, 7, "abort"),)
-        stuck = replica(2, open_transactions=OPEN, last_stable_offset=10)
+        stuck = replica(2, **HELD_BY_ANOTHER)
         return Answers({1: replica(1, markers=marker), 2: stuck, 3: replica(3)}, leader=1)
 
     manager, watch = start(Replicas(shown))
@@ -720,7 +722,7 @@ def test_probes_that_hang_about_one_broker_hold_up_no_claim_about_another(start:
     def answer(claim: Claim) -> Answers:
         if claim.broker == 2:
             hang.wait(60)
-        return Answers({1: replica(1), 2: replica(2), 3: replica(3, open_transactions=OPEN, last_stable_offset=10)})
+        return Answers({1: replica(1), 2: replica(2), 3: replica(3, **HELD_BY_ANOTHER)})
 
     manager, watch = start(Replicas(answer))
     try:

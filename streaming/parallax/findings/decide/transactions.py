@@ -156,11 +156,10 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         unsure = [a for a in case.others if not _knew(claim, a) and not _never_got(claim, a)]
         if unsure and _ended_by_record(case):
             ended = sorted(claim.recorded.markers.keys() - set(is_open))
-            return case.confirmed(
-                f"{where}, past the end marker that was read on {broker_list(ended)}",
-                claim.kind if claim.kind is FindingKind.READ_COMMITTED_FROZEN else FindingKind.MARKER_MISSING,
-                sides={"open": past, "ended, as it was read": ended},
-            )
+            reason = f"{where}, past the end marker that was read on {broker_list(ended)}"
+            is_frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN or _pins(held, accused)
+            kind = FindingKind.READ_COMMITTED_FROZEN if is_frozen else FindingKind.MARKER_MISSING
+            return case.confirmed(reason, kind, sides={"open": past, "ended, as it was read": ended})
         if unsure:
             return case.pending(f"{names(unsure)} cannot say whether the transaction is open")
         return case.unproven(f"the transaction at offset {start} is open on every replica that has it")
@@ -172,8 +171,8 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     sides = {"open": past, "ended": ended}
     where = f"open at offset {held.start_offset} on {broker_list(past)}"
     where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
-    frozen = accused.last_stable_offset <= held.start_offset or _pins(held, accused)
-    if claim.kind is FindingKind.READ_COMMITTED_FROZEN and frozen:
+    is_below = claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= held.start_offset
+    if is_below or _pins(held, accused):
         reason = f"{where}; the last stable offset of broker {accused.broker} stands there"
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
     reason = f"{where}; broker {accused.broker} is past the end marker"

@@ -268,6 +268,20 @@ class TestOpenTransaction:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=stable)
         assert named(c, answers(replica(1), accused)).transaction_start_offset == start
 
+    def test_a_missed_marker_freezes_where_the_last_stable_offset_stands_at_it_and_no_earlier_one_holds_it(
+        self,
+    ) -> None:
+        long = (OpenTransaction(PID + 1, 3), *OPEN)
+        for held, stable, kind in (
+            (OPEN, 10, FindingKind.READ_COMMITTED_FROZEN),
+            (OPEN, 12, FindingKind.READ_COMMITTED_FROZEN),  # The cleaner has taken its first records.
+            (OPEN, 100, FindingKind.MARKER_MISSING),  # Asked a moment earlier, or known to the listing alone.
+            (long, 3, FindingKind.MARKER_MISSING),
+        ):
+            accused = replica(2, open_transactions=held, last_stable_offset=stable)
+            got = decide(self.marker_missing, answers(replica(1), accused, replica(3)))
+            assert verdict(got) == (Verdict.CONFIRMED, kind)
+
     def test_a_recorded_marker_that_is_the_only_proof_says_of_a_frozen_one_that_it_is_frozen(self) -> None:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
         trimmed = replica(1, log_start_offset=40)
@@ -276,7 +290,7 @@ class TestOpenTransaction:
             got = decide(c, answers(trimmed, accused))
             assert (*verdict(got), got.sides) == (
                 Verdict.CONFIRMED,
-                kind,
+                FindingKind.READ_COMMITTED_FROZEN,
                 {"ended, as it was read": (1,), "open": (2,)},
             )
             unplaced = replace(c, marker_offset=-1)
