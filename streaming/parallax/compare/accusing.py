@@ -1,18 +1,22 @@
-"""What accusations have in common: brokers and outcomes by name, the sides of a difference, and how far was judged."""
+"""What accusations have in common: brokers and outcomes by name, sides, what an end proves, and how far was judged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from parallax.compare.observations import ABORT, COMMIT
+from parallax.compare import replicas, unread
+from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, Array
 from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import PartitionState
+from parallax.model import UnknownReason
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 """Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
+EXAMPLES = 8
+"""Offsets that an accusation names at most."""
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
@@ -44,3 +48,32 @@ def brokers_of(state: PartitionState, mask: int) -> list[int]:
 def floor_of(state: PartitionState, view: int) -> int:
     """The offset of a view below which rows are judged already or cannot be."""
     return int(state.partition["floor"][0, view])
+
+
+def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
+    """Return who showed the first of the rows how; how many rows, and some of their offsets."""
+    first = rows[0]
+    return {
+        "outcomes": {
+            **named(state, int(first["visible"]), "committed"),
+            **named(state, int(first["aborted"]), "aborted"),
+        },
+        "count": len(rows),
+        "offsets": [int(o) for o in rows["offset"][:EXAMPLES]],
+    }
+
+
+def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
+    """Say so where the marker that a replica missed need not be the one that ended the transaction.
+
+    What lies next to it may prove it yet, which a probe sees.
+    """
+    return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
+
+
+def outcome_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
+    """The same of an accusation for an outcome: until an audit has proven the end, the outcome is unknown."""
+    found = end_unproven(state, start, marker)
+    if found:
+        unread.add(state, READ_COMMITTED, start, start + 1, UnknownReason.SKIPPED, replicas.read_at(state))
+    return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from parallax.compare import replicas, unread
 from parallax.compare.accusing import RAISED_TURNED, floor_of
 from parallax.compare.judge_content import judge_content
-from parallax.compare.judge_outcomes import judge_disputes, judge_markers
+from parallax.compare.judge_disputes import judge_disputes
+from parallax.compare.judge_markers import judge_markers
 from parallax.compare.judge_values import judge_latest
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Array
 from parallax.compare.rules import content, markers, outcome

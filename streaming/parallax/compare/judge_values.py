@@ -33,8 +33,9 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     early_absent = early.follow_leader(state, leader, common)
     candidates = joined(early.waiting(state, common), absent, early_absent)
     strict = candidates["offset"] >= strict_from
-    shown = [_but_turned(state, rows) for rows in (state.pending, left_out, candidates[strict])]
-    explainable = latest.unexplained(candidates[~strict], shown, _but_turned(state, candidates[~strict]))
+    shown = [latest.superseding(rows) for rows in (state.pending, left_out, candidates[strict])]
+    shown = [_but_turned(state, rows) for rows in (*shown, candidates[~strict])]
+    explainable = latest.unexplained(candidates[~strict], shown)
     candidates = joined(explainable, candidates[strict])
     if len(released):
         state.pending = state.pending[~below | outcome.open_disputes(state.pending)]

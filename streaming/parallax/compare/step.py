@@ -12,7 +12,7 @@ import numpy as np
 from parallax.compare import breaks, cap, replicas, unread
 from parallax.compare.coverage import coverage
 from parallax.compare.judge import judge
-from parallax.compare.judge_outcomes import accuse_contradicted
+from parallax.compare.judge_markers import accuse_contradicted
 from parallax.compare.observations import (
     ABORT,
     ABORTED,
@@ -298,7 +298,8 @@ def _without_superseded_by(pending: Array, shown: Array, strict_from: int) -> Ar
     concerned = plain & again
     if not concerned.any():
         return pending
-    both = joined(pending[~concerned], latest.unexplained(pending[concerned], [shown]))
+    rows = pending[concerned]
+    both = joined(pending[~concerned], latest.unexplained(rows, [rows, latest.superseding(shown)]))
     return both[np.argsort(both["offset"], kind="stable")]
 
 

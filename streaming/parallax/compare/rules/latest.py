@@ -7,6 +7,7 @@ seen, or the replicas that lack it have been read up to where such a record coul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,23 +71,21 @@ def as_candidates(rows: Array, passed_at: int) -> Array:
     return made
 
 
-def unexplained(candidates: Array, shown: list[Array], own: Array | None = None) -> Array:
+def superseding(rows: Array) -> Array:
+    """Those of `PENDING` rows that supersede older records of their key: shown as committed, and by none as aborted."""
+    return rows[(rows["visible"] != 0) & (rows["aborted"] == 0) & (rows["flags"] & NULL_KEY == 0)]
+
+
+def unexplained(candidates: Array, shown: Sequence[Array]) -> Array:
     """Drop the candidates whose key some replica has shown a later committed record of.
 
     Args:
         candidates: `CANDIDATE`.
-        shown: `PENDING` tables to look in.
-        own: those of the candidates to look in; all where not given.
+        shown: the tables to look in: rows that supersede older records of their key, the candidates' own among them.
     """
     if not len(candidates):
         return candidates
-    others = [
-        (rows["key_hash_hi"], rows["key_hash_lo"], rows["offset"])
-        for rows in (
-            candidates if own is None else own,
-            *(t[(t["visible"] != 0) & (t["aborted"] == 0) & (t["flags"] & NULL_KEY == 0)] for t in shown),
-        )
-    ]
+    others = [(rows["key_hash_hi"], rows["key_hash_lo"], rows["offset"]) for rows in shown]
     latest = latest_of_keys(candidates["key_hash_hi"], candidates["key_hash_lo"], others)
     has_key = (candidates["flags"] & NULL_KEY) == 0
     return candidates[~(has_key & (latest > candidates["offset"]))]

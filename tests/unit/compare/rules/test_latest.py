@@ -62,7 +62,7 @@ class TestAbsences:
 
 class TestUnexplained:
     def explained(self, **fields: Any) -> bool:
-        return len(latest.unexplained(candidate(), [pending(**({"visible": A} | fields))])) == 0
+        return len(latest.unexplained(candidate(), [latest.superseding(pending(**({"visible": A} | fields)))])) == 0
 
     def test_a_later_committed_record_of_the_key_explains(self) -> None:
         assert self.explained(offset=6)
@@ -79,7 +79,7 @@ class TestUnexplained:
 
     def test_candidates_explain_one_another(self) -> None:
         both = np.concatenate([candidate(), candidate(offset=8), candidate(offset=3, key_hash_lo=7)])
-        assert latest.unexplained(both, [])["offset"].tolist() == [8, 3]
+        assert latest.unexplained(both, [both])["offset"].tolist() == [8, 3]
 
     def test_one_without_a_key_is_never_explained(self) -> None:
         rows = candidate(flags=NULL_KEY, key_hash_hi=0, key_hash_lo=0)

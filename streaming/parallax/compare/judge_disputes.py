@@ -1,0 +1,133 @@
+"""I2: records whose outcome is not the same everywhere, although no replica is known to have missed an end marker."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare import replicas, unread
+from parallax.compare.accusing import (
+    broker_of,
+    brokers_of,
+    named,
+    outcome_unproven,
+    outcomes_shown,
+    without_direction,
+)
+from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Array
+from parallax.compare.rules import outcome
+from parallax.compare.rules.arrays import slots_of
+from parallax.compare.state import DISPUTE, NEVER, REPORTED, PartitionState
+from parallax.compare.suspect import Accusation
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, UnknownReason
+
+
+def judge_disputes(state: PartitionState) -> list[Accusation]:
+    """Outcomes that differ although no interval is known to hold a missed marker."""
+    disputed = np.flatnonzero(outcome.open_disputes(state.pending))
+    if not len(disputed):
+        state.disputes = state.disputes[:0]
+        return []
+    producers = np.unique(state.pending["producer_id"][disputed])
+    horizons = {int(d["producer_id"]): int(d["horizon"]) for d in state.disputes}
+    # An outcome is shown once its marker is below the high watermark, which may be beyond what has been read.
+    known_end = int(state.brokers["high_watermark"][state.brokers["member"]].max(initial=UNKNOWN))
+    read_to = max(replicas.furthest_position(state, READ_COMMITTED), known_end)
+    horizons = {int(p): horizons.get(int(p), read_to) for p in producers}
+    accusations = []
+    for producer, horizon in list(horizons.items()):
+        rows = disputed[state.pending["producer_id"][disputed] == producer]
+        reached = _read_for_markers(state, rows)
+        rows = rows[~_explained_by_interval(state, rows)]
+        if reached >= horizon:
+            if len(rows):
+                unmarked = state.partition["unmarked"][0]
+                verdicts = outcome.judge_disputes(state.pending, rows, state.markers, state.intervals, unmarked)
+                accusations += [a for verdict in verdicts for a in _accuse_disputed(state, verdict)]
+                judged = [row for verdict in verdicts for row in verdict.rows.tolist()]
+                left = state.pending["offset"][np.setdiff1d(rows, judged)]
+                unread.add_offsets(state, READ_COMMITTED, left, UnknownReason.SKIPPED, replicas.read_at(state))
+            state.pending = state.pending.copy()
+            state.pending["flags"][rows] |= REPORTED
+            del horizons[producer]
+    state.disputes = np.array(list(horizons.items()), DISPUTE)
+    return accusations
+
+
+def _read_for_markers(state: PartitionState, rows: Array) -> int:
+    """How far all replicas have been read as read_uncommitted whose markers may decide these disputes.
+
+    They are the replicas that can be reached, and, even if they cannot be, those that showed one of the outcomes.
+    """
+    showed = int(np.bitwise_or.reduce(state.pending["visible"][rows] | state.pending["aborted"][rows]))
+    concerned = state.brokers["position"][slots_of(showed & replicas.members(state)), READ_UNCOMMITTED]
+    return min(replicas.asked_position(state, READ_UNCOMMITTED), int(concerned.min(initial=NEVER)))
+
+
+def _explained_by_interval(state: PartitionState, rows: Array) -> Array:
+    # A transaction that is still open missed a marker: the marker that ended it there has not been read yet.
+    missed = (state.intervals["missed"] != NEVER) & (state.intervals["end"] == NEVER)
+    return outcome.explained(state.pending[rows], state.intervals[missed | outcome.turned(state.intervals)])
+
+
+def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Accusation]:
+    """One accusation for each transaction among the rows, so far as a replica's intervals separate them."""
+    rows = state.pending[verdict.rows]
+    producer = int(rows["producer_id"][0])
+    slot = verdict.slot
+    if not verdict.proven:
+        shown = slots_of(int(np.bitwise_or.reduce(rows["visible"] | rows["aborted"])))
+        slot = min(shown, key=lambda s: broker_of(state, s))
+    mine = state.intervals[(state.intervals["slot"] == slot) & (state.intervals["producer_id"] == producer)]
+    mine = mine[np.argsort(mine["start"], kind="stable")]
+    which = np.searchsorted(mine["start"], rows["offset"], side="right") - 1
+    if len(mine):
+        which[mine["end"][which] <= rows["offset"]] = UNKNOWN
+    kind = FindingKind.VISIBILITY_MISMATCH
+    if verdict.proven:
+        aborted = verdict.shown_aborted
+        kind = FindingKind.COMMITTED_RECORD_ABORTED if aborted else FindingKind.ABORTED_RECORD_COMMITTED
+    accusations = []
+    for group in np.unique(which):
+        part = rows[which == group]
+        first = part[0]
+        observations = outcomes_shown(state, part)
+        if not verdict.proven:
+            sides = {name: brokers_of(state, int(first[name])) for name in ("visible", "aborted")}
+            observations |= without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
+            if ends := _ends_shown(state, first):
+                observations["ends"] = ends
+        marker = int(verdict.markers[which == group][0])
+        if marker != UNKNOWN:
+            observations["leader_epoch"] = _epoch_of(state, marker, producer)
+        if verdict.proven:
+            observations |= outcome_unproven(state, int(first["offset"]), NEVER if marker == UNKNOWN else marker)
+        accusations.append(
+            Accusation(
+                Rule.OUTCOME,
+                kind,
+                broker_of(state, slot) if verdict.proven else NOBODY,
+                offset=int(first["offset"]),
+                producer_id=producer,
+                transaction_start_offset=int(mine["start"][group] if group != UNKNOWN else first["offset"]),
+                marker_offset=marker,
+                key_hash_hi=int(first["key_hash_hi"]),
+                key_hash_lo=int(first["key_hash_lo"]),
+                observations=observations,
+            )
+        )
+    return accusations
+
+
+def _ends_shown(state: PartitionState, row: Array) -> dict[str, str]:
+    """By broker, the offset and the leader epoch of the first end marker that it showed behind a record."""
+    behind = (state.markers["producer_id"] == row["producer_id"]) & (state.markers["offset"] > row["offset"])
+    found: dict[str, str] = {}
+    for marker in state.markers[behind][::-1]:
+        found |= named(state, int(marker["shown"]), f"{marker['offset']}:{marker['leader_epoch']}")
+    return found
+
+
+def _epoch_of(state: PartitionState, offset: int, producer: int) -> int:
+    """The leader epoch in which an end marker was shown; -1 where it is not known any more."""
+    here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
+    return int(here["leader_epoch"].max(initial=UNKNOWN))

@@ -1,0 +1,194 @@
+"""I2: end markers that a replica was read to have missed, and records shown otherwise than their end marker says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parallax.compare import replicas, unread
+from parallax.compare.accusing import (
+    MARKER_NAME,
+    OUTCOME_NAME,
+    RAISED_MISSING,
+    RAISED_TURNED,
+    SHOWN_WRONG,
+    broker_of,
+    end_unproven,
+    floor_of,
+    named,
+    outcome_unproven,
+    outcomes_shown,
+)
+from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, Array
+from parallax.compare.rules import markers, outcome
+from parallax.compare.rules.arrays import joined
+from parallax.compare.state import NEVER, REPORTED, PartitionState
+from parallax.compare.suspect import Accusation
+from parallax.model import FindingKind, Rule, UnknownReason
+
+
+def judge_markers(state: PartitionState) -> list[Accusation]:
+    """Accusations for end markers that a replica was read to have missed, or whose outcome it then turned round."""
+    positions = replicas.positions(state, READ_UNCOMMITTED)
+    state.intervals = markers.close_ended(state.intervals, positions)
+    state.intervals = markers.end_at_own(state.intervals, state.markers, positions)
+    proof = state.markers[~markers.disputed_offsets(state.markers)]
+    unpassed = proof[proof["offset"] >= floor_of(state, READ_UNCOMMITTED)]
+    members = replicas.members(state)
+    state.intervals = markers.find_missed(state.intervals, unpassed, positions, members)
+    later = markers.find_missed(markers.later_ones(state.intervals, state.pending), proof, positions, members)
+    state.intervals = joined(state.intervals, later[later["missed"] != NEVER])
+    missed = np.flatnonzero(state.intervals["missed"] != NEVER)
+    if not len(missed):
+        return []
+    intervals = state.intervals = state.intervals.copy()
+    committed = replicas.positions(state, READ_COMMITTED)
+    turned, passed_open = outcome.turned(intervals), markers.passed_open(intervals)
+    accusations = []
+    settling: list[int] = []
+    for i in missed:
+        interval = intervals[i]
+        if interval["end"] == NEVER and not interval["told"] & RAISED_MISSING:
+            intervals["told"][i] |= RAISED_MISSING
+            accusations.append(_missing(state, interval))
+        elif turned[i]:
+            own = outcome.wrongly_shown(_shown_committed(state), interval)
+            if len(own):
+                intervals["told"][i] |= SHOWN_WRONG
+            if not len(own) and committed[interval["slot"]] <= interval["missed"]:
+                continue
+            if not interval["told"] & RAISED_TURNED:
+                intervals["told"][i] |= RAISED_TURNED
+                against = outcome.shown_against(state.unended, interval)[: 0 if len(own) else 1]
+                contradicted = accuse_contradicted(state, against, np.repeat(interval["end"], len(against)))
+                accusations += contradicted or [_turned(state, interval, own)]
+            settling.append(int(i))
+        elif passed_open[i] and not interval["told"] & RAISED_TURNED:
+            found = _shown_against_the_missed(state, intervals[i : i + 1].copy())
+            intervals["told"][i] |= RAISED_TURNED if found else 0
+            accusations += found
+    _settle(state, intervals[settling])
+    return accusations
+
+
+def _shown_against_the_missed(state: PartitionState, interval: Array) -> list[Accusation]:
+    """Judge records of a transaction that is over, whose end was not read, and that missed an end marker.
+
+    Where a record is held the marker that ended it is, unless the cleaner went by a wrong index of aborted
+    transactions. So one that is shown otherwise than the missed marker says is wrong where there is no room for a lower
+    one, and unknown elsewhere.
+    """
+    interval["end"], interval["end_type"] = NEVER, np.where(interval["missed_type"] == COMMIT, ABORT, COMMIT)
+    one, missed = interval[0], int(interval["missed"][0])
+    own = outcome.wrongly_shown(_shown_committed(state), one)
+    direct = own[own["offset"] == missed - 1]
+    if len(direct):
+        return [_turned(state, one, direct)]
+    unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
+    return []
+
+
+def _shown_committed(state: PartitionState) -> Array:
+    """Return what read_committed readers showed and no verdict has settled: pending rows, and absences that wait."""
+    if not len(state.candidates):
+        return state.pending
+    waiting = np.empty(len(state.candidates), state.pending.dtype)
+    for name in state.pending.dtype.names or ():
+        waiting[name] = state.candidates[name]
+    return joined(waiting, state.pending)
+
+
+def _settle(state: PartitionState, intervals: Array) -> None:
+    """Mark the disputes that wrongly ended transactions explain."""
+    explained = outcome.explained(state.pending, intervals) & outcome.open_disputes(state.pending)
+    if explained.any():
+        state.pending = state.pending.copy()
+        state.pending["flags"][explained] |= REPORTED
+
+
+def _missing(state: PartitionState, interval: Array) -> Accusation:
+    start, marker = int(interval["start"]), int(interval["missed"])
+    return Accusation(
+        Rule.OUTCOME,
+        FindingKind.MARKER_MISSING,
+        broker_of(state, int(interval["slot"])),
+        offset=start,
+        producer_id=int(interval["producer_id"]),
+        transaction_start_offset=start,
+        marker_offset=marker,
+        observations={
+            "markers": _markers_shown(state, interval),
+            "leader_epoch": int(interval["missed_epoch"]),
+            **end_unproven(state, start, marker),
+        },
+    )
+
+
+def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
+    shown = named(state, int(interval["missed_shown"]), MARKER_NAME[int(interval["missed_type"])])
+    if interval["end"] != NEVER:
+        shown[str(broker_of(state, int(interval["slot"])))] = MARKER_NAME[int(interval["end_type"])]
+    return shown
+
+
+def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
+    """A transaction that another type of marker ended on the accused than on the others.
+
+    Where the accused was not read to show any of its records (``rows`` is empty), no key is given: the markers alone
+    do not distinguish a wrong outcome from records that were cleaned, with their marker, before they were read.
+    """
+    slot, ended = int(interval["slot"]), int(interval["end_type"])
+    disputed = rows[rows["aborted" if ended == COMMIT else "visible"] != 0]
+    best = disputed if len(disputed) else rows
+    start, marker, key = int(interval["start"]), int(interval["missed"]), {}
+    offset = int(best[0]["offset"]) if len(best) else start
+    observations: dict[str, Any] = {
+        "markers": _markers_shown(state, interval),
+        "leader_epoch": int(interval["missed_epoch"]),
+        **outcome_unproven(state, offset, marker),
+    }
+    if interval["end"] != NEVER:
+        observations["closed_by_marker_offset"] = int(interval["end"])
+    if len(best):
+        key = {name: int(best[0][name]) for name in ("key_hash_hi", "key_hash_lo")}
+        observations |= outcomes_shown(state, best)
+    return Accusation(
+        Rule.OUTCOME,
+        FindingKind.ABORTED_RECORD_COMMITTED if ended == COMMIT else FindingKind.COMMITTED_RECORD_ABORTED,
+        broker_of(state, slot),
+        offset=offset,
+        producer_id=int(interval["producer_id"]),
+        transaction_start_offset=start,
+        marker_offset=marker,
+        observations=observations,
+        **key,
+    )
+
+
+def accuse_contradicted(state: PartitionState, rows: Array, ends: Array) -> list[Accusation]:
+    """Accuse each replica that shows a record otherwise than the end marker that it shows behind it.
+
+    Args:
+        state: for the brokers' ids.
+        rows: `UNENDED`, the first record of each such transaction.
+        ends: the offset of the end marker for each.
+    """
+    return [
+        Accusation(
+            Rule.OUTCOME,
+            FindingKind.OUTCOME_CONTRADICTS_MARKER,
+            broker := broker_of(state, int(row["slot"])),
+            offset=int(row["offset"]),
+            producer_id=int(row["producer_id"]),
+            transaction_start_offset=int(row["offset"]),
+            marker_offset=int(end),
+            key_hash_hi=int(row["key_hash_hi"]),
+            key_hash_lo=int(row["key_hash_lo"]),
+            observations={
+                "outcomes": {str(broker): OUTCOME_NAME[ABORT if row["aborted"] else COMMIT]},
+                "markers": {str(broker): MARKER_NAME[COMMIT if row["aborted"] else ABORT]},
+            },
+        )
+        for row, end in zip(rows, ends, strict=True)
+    ]
