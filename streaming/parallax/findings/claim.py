@@ -21,6 +21,11 @@ MAX_BETWEEN = 64
 """How many offsets between a record and its end marker are looked at, to see whether another marker has room there."""
 
 
+def is_direct_end(offset: int, marker: int) -> bool:
+    """Whether an end marker lies directly behind a record: there is no room for a lower one between the two."""
+    return 0 <= offset == marker - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Differed:
     """What has to be known of a difference once it is not to be seen any more, to tell whether all are right then.
@@ -217,11 +222,8 @@ class Claim:
 
     @property
     def is_surely_committed(self) -> bool:
-        """Whether the record at the claim's offset was committed, whatever end markers any replica has lost.
-
-        There is no room for a lower end marker in front of one that lies directly behind the record.
-        """
-        return self.producer_id < 0 or self.marker_offset == self.offset + 1
+        """Whether the record at the claim's offset was committed, whatever end markers any replica has lost."""
+        return self.producer_id < 0 or is_direct_end(self.offset, self.marker_offset)
 
     @property
     def before_end(self) -> range | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parallax.findings.answers import ABORTED, COMMITTED
+from parallax.findings.claim import is_direct_end
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled
 from parallax.findings.sides import NO_VALUE, VALUE, against
 from parallax.kinds import KINDS, TRANSACTION_KINDS, Clears
@@ -58,8 +59,9 @@ class Shown:
     @property
     def alike(self) -> frozenset[int]:
         """The accused, and those that show what it shows, so far as what proves it wrong proves that of them too."""
-        accused = self.finding.broker
-        if self.finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and not _is_direct(self.finding):
+        finding, accused = self.finding, self.finding.broker
+        is_of_the_index = finding.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
+        if is_of_the_index and not is_direct_end(finding.offset, finding.marker_offset):
             # Another may hold a lower end marker, which gives the record the outcome that both show.
             return frozenset({accused})
         return frozenset({accused}).union(*(side for side in self.sides.values() if accused in side))
@@ -128,16 +130,11 @@ def _other_outcome(shown: Shown) -> Iterable[int]:
     return _ended_as(shown, _RIGHT[shown.finding.kind])
 
 
-def _is_direct(finding: Finding) -> bool:
-    """Whether the end marker lies directly behind the record: there is no room for a lower one."""
-    return 0 <= finding.offset == finding.marker_offset - 1
-
-
 def _own_end(shown: Shown) -> Iterable[int]:
     """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
     finding = shown.finding
     own = {text for text, side in shown.sides.items() if finding.broker in side} & _OUTCOMES
-    if not _is_direct(finding) or len(own) != 1:
+    if not is_direct_end(finding.offset, finding.marker_offset) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own
     return _ended_as(shown, right)
@@ -154,7 +151,7 @@ def _direct_end(shown: Shown) -> Iterable[int]:
     However many ended it alike: they may have missed the same marker, or have been copied from one that did.
     """
     finding, ended = shown.finding, shown.sides.get("ended", ())
-    if not 0 <= finding.transaction_start_offset == finding.marker_offset - 1:
+    if not is_direct_end(finding.transaction_start_offset, finding.marker_offset):
         return ()
     types = frozenset().union(*(_by_marker(shown, broker) for broker in shown.replicas))
     return (broker for broker in ended if len(types) == 1 and _endings(shown, broker) == types)

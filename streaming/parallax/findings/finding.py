@@ -221,16 +221,9 @@ def _is_exposed(status: FindingStatus, accused: int, decision: Decision, answers
 def is_exposed(accused: int, decision: Decision, answers: Answers) -> bool:
     """Whether consumers see what the accused shows, on it or on a leader that shows the same.
 
-    Without direction, whether they see what one of the sides shows. What was truncated is missing on the leader as well
-    that the accused follows. A leader that is frozen stands on no side, and shows its consumers what it shows.
+    Without direction, whether they see what one of the sides shows.
     """
-    if answers.leader == accused != NOBODY:
-        return True
-    if decision.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
-        return True
-    if decision.kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
-        return True
-    return any(answers.leader in side and accused in (NOBODY, *side) for side in decision.sides.values())
+    return answers.leader == accused != NOBODY or decision.is_shared_by_leader(accused, answers)
 
 
 def evidence_of(finding: Finding) -> dict[str, Any]:

@@ -44,16 +44,14 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     if answers.leader == accused:
         return f"{sentence} It leads the partition: consumers {consumers}."
-    if kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
-        return f"{sentence} Broker {answers.leader} leads the partition and lacks it as well: consumers {consumers}."
-    is_alike = any({accused, answers.leader} <= set(brokers) for brokers in decision.sides.values())
-    is_alike |= kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused)
-    if is_alike and kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
-        shows = f"Broker {answers.leader} leads the partition and shows that record alike"
-        return f"{sentence} {shows}: if it is wrong there as well, consumers {consumers}."
-    if is_alike:
-        return f"{sentence} Broker {answers.leader} leads the partition and shows the same: consumers {consumers}."
-    return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
+    if not decision.is_shared_by_leader(accused, answers):
+        return f"{sentence} If broker {accused} becomes the leader, consumers {consumers}."
+    sentence = f"{sentence} Broker {answers.leader} leads the partition and"
+    if kind is FindingKind.LOG_TRUNCATED:
+        return f"{sentence} lacks it as well: consumers {consumers}."
+    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        return f"{sentence} shows that record alike: if it is wrong there as well, consumers {consumers}."
+    return f"{sentence} shows the same: consumers {consumers}."
 
 
 def _place(claim: Claim, decision: Decision, answers: Answers) -> int:

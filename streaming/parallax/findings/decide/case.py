@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.sides import NO_VALUE, VALUE, against, standing
 from parallax.model import NOBODY, FindingKind, IsolationLevel
@@ -82,6 +82,18 @@ class Decision:
     def witnesses(self) -> tuple[int, ...]:
         """The brokers that show, or were recorded to show, otherwise than the accused."""
         return tuple(sorted(frozenset().union(*against(self.sides, self.accused))))
+
+    def is_shared_by_leader(self, accused: int, answers: Answers) -> bool:
+        """Whether the leader, too, shows its consumers what the accused shows; of `NOBODY`, what one of the sides does.
+
+        What was truncated is missing on the leader as well that the accused follows. A leader that is frozen stands on
+        no side, and shows its consumers what it shows.
+        """
+        if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
+            return True
+        if self.kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
+            return True
+        return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 
     def may_be_of(self, broker: int) -> bool:
         """Whether what a replica does can be why the others differ: it is named, or nobody is named yet."""
@@ -201,9 +213,10 @@ def has_marker(answer: ReplicaAnswer, offset: int) -> bool:
     return any(marker.offset == offset for marker in answer.markers)
 
 
-def shows_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
-    """Whether a replica shows the end marker that a claim is about."""
-    return any(m.offset == claim.marker_offset and m.producer_id == claim.producer_id for m in answer.markers)
+def end_shown(claim: Claim, answer: ReplicaAnswer) -> MarkerShown | None:
+    """The end marker that a claim is about, as a replica shows it; None where it shows none of that producer there."""
+    place = (claim.marker_offset, claim.producer_id)
+    return next((m for m in answer.markers if (m.offset, m.producer_id) == place), None)
 
 
 def is_another_log(claim: Claim, answer: ReplicaAnswer) -> bool:

@@ -12,7 +12,7 @@ and been cleaned with it, between two looks.
 
 from __future__ import annotations
 
-from parallax.findings.decide.case import Case, shows_its_end
+from parallax.findings.decide.case import Case, end_shown
 
 
 def repaired(case: Case) -> str | None:
@@ -23,7 +23,7 @@ def repaired(case: Case) -> str | None:
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:
         return None
-    if shows_its_end(claim, accused):
+    if end_shown(claim, accused) is not None:
         return f"broker {accused.broker} shows the end marker at offset {claim.marker_offset} that it lacked"
     if claim.key is None or any(a.key is None or not a.key.complete for a in (accused, *case.others)):
         return None

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, shows_its_end
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown
+from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
@@ -66,14 +67,13 @@ def agreed(case: Case, own: str) -> Decision:
     """Judge an outcome that all replicas that show one show as the accused does."""
     claim = case.claim
     reason = f"every replica shows offset {claim.first_offset} as {own}"
-    wrong = next(kind for kind, shown in _WRONG.items() if shown == own)
     if case.live_only and true_outcome(claim) is None:
         # How the transaction ended was never read: the others may have been copied from the accused.
         return case.dismissed(reason, Resolution.AGREED)
     if _was_proven(case) and true_outcome(claim) not in (None, own):
         if case.absent:
             return case.unproven(reason)
-        return Decision(Verdict.DISMISSED, wrong, reason, resolution=Resolution.SPREAD)
+        return Decision(Verdict.DISMISSED, kind_of(own), reason, resolution=Resolution.SPREAD)
     return rightly_shown(case, reason)
 
 
@@ -83,14 +83,14 @@ def rightly_shown(case: Case, reason: str) -> Decision:
     Else a later marker may have ended the transaction the same way there, and with it a later one otherwise than it
     was. And whoever has lost the index of aborted transactions shows what it has aborted.
     """
-    is_proven = shows_its_end(case.claim, case.accused)
+    is_proven = end_shown(case.claim, case.accused) is not None
     return case.dismissed(reason, Resolution.HEALED if is_proven else Resolution.UNPROVEN)
 
 
 def _was_proven(case: Case) -> bool:
     """Whether a finding stands on it, or what was recorded of two replicas proves it by itself."""
     recorded = case.claim.recorded
-    others = {_by_marker(m) for b, m in recorded.markers.items() if b != case.claim.broker}
+    others = {ended_by(m) for b, m in recorded.markers.items() if b != case.claim.broker}
     others |= {outcome for b, outcome in recorded.outcomes.items() if b != case.claim.broker}
     return case.live_only or (len(others) == 1 and recorded.outcomes.get(case.claim.broker, "") not in (*others, ""))
 
@@ -211,10 +211,5 @@ def true_outcome(claim: Claim) -> str | None:
     A finding about an outcome has said it. Else the end marker that other replicas were recorded to show says it.
     """
     if claim.kind in _WRONG:
-        return COMMITTED if _WRONG[claim.kind] == ABORTED else ABORTED
-    markers = {_by_marker(m) for b, m in claim.recorded.markers.items() if b != claim.broker}
-    return markers.pop() if len(markers) == 1 else None
-
-
-def _by_marker(marker: str) -> str:
-    return COMMITTED if marker == "commit" else ABORTED
+        return other_outcome(_WRONG[claim.kind])
+    return recorded_end(claim)

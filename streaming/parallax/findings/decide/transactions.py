@@ -17,14 +17,10 @@ from parallax.findings.decide.case import (
     is_truncated,
     names,
 )
-from parallax.findings.decide.outcomes import (
-    contradiction,
-    ended,
-    ended_somewhere,
-    has_cleaned_its_end,
-    is_end_proven,
-)
+from parallax.findings.decide.outcomes import ended
+from parallax.findings.decide.own_end import contradiction, has_cleaned_its_end
 from parallax.findings.decide.spread import hanging, open_everywhere
+from parallax.findings.decide.unproven_end import ended_somewhere, is_end_proven
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 

@@ -1,0 +1,79 @@
+"""Whether the readers of two replicas see a value of the key of a record whose transaction has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from parallax.findings.answers import ReplicaAnswer
+from parallax.findings.decide.case import Case, Decision, names, shows_deleted, verb
+
+
+class Differing(NamedTuple):
+    """A value of the key, by its offset, that one replica shows and another does not."""
+
+    reason: str
+    offset: int
+    sides: Mapping[str, list[int]]
+
+
+def latest_differs(case: Case) -> Differing | None:
+    """Whether readers of the accused and of another replica see a value of the key where the other sees none.
+
+    A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
+    another may still show what it will see deleted (`behind`).
+    """
+    accused = case.accused
+    if accused.key is None:
+        return None
+    own = accused.key.live
+    for other in _decided(case):
+        if own is not None and own.offset < other.last_stable_offset:
+            if shows_deleted(other, own.offset, accused.last_stable_offset) and not _is_behind(accused, other):
+                reason = (
+                    f"broker {accused.broker} shows a live value at offset {own.offset}, "
+                    f"broker {other.broker} none for that key"
+                )
+                sides = {"a value": [accused.broker], "no value": [other.broker]}
+                return Differing(reason, own.offset, sides)
+        elif other.live is not None and own is None and _lacks(accused, other) and not _is_behind(other, accused):
+            reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
+            sides = {"a value": [other.broker], "no value": [accused.broker]}
+            return Differing(reason, other.live.offset, sides)
+    return None
+
+
+def behind(case: Case) -> Decision | None:
+    """Wait for one that shows a value where another shows none, and may not have decided yet what deleted it."""
+    accused = case.accused
+    if accused.key is None:
+        return None
+    own = accused.key.live
+    if own is None:
+        showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(accused, a)], [accused]
+    else:
+        ahead = [a for a in _decided(case) if own.offset < a.last_stable_offset and _is_behind(accused, a)]
+        showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, a.last_stable_offset)]
+    if not showing or not lacking:
+        return None
+    lack = f"{names(lacking)} {verb(lacking, 'lack')}"
+    return case.pending(f"{names(showing)} may not have decided yet what deleted the value that {lack}")
+
+
+def _decided(case: Case) -> list[ReplicaAnswer]:
+    """Those of the others whose readers in read_committed are past the claim's record."""
+    return [a for a in case.others if a.last_stable_offset > case.claim.first_offset]
+
+
+def _is_behind(showing: ReplicaAnswer, lacking: ReplicaAnswer) -> bool:
+    """Whether a replica that shows a value may not have come to what had deleted it on another."""
+    return showing.last_stable_offset < lacking.cleaned_below
+
+
+def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
+    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it."""
+    theirs, key = other.live, accused.key
+    if theirs is None or key is None or not key.complete:
+        return False
+    explained = key.visible is not None and key.visible.offset > theirs.offset
+    return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset

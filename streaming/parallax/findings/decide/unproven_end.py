@@ -1,0 +1,40 @@
+"""An end marker that need not be the one that ended the transaction: a lower one may have been cleaned everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from parallax.findings.decide.case import Case, Decision, Verdict, is_another_log
+from parallax.findings.decide.outcomes import ended
+from parallax.kinds import OUTCOME_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind
+
+
+def is_end_proven(case: Case) -> bool:
+    """Whether the end marker of a claim is the one that ended the transaction, and not one of a later transaction.
+
+    It is where readers passed the end markers in time, or where something else lies at each offset before it: then
+    there is no room for another one, which may be cleaned by now. What a finding has proven stays so.
+    """
+    claim = case.claim
+    was_proven = claim.confirmed_at_ms and claim.kind in OUTCOME_KINDS and claim.broker != NOBODY
+    if not claim.recorded.end_unproven or was_proven:
+        return True
+    between = claim.before_end
+    held: set[int] = set()
+    for answer in (case.accused, *case.others):
+        if between is not None and not is_another_log(claim, answer):
+            held |= answer.uncommitted.keys() | {m.offset for m in answer.markers if m.producer_id != claim.producer_id}
+    return between is not None and held.issuperset(between)
+
+
+def ended_somewhere(case: Case) -> Decision:
+    """Compare outcomes where the end marker that is known need not be the one that ended the transaction.
+
+    Nobody is accused by it: who ended the transaction higher up may have done so rightly, though it lacks the marker.
+    """
+    claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
+    decision = ended(replace(case, claim=claim))
+    if decision.verdict is Verdict.CONFIRMED or decision.was_shown:
+        return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
+    return decision
