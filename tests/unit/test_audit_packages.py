@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import threading
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-_SCRIPT = Path(__file__).parents[2] / "scripts" / "audit_packages.py"
+from tests.scripts import script_of
+
 FLAWED = {
     "name": "six",
     "version": "1.17.0",
@@ -26,12 +26,7 @@ SKIPPED = {"name": "rich", "skip_reason": "Dependency not found on PyPI"}
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("audit_packages", _SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script_of("audit_packages")
 
 
 @pytest.fixture

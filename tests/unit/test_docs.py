@@ -1,25 +1,20 @@
 """The documents keep step with the code."""
 
 import ast
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
 from parallax.model import UnknownReason
+from tests.scripts import script_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_map_of_the_files_names_every_module_and_what_it_is_for() -> None:
-    spec = importlib.util.spec_from_file_location("file_map", ROOT / "scripts" / "file_map.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     document = (ROOT / "docs" / "design.md").read_text()
-    assert module.renewed(document) == document, "run: make map"
+    assert script_of("file_map").renewed(document) == document, "run: make map"
 
 
 def test_every_link_between_the_documents_leads_somewhere() -> None:

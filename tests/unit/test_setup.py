@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests import conftest
+from tests.scripts import script_of
 
-_SCRIPT = Path(__file__).parents[2] / "scripts" / "bootstrap.py"
 MANY = [sys.executable, "-c", "for n in range(250): print('Collecting', n)"]
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bootstrap", _SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script_of("bootstrap")
 
 
 def test_however_many_packages_there_are_a_step_is_one_line(
