@@ -128,7 +128,9 @@ def test_a_missing_marker_is_confirmed_as_the_wrong_outcome_it_has_become(
     assert got.verdict is Verdict.CONFIRMED
 
 
-def test_a_missing_marker_at_which_the_last_stable_offset_stands_is_confirmed_as_frozen(diverged: Stage, prober: Prober) -> None:
+def test_a_missing_marker_at_which_the_last_stable_offset_stands_is_confirmed_as_frozen(
+    diverged: Stage, prober: Prober
+) -> None:
     got = judged(prober, replace(diverged.claim("frozen"), kind=FindingKind.MARKER_MISSING))
     assert (got.verdict, got.kind) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN), got.reason
 

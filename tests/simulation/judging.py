@@ -256,7 +256,8 @@ def _excused(offsets: set[int], unknown: Unknown, *, seen: bool) -> str | None:
 def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place, *, in_time: bool) -> bool:
     """Whether a reader was given what decides: the end marker and a record of the transaction, or the key's record.
 
-    A transaction decides a key where it was ended wrongly for a record of that key. An end marker that was read when
+    A transaction decides a key where it was ended wrongly for a record of that key, unless the readers were given a
+    newer one of that replica: then that decides, or what supersedes it. An end marker that was read when
     others may have been cleaned already decides an outcome only where there is no room for another one before it.
 
     Args:
@@ -267,7 +268,12 @@ def was_shown(shown: Shown, truth: oracle.Truth, wrong: Wrong, place: Place, *, 
         in_time: some replica was read at short intervals since what decides was written.
     """
     if place.key is not None:
-        spans = [s for s, turned in wrong.turned if any(truth.of_offset[o][0].key == place.key for o in turned)]
+        newest = max((o for o, _ in shown.visible.get(place.broker, {}).get(place.key, [])), default=-1)
+        spans = [
+            span
+            for span, turned in wrong.turned
+            if any(truth.of_offset[o][0].key == place.key and o >= newest for o in turned)
+        ]
         if spans:
             return any(_end_was_shown(shown, truth, place.broker, span, wrong, in_time=in_time) for span in spans)
         decides = truth.latest.get(place.key, -1)

@@ -282,6 +282,16 @@ class Monitor(Readers):
         ended = first.claim.suspect_id, FindingStatus.RESOLVED
         return ended in known and known.index(ended) < known.index((later.claim.suspect_id, FindingStatus.CONFIRMED))
 
+    def refined(self, first: Finding, later: Finding) -> bool:
+        """Whether these are what one finding said first, and what it says since."""
+        ids = {event.suspect_id: event.finding_id for event in self.events if event.status is FindingStatus.CONFIRMED}
+        return ids.get(first.claim.suspect_id) == ids.get(later.claim.suspect_id)
+
+    def sides_by_now(self, finding: Finding) -> tuple[frozenset[int], ...]:
+        """Who shows what, by the last event of a finding that says so; as it was confirmed where none does."""
+        mine = [e for e in self.events if e.suspect_id == finding.claim.suspect_id and findings.sides_of(e)]
+        return tuple(map(frozenset, findings.sides_of(mine[-1]).values())) if mine else finding.sides
+
     def gave_way(self, first: Finding, later: Finding) -> bool:
         """Whether a finding was reported before another one, and has ended since that was."""
         known = [(event.suspect_id, event.status) for event in self.events]

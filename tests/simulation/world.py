@@ -314,10 +314,11 @@ class World:
                 and f.broker in finding.named
                 and not self.monitor.had_ended(f, finding)
                 and not self.monitor.gave_way(finding, f)
+                and not self.monitor.refined(finding, f)
                 and f.claim.transaction_start_offset <= finding.offset
                 and (f.claim.marker_offset < 0 or finding.offset < f.claim.marker_offset)
             }
-            rest = [side for side in finding.sides if side - causes]
+            rest = [side for side in self.monitor.sides_by_now(finding) if side - causes]
             again = finding.claim.kind in KEY_KINDS and causes and (finding.broker in causes or len(rest) < 2)
             if again and outcome_explains(self.cluster, finding.offset):
                 text = f"{finding} is about a record whose outcome is wrong"

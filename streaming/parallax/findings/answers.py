@@ -229,21 +229,25 @@ class Answers:
     rest_unknown: str | None = None
     recreated: bool = False
 
-    def leader_lacks_it(self, truncated: int) -> bool:
-        """Whether the leader lacks what was truncated: its log ends the leader epochs asked about there, or below.
+    def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
+        """Whether the leader lacks what a truncated log lost of a leader epoch: that ends there in its log, or below.
 
         Or the truncated log is in sync, and of a newer epoch from there on, as the leader's is then. The leader itself
         may not know where that began, if it copied a log whose first records of the epoch had been cleaned.
         """
         theirs, own = (self.replicas.get(broker) for broker in (self.leader, truncated))
-        if theirs is None or own is None or not own.epoch_ends:
+        end = None if own is None else own.epoch_ends.get(epoch)
+        if theirs is None or own is None or end is None:
             return False
         is_in_sync = truncated in self.isr
-        return all(
-            end is not None
-            and ((is_in_sync and end < own.log_end_offset) or (theirs.epoch_ends.get(epoch, end + 1) or 0) <= end)
-            for epoch, end in own.epoch_ends.items()
-        )
+        return (is_in_sync and end < own.log_end_offset) or (theirs.epoch_ends.get(epoch, end + 1) or 0) <= end
+
+    def leader_begins_as_late(self, as_broker: int) -> bool:
+        """Whether the leader's log begins where another replica's does, or above."""
+        leading, other = (self.replicas.get(b) for b in (self.leader, as_broker))
+        if leading is None or other is None or leading.error is not None or other.error is not None:
+            return False
+        return leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
         """Whether the leader shows the very value of the key that another replica shows; a frozen one may."""

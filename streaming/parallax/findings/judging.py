@@ -213,7 +213,7 @@ class Judging:
     def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding on a value ends when one on an outcome, confirmed since, explains it: it is that divergence."""
         if decision.is_unsettled and claim.broker == NOBODY:
-            causes = self._about_the_key(task, claim, before)
+            causes = self._about_the_key(task, claim, before) or self._causes(task, claim, decision, before)
         elif decision.verdict is Verdict.DISMISSED or claim.kind not in KEY_KINDS:
             return decision
         else:

@@ -46,13 +46,25 @@ def test_an_accused_that_leads_exposes_itself_though_no_side_is_known() -> None:
         ({4: 20}, {}, False),
         ({}, {4: 20}, False),
         ({4: None}, {4: 20}, False),
+        ({4: 20, 6: 40}, {4: 20, 6: 50}, True),
+        ({4: 20, 6: None}, {4: 20, 6: 50}, True),
     ],
-    ids=["as far", "less far", "not at all", "further", "unknown", "not asked", "not known"],
+    ids=[
+        "as far",
+        "less far",
+        "not at all",
+        "further",
+        "unknown",
+        "not asked",
+        "not known",
+        "newer",
+        "newer elsewhere",
+    ],
 )
 def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_far(
     own: dict[int, int | None], leading: dict[int, int | None], exposed: bool
 ) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     replicas = {1: ReplicaAnswer(1, epoch_ends=leading), 2: ReplicaAnswer(2, epoch_ends=own)}
     assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
@@ -61,10 +73,19 @@ def test_what_was_truncated_is_missed_on_a_leader_whose_log_ends_that_epoch_as_f
 def test_what_was_truncated_is_missed_on_the_leader_that_a_log_of_a_newer_epoch_is_in_sync_with(
     isr: tuple[int, ...], log_end: int, exposed: bool
 ) -> None:
-    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2)
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_TRUNCATED, "r", accused=2, lost_epoch=4)
     own = ReplicaAnswer(2, epoch_ends={4: 20}, log_end_offset=log_end)
     replicas = {1: ReplicaAnswer(1, epoch_ends={4: 30}), 2: own}
     assert is_exposed(2, decision, Answers(replicas, leader=1, isr=isr)) is exposed
+
+
+@pytest.mark.parametrize(("leading", "exposed"), [(5, True), (7, True), (4, False), (None, False)])
+def test_a_lost_head_is_missed_on_a_leader_whose_log_begins_as_late(leading: int | None, exposed: bool) -> None:
+    decision = Decision(Verdict.CONFIRMED, FindingKind.LOG_HEAD_MISSING, "r", accused=2)
+    away = ReplicaAnswer(1, error="away")
+    leader = away if leading is None else ReplicaAnswer(1, log_start_offset=leading)
+    replicas = {1: leader, 2: ReplicaAnswer(2, log_start_offset=5)}
+    assert is_exposed(2, decision, Answers(replicas, leader=1)) is exposed
 
 
 @pytest.mark.parametrize(("shown", "exposed"), [(3, True), (4, False), (None, False)])

@@ -9,7 +9,7 @@ from enum import StrEnum
 from parallax.findings.answers import Answers, MarkerShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.sides import NO_VALUE, VALUE, against, standing
-from parallax.model import NOBODY, FindingKind, IsolationLevel
+from parallax.model import NOBODY, UNKNOWN, FindingKind, IsolationLevel
 
 Sides = Mapping[str, Iterable[int]]
 """By what they show, the brokers."""
@@ -67,6 +67,7 @@ class Decision:
         accused: who is proven to be wrong; `NOBODY` where nothing says which side is.
         sides: who shows what, by what they show: those that answered, or were recorded where it says so. Of a
             difference with a direction, those that show otherwise than the accused are its witnesses.
+        lost_epoch: the leader epoch of what a truncated log has lost.
     """
 
     verdict: Verdict
@@ -77,6 +78,7 @@ class Decision:
     accused: int = NOBODY
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     was_shown: bool = False
+    lost_epoch: int = UNKNOWN
 
     @property
     def witnesses(self) -> tuple[int, ...]:
@@ -91,7 +93,9 @@ class Decision:
         """
         if self.kind is FindingKind.DELETED_RECORD_RESURRECTED and answers.leader_shows_value_of(accused):
             return True
-        if self.kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused):
+        if self.kind is FindingKind.LOG_TRUNCATED and answers.leader_lacks_it(accused, self.lost_epoch):
+            return True
+        if self.kind is FindingKind.LOG_HEAD_MISSING and answers.leader_begins_as_late(accused):
             return True
         return any(answers.leader in side and accused in (NOBODY, *side) for side in self.sides.values())
 

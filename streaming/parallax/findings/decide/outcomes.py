@@ -60,8 +60,10 @@ def ended(case: Case) -> Decision:
         )
     if truth:
         decision = agreed(case, own)
-        is_complete = decision.resolution is Resolution.SPREAD and len(live_outcomes(case)) > len(case.others)
-        return decision if is_complete else _by_their_markers(case, own) or decision
+        if decision.resolution is not Resolution.SPREAD:
+            return _by_their_markers(case, own) or decision
+        is_complete = len(live_outcomes(case)) > len(case.others)
+        return decision if is_complete else _by_their_markers(case, own) or _by_what_was_read(case, own)
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
     return case.not_shown(claim.first_offset, reason, Resolution.INCOMPARABLE)
 
@@ -79,6 +81,20 @@ def _by_their_markers(case: Case, own: str) -> Decision | None:
         f"offset {claim.first_offset} is {own} on broker {claim.broker}, and {broker_list(against)} "
         f"{verb(against, 'show')} the end marker of offset {claim.marker_offset}, by which it is "
         f"{other_outcome(own)}",
+        kind_of(own),
+        sides=by_outcome(live_outcomes(case)),
+    )
+
+
+def _by_what_was_read(case: Case, own: str) -> Decision:
+    """The accused shows the record otherwise than its end marker said, and not all others show it at all.
+
+    Those that hold it no more mislead nobody: it has not spread to them.
+    """
+    claim = case.claim
+    return case.confirmed(
+        f"offset {claim.first_offset} is {own} on broker {claim.broker}, and {other_outcome(own)} by the end marker "
+        "that was read",
         kind_of(own),
         sides=by_outcome(live_outcomes(case)),
     )

@@ -140,9 +140,9 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case))
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
-    if leads and case.absent and not case.live_only and _is_nobodys_fault(case, held, ()):
-        return hanging(where)
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    if leads and not closed and case.absent and not case.live_only and _is_nobodys_fault(case, held, closed):
+        return hanging(where)
     past = _past_it(case, is_open, closed)
     if (complete := open_everywhere(case, held, is_open, past, has_ended=has_ended)) is not None:
         return complete

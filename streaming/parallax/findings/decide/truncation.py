@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, broker_list
@@ -13,6 +15,10 @@ def truncated(case: Case) -> Decision:
     Leader epochs only grow along a log, and cleaning or copying a log leaves them as they are. So a log in which a
     newer epoch than the one that was read begins below where it was read to has lost what was read from there on.
     """
+    return replace(_truncated(case), lost_epoch=case.claim.lost_epoch)
+
+
+def _truncated(case: Case) -> Decision:
     claim, accused = case.claim, case.accused
     if accused.log_start_offset >= claim.lost_to:
         return case.dismissed(f"offset {claim.lost_to - 1} is below the log start of broker {accused.broker}")

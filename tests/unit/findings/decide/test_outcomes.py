@@ -117,6 +117,16 @@ class TestOutcome:
         both_have_it = answers(lost_index, replace(holding(2, "committed"), markers=abort), replica(3))
         assert decide(self.a2c, both_have_it).verdict is Verdict.DISMISSED
 
+    def test_a_finding_has_not_spread_to_those_that_hold_its_record_no_more(self) -> None:
+        read = Recorded(outcomes={1: "committed", 2: "committed"}, markers={1: "abort"})
+        c = replace(self.a2c, recorded=read)
+        got = decide(c, answers(shows(1, None), holding(2, "committed"), shows(3, None)), live_only=True)
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED)
+        assert got.reason == "offset 10 is committed on broker 2, and aborted by the end marker that was read"
+        assert got.sides == {"committed": (2,)}
+        everywhere = answers(*(holding(b, "committed") for b in (1, 2, 3)))
+        assert decide(c, everywhere, live_only=True).has_spread
+
     def test_a_live_answer_outweighs_what_was_recorded_of_the_same_replica(self) -> None:
         recorded = replace(self.a2c, recorded=Recorded(outcomes={1: "aborted", 3: "aborted"}))
         agree = [holding(b, "committed") for b in (1, 2, 3)]

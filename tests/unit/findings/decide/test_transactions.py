@@ -306,6 +306,13 @@ class TestOpenTransaction:
             assert of_a_finding.verdict is Verdict.CONFIRMED
             assert not decide(c, answers(*held, silent(3))).has_spread, "nobody says that it has ended"
 
+    def test_one_that_another_replica_has_closed_does_not_hang_everywhere_though_one_is_away(self) -> None:
+        held = [replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (1, 2)]
+        ended = CoordinatorAnswer(PID, "tx", "CompleteAbort")
+        got = decide(self.frozen, answers(*held, silent(3), replica(4), coordinator=ended))
+        assert verdict(got) == (Verdict.CONFIRMED, FindingKind.READ_COMMITTED_FROZEN)
+        assert got.sides == {"open": (1, 2), "ended": (4,)}
+
     def test_a_marker_whose_place_is_known_is_not_waited_for_though_others_are_being_written(self) -> None:
         accused = replica(2, open_transactions=OPEN, last_stable_offset=10)
         writing = CoordinatorAnswer(PID, "tx", "PrepareCommit")

@@ -101,3 +101,7 @@ def test_a_log_that_begins_where_it_had_been_read_to_has_nothing_left_to_prove_i
     for start, found in ((51, Verdict.DISMISSED), (50, Verdict.CONFIRMED)):
         gone = replica(2, log_start_offset=start, epoch_ends={3: 50})
         assert outcome_of(truncated(), replica(1), gone) is found
+
+
+def test_a_verdict_says_of_which_epoch_records_were_lost() -> None:
+    assert decide(truncated(), Answers({1: replica(1), 2: replica(2, epoch_ends={3: 50})})).lost_epoch == 3
