@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -75,10 +78,37 @@ class Alertmanager(_Service):
         options = [f"--config.file={config}", f"--storage.path={folder}", f"--web.listen-address=127.0.0.1:{port}"]
         super().__init__("alertmanager", folder, port, [ALERTMANAGER, *options, "--cluster.listen-address="])
 
-    def alerts(self) -> list[dict[str, Any]]:
-        """The alerts that it knows to be active."""
-        found: list[dict[str, Any]] = json.loads(self.get("/api/v2/alerts?active=true"))
+    def alerts(self, matchers: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The alerts that it knows to stand, suppressed or not.
+
+        Args:
+            matchers: as the configuration writes them; the alerts that meet all of them.
+        """
+        asked = urllib.parse.urlencode([("filter", matcher) for matcher in matchers])
+        found: list[dict[str, Any]] = json.loads(self.get(f"/api/v2/alerts?{asked}"))
         return found
+
+    def decided(self) -> int:
+        """About how many alerts it has decided whether they are active or suppressed."""
+        counts = re.findall(
+            r'^alertmanager_marked_alerts{state="(?:active|suppressed)"} (\d+)', self.get("/metrics"), re.MULTILINE
+        )
+        return sum(map(int, counts))
+
+    def post(self, *alerts: Mapping[str, Any]) -> None:
+        """Say what a Prometheus would say: alerts that stand for an hour where they have no ``endsAt``.
+
+        Raises:
+            urllib.error.HTTPError: one of them is none.
+        """
+        ends = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/api/v2/alerts",
+            json.dumps([{"endsAt": ends} | alert for alert in alerts]).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30):
+            pass
 
 
 class Prometheus(_Service):
