@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from parallax.config import AlertingSettings
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.table import FindingsTable
-from parallax.model import IsolationLevel, UnknownReason
+from parallax.model import FindingStatus, IsolationLevel, MissingRight, UnknownReason
 from parallax.views.tables import PROGRESS, RECORDED_ON
 from tests import samples
 
@@ -151,3 +152,44 @@ class Job:
             yield f"{scheme}://127.0.0.1:{server.port}"
         finally:
             server.close()
+
+
+HOSTILE = (
+    "\"><script>document.title = 'taken'</script>"
+    "<img src=x onerror=\"document.title = 'taken'\"> '-->]]></style></title>"
+    "</textarea></pre></svg><base href=//elsewhere.example> javascript:alert(1) {{ 7 * 7 }} {% raw %} &lt;b&gt;"
+)
+"""What would act in each place of a page, were it taken for HTML there."""
+HOSTILE_NAME = HOSTILE.replace("/", "|")
+"""The same as a part of an address."""
+PLAIN = "plain"
+
+
+def named_by(storage: Path, text: str, name: str, status: FindingStatus = FindingStatus.CONFIRMED) -> Job:
+    """A job in which whatever others can name or word has a text: topics, errors, keys, evidence, acknowledgements.
+
+    Args:
+        storage: an empty folder.
+        text: for all that is shown as text.
+        name: for the topic, which is a part of addresses as well.
+        status: of its one finding.
+    """
+    job = Job(storage)
+    job.follow(name)
+    rows = [progress(name, 0, n, reachable=False, problem=text) for n in BROKERS[1:2]]
+    job.state.update_progress(rows)
+    job.state.update_refusals([(name, -1, -1)], MissingRight.READ, text)
+    answer = {"error": text, "key": {"visible": None, "live": None, "complete": False, "outcome": text}, text: text}
+    evidence = {
+        "leader": 1,
+        "sides": {text: [1, 2], f"{text} too": [3]},
+        "replicas": {str(n): answer for n in BROKERS},
+        "acknowledgement": {"reason": text, "by": text},
+    }
+    worded = {"topic": name, "key": text.encode(), "summary": text, "evidence": json.dumps(evidence), "status": status}
+    job.find(finding(**worded))
+    known = job.state.snapshot().findings
+    job.state.update_findings(replace(known, error=text))
+    at = samples.finding("").first_suspected_at
+    job.record([progress(name, 0, n, observed_at=at, recorded_on=at.date()) for n in BROKERS])
+    return job

@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from parallax.alerting.page.ticket import write_report
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
 from parallax.model import FindingStatus, UnknownReason
-from tests.pages import BROKERS, PASSWORD, USERS, Job, coverage, finding, progress
+from tests.pages import BROKERS, HOSTILE, HOSTILE_NAME, PASSWORD, USERS, Job, coverage, finding, named_by, progress
 
 NAME = "f0" * 16
 PHONE = {"width": 360, "height": 740}
@@ -224,3 +226,34 @@ def test_another_site_cannot_make_a_browser_acknowledge(browser: Browser, tmp_pa
 
 _TRAP = """<form method="post" action="{address}/findings/{name}/acknowledge">
 <input name="token" value="{token}"><input name="reason" value="nothing to see"><button>Win</button></form>"""
+
+
+@pytest.mark.parametrize("path", ["/", "/topics/{}", "/topics/{}/0", f"/findings/{NAME}", "/?name={}", "/none/{}"])
+def test_a_name_that_is_a_script_is_read_and_not_run(browser: Browser, tmp_path: Path, path: str) -> None:
+    job = named_by(tmp_path, HOSTILE, HOSTILE_NAME)
+    with job.served(cluster=HOSTILE) as address:
+        asked: list[str] = []
+        for page in opened(browser, base_url=address):
+            page.on("request", lambda request: asked.append(request.url))
+            page.clock.install()
+            page.goto(path.format(quote(HOSTILE_NAME, safe="")), wait_until="networkidle")
+            # It loads itself again by a script, which takes what it got into the page.
+            with page.expect_response(re.compile("^" + re.escape(address))):
+                page.clock.run_for(10_500)
+            expect(page.locator("body")).to_contain_text("<script>document.title = 'taken'</script>")
+            assert page.title() != "taken"
+            assert page.locator("img:not([role]), base, script:not([src]), [onerror]").count() == 0
+            assert all(url.startswith(f"{address}/") for url in asked), asked
+
+
+def test_a_report_of_names_that_are_scripts_runs_and_loads_nothing(browser: Browser, tmp_path: Path) -> None:
+    job = named_by(tmp_path / "job", HOSTILE, HOSTILE_NAME)
+    file = tmp_path / "report.html"
+    write_report(job.storage, (), file)
+    asked: list[str] = []
+    for page in opened(browser):
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(file.as_uri(), wait_until="networkidle")
+        expect(page.locator("body")).to_contain_text("<script>document.title = 'taken'</script>")
+        assert page.title().startswith("Divergence report")
+        assert asked == [file.as_uri()]

@@ -8,11 +8,10 @@ import shutil
 import ssl
 import subprocess
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPSConnection
+from collections.abc import Iterator
+from http.client import HTTPSConnection
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,39 +20,10 @@ from parallax.config import AlertingSettings
 from parallax.findings.finding import current
 from parallax.findings.table import read_events
 from parallax.model import FindingStatus, UnknownReason
+from tests.asking import ask
 from tests.pages import PASSWORD, USERS, Job, coverage, finding
 
 NAME = "f0" * 16
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What was answered."""
-
-    status: int
-    headers: Mapping[str, str]
-    text: str
-
-
-def ask(
-    address: str, path: str = "/", *, form: Mapping[str, str] | None = None, password: str | None = None, **headers: str
-) -> Answer:
-    """One request; redirects are not followed."""
-    url = urlsplit(address)
-    context = ssl._create_unverified_context() if url.scheme == "https" else None
-    assert url.port is not None
-    to = HTTPSConnection("127.0.0.1", url.port, context=context) if context else HTTPConnection("127.0.0.1", url.port)
-    sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    if password is not None:
-        sent["Authorization"] = "Basic " + b64encode(f"ann:{password}".encode()).decode()
-    body = None
-    if form is not None:
-        body, sent["Content-Type"] = urlencode(form), "application/x-www-form-urlencoded"
-    to.request("GET" if form is None else "POST", path, body, sent)
-    answer = to.getresponse()
-    text = answer.read().decode()
-    to.close()
-    return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, text)
 
 
 @pytest.fixture
