@@ -74,11 +74,15 @@ class Rules:
         start = f"last_over_time({self._of('start_time_seconds')}[{self._p.remembered}])"
         began = f"{last} * 0 + ignoring (topic, partition, finding_id, state) group_left () {start} or {last} * 0"
         before = f"max by ({_FINDING}) ({away} and topk by (finding_id) (1, {began}))"
-        # While the job is away, the newest of those that there were: a finding that was refined has several.
+        # While the job is away, the newest of those that there were: a finding that was refined has several. The search
+        # for it costs milliseconds, in each annotation of each finding; the template asks only where it has to.
         now_said = 'parallax_finding_info{finding_id="%[1]s"}'
+        had = f"last_over_time({now_said}[{self._p.remembered}])"
+        only = f"{had} and on () count({had}) == 1"
         each = f"timestamp({now_said})[{self._p.remembered}:15s]"
-        info = f"{now_said} or (topk(1, max_over_time({each})) unless on (finding_id) {now_said})"
-        said = f"{{{{ with printf `{info}` $labels.finding_id | query }}}}{{{{ with . | first }}}}"
+        newest = f"topk(1, max_over_time({each}))"
+        asked = " ".join(f"(printf `{one}` $labels.finding_id | query)" for one in (now_said, only, newest))
+        said = f"{{{{ with or {asked} }}}}{{{{ with . | first }}}}"
         end = "{{ end }}{{ end }}"
         more = {
             "kind": f'{said}{{{{ label "kind" . }}}}{end}',
