@@ -7,7 +7,6 @@ diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknow
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -24,7 +23,7 @@ from typer.core import TyperGroup
 from parallax.errors import one_line
 from parallax.jars import DEFAULT_KAFKA_VERSION
 from parallax.model import FindingKind, FindingStatus
-from parallax.output import error_line, waiting
+from parallax.output import as_json, error_line, waiting
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
@@ -187,11 +186,12 @@ def demo(
     data: Annotated[Path | None, typer.Option(help="Folder for the tables; a new temporary one by default.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Stay up until Ctrl+C: look at the status page.")] = False,
+    output: OutputFormat = Format.text,
 ) -> None:
     """Start three brokers, make five replicas diverge, and watch them being found."""
     from parallax.demo import run_demo
 
-    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture, stay=stay))
+    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture, stay=stay, output=output.value))
 
 
 JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]
@@ -332,7 +332,7 @@ def acknowledge(
 
     done = record(_storage_of(context, config, data), finding, reason)
     if _format_of(context, output) == "json":
-        typer.echo(json.dumps(as_document(done), indent=2))
+        typer.echo(as_json(as_document(done)))
         return
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
 
@@ -351,7 +351,7 @@ def report(
 
     count = write_report(_storage(config, data), finding or (), output)
     if output_format is Format.json:
-        typer.echo(json.dumps({"file": str(output), "findings": count}))
+        typer.echo(as_json({"file": output, "findings": count}))
         return
     typer.echo(f"{output}: {count} finding{'' if count == 1 else 's'}")
 
@@ -410,13 +410,13 @@ def check(
         if output is Format.text:
             typer.echo(f"{line.result:8}{line.about}: {line.text}")
     if output is Format.json:
-        typer.echo(json.dumps([asdict(line) for line in lines], indent=2))
+        typer.echo(as_json([asdict(line) for line in lines]))
     raise typer.Exit(exit_code(lines))
 
 
 @app.command("fetch-jars")
 @one_line_errors
-def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
+def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, output: OutputFormat = Format.text) -> None:
     """Fetch Delta's and Kafka's jars into the cache and prepare Spark for quick starts, once."""
     from parallax.jars import delta_jars, kafka_jars
     from parallax.java import find_java
@@ -424,9 +424,10 @@ def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION) -> None:
 
     find_java()
     with waiting("fetching jars"):
-        delta_jars(progress=say)
-        kafka_jars(kafka_version, progress=say)
-    make_archive(say)
+        delta, kafka = delta_jars(progress=say), kafka_jars(kafka_version, progress=say)
+    archive = make_archive(say)
+    if output is Format.json:
+        typer.echo(as_json({"delta": delta, "kafka": kafka, "kafka_version": kafka_version, "archive": archive}))
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
@@ -434,7 +435,7 @@ LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be 
 
 def _show_lab(status: LabStatus, output: Format) -> None:
     if output is Format.json:
-        typer.echo(json.dumps(asdict(status), indent=2, default=str))
+        typer.echo(as_json(asdict(status)))
         return
     typer.echo(f"lab {status.name}: Kafka {status.version}, bootstrap.servers={status.bootstrap_servers}")
     for broker in status.brokers:
@@ -455,11 +456,15 @@ def lab_up(
 
 @lab_app.command("down")
 @one_line_errors
-def lab_down(name: LabName = "default") -> None:
+def lab_down(name: LabName = "default", output: OutputFormat = Format.text) -> None:
     """Stop a lab's brokers and remove what they hold."""
     from parallax.lab import commands
 
-    typer.echo(f"lab {commands.down(name=name).name} is down")
+    was = commands.down(name=name)
+    if output is Format.json:
+        typer.echo(as_json({"name": was.name, "stopped": [asdict(broker) for broker in was.brokers]}))
+        return
+    typer.echo(f"lab {was.name} is down")
 
 
 @lab_app.command("status")
@@ -477,11 +482,15 @@ def lab_scenario(
     scenario: Annotated[str, typer.Argument(help="Its name; an unknown one lists them all.")],
     producer: Producer = ProducerKind.legacy,
     name: LabName = "default",
+    output: OutputFormat = Format.text,
 ) -> None:
     """Play a scenario on a lab that is up."""
     from parallax.lab import commands
 
     result = commands.scenario(scenario, producer=producer.value, name=name, say=say)
+    if output is Format.json:
+        typer.echo(as_json(asdict(result)))
+        return
     typer.echo(f"{result.name}: stands on the brokers after {result.seconds['whole']:.0f} s")
     for expected in result.expected:
         typer.echo(f"  {expected.kind}: {expected.topic} broker {expected.broker} offset {expected.offset}")

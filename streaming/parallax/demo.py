@@ -12,11 +12,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import structlog
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -25,7 +26,7 @@ from rich.text import Text
 
 from parallax.config import Settings, validate
 from parallax.findings.finding import Finding, current
-from parallax.findings.report import key_text
+from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
@@ -34,6 +35,7 @@ from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus, IsolationLevel
+from parallax.output import as_json
 from parallax.output import console as console_of
 from parallax.source.offsets import Reader
 
@@ -64,7 +66,13 @@ class Board:
 
 
 def run_demo(
-    kafka_version: str, producer: ProducerKind, data: Path | None, picture: Path | None, *, stay: bool = False
+    kafka_version: str,
+    producer: ProducerKind,
+    data: Path | None,
+    picture: Path | None,
+    *,
+    stay: bool = False,
+    output: str = "text",
 ) -> int:
     """Run the demo; return the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
 
@@ -74,12 +82,18 @@ def run_demo(
         data: folder for the tables; a new temporary one by default. It is kept.
         picture: where to write what the terminal showed as SVG.
         stay: leave brokers and job up until Ctrl+C, for whoever wants to look at the status page.
+        output: ``text``, or ``json``: a document at the end; what people are told is on standard error then.
 
     Raises:
         LabError: the brokers or a scenario failed.
         JobError: the job could not start.
     """
-    console = console_of(sys.stdout, record=picture is not None, width=132 if picture else None)
+    is_json = output == "json"
+    if is_json:
+        structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
+    console = console_of(
+        sys.stderr if is_json else sys.stdout, record=picture is not None, width=132 if picture else None
+    )
     folder = data or Path(tempfile.mkdtemp(prefix="parallax-demo-"))
     board = Board(f"Parallax demo: Kafka {kafka_version}, {producer} transactions")
     with _display(console, board) as show, Cluster(kafka_version, progress=board.say) as cluster:
@@ -96,6 +110,8 @@ def run_demo(
         board.say("stopped")
     outcome = judge(expected, standing(folder))
     _report(console, outcome, board, folder)
+    if is_json:
+        print(as_json(_document(outcome, board, folder)))  # noqa: T201 - what the command is for
     if picture is not None:
         console.save_svg(str(picture), title="make demo")
     return 0 if outcome.as_expected else 1
@@ -301,6 +317,18 @@ def _found_table(findings: Sequence[Finding], title: str) -> Table:
 
 
 # --- the report -----------------------------------------------------------------------------------------------------
+
+
+def _document(outcome: Outcome, board: Board, folder: Path) -> dict[str, Any]:
+    """Give what `_report` says, for programs; findings as ``parallax findings --format json`` has them."""
+    return {
+        "as_expected": outcome.as_expected,
+        "found": [as_document(match.finding) | {"found_in_s": match.seconds} for match in outcome.matches],
+        "missing": [asdict(wanted) for wanted in outcome.missing],
+        "unexpected": [as_document(finding) for finding in outcome.unexpected],
+        "seconds": time.monotonic() - board.started,
+        "data": folder,
+    }
 
 
 def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> None:

@@ -29,6 +29,15 @@ def error_line(text: str, output: str) -> str:
     return json.dumps({"error": text}) if output == "json" else f"parallax: {text}"
 
 
+def as_json(document: object) -> str:
+    """A document for programs, as the commands print it; paths are text.
+
+    Args:
+        document: what JSON has, and paths.
+    """
+    return json.dumps(document, indent=2, default=str)
+
+
 def console(to: TextIO, **more: Any) -> Console:
     """For people: colours, and what moves, only where it is a terminal, whatever FORCE_COLOR says.
 

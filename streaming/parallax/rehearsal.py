@@ -22,7 +22,7 @@ _DEADLINE_S = 240.0
 _BATCHES = 3
 
 
-def make_archive(progress: Progress) -> None:
+def make_archive(progress: Progress) -> Path | None:
     """Make the archive where it is not there yet; about half a minute, once.
 
     A machine on which it cannot be made is remembered by an empty file, and goes without.
@@ -30,12 +30,19 @@ def make_archive(progress: Progress) -> None:
     Args:
         progress: called with what is being done.
 
+    Returns:
+        The archive; None where none can be made.
+
     Raises:
         SetupError: no JDK 17 or 21, or no jars.
     """
     file = archive_file(find_java())
-    if file.exists():
-        return
+    if not file.exists():
+        _make(file, progress)
+    return file if file.stat().st_size else None
+
+
+def _make(file: Path, progress: Progress) -> None:
     progress("preparing Spark for quick starts, once (about a minute)")
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=file.parent) as work:

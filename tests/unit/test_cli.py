@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.errors import SetupError
 from parallax.findings.table import FindingsTable
 from parallax.lab.commands import BrokerStatus, LabStatus
-from parallax.model import FindingStatus
+from parallax.lab.errors import LabError
+from parallax.lab.scenarios import ExpectedFinding, ScenarioResult
+from parallax.model import FindingKind, FindingStatus
 
 sys.path.append(str(Path(__file__).parent / "findings"))
 from test_findings_table import EVENT
@@ -103,3 +110,99 @@ def test_a_lab_is_lines_or_a_document(monkeypatch: pytest.MonkeyPatch, command: 
     assert "broker 1  h:1  running (pid 7)" in CliRunner().invoke(app, ["lab", command]).stdout
     (broker,) = json.loads(CliRunner().invoke(app, ["lab", command, "--format", "json"]).stdout)["brokers"]
     assert broker == {"id": 1, "address": "h:1", "pid": 7, "condition": "running"}
+
+
+def test_a_lab_that_was_stopped_is_a_line_or_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = LabStatus("mine", "4.2.1", "h:1", Path("/lab"), (BrokerStatus(1, "h:1", 7, "running"),))
+    monkeypatch.setattr("parallax.lab.commands.down", lambda **_: status)
+    assert CliRunner().invoke(app, ["lab", "down"]).stdout == "lab mine is down\n"
+    document = json.loads(CliRunner().invoke(app, ["lab", "down", "--format", "json"]).stdout)
+    assert document == {
+        "name": "mine",
+        "stopped": [{"id": 1, "address": "h:1", "pid": 7, "condition": "running"}],
+    }
+
+
+def test_a_scenario_is_lines_or_a_document_and_its_progress_is_in_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ExpectedFinding(FindingKind.READ_COMMITTED_FROZEN, "t", 0, 2, 5, "k", 1.5)
+    result = ScenarioResult("frozen", ("t",), (expected,), {"whole": 9.0})
+
+    def play(*_: object, say: Callable[[str], None], **__: object) -> ScenarioResult:
+        say("a broker is stopped")
+        return result
+
+    monkeypatch.setattr("parallax.lab.commands.scenario", play)
+    ended = CliRunner().invoke(app, ["lab", "scenario", "frozen"])
+    assert ended.stdout.startswith("frozen: stands on the brokers after 9 s\n")
+    ended = CliRunner().invoke(app, ["lab", "scenario", "frozen", "--format", "json"])
+    document = json.loads(ended.stdout)
+    assert (document["name"], document["topics"], document["seconds"]) == ("frozen", ["t"], {"whole": 9.0})
+    (one,) = document["expected"]
+    assert (one["kind"], one["broker"], one["offset"]) == ("read_committed_frozen", 2, 5)
+    assert ended.stderr == "a broker is stopped\n"
+
+
+@pytest.mark.parametrize("archive", [Path("/cache/classes.jsa"), None])
+def test_what_was_fetched_is_a_document_where_one_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, archive: Path | None
+) -> None:
+    monkeypatch.setattr("parallax.java.find_java", lambda: None)
+    monkeypatch.setattr("parallax.jars.delta_jars", lambda **_: Path("/cache/delta"))
+    monkeypatch.setattr("parallax.jars.kafka_jars", lambda version, **_: Path(f"/cache/kafka-{version}"))
+    monkeypatch.setattr("parallax.rehearsal.make_archive", lambda _: archive)
+    assert CliRunner().invoke(app, ["fetch-jars"]).stdout == ""
+    ended = CliRunner().invoke(app, ["fetch-jars", "--kafka-version", "4.1.0", "--format", "json"])
+    assert json.loads(ended.stdout) == {
+        "delta": "/cache/delta",
+        "kafka": "/cache/kafka-4.1.0",
+        "kafka_version": "4.1.0",
+        "archive": None if archive is None else str(archive),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "fails", "error"),
+    [
+        (["demo"], "parallax.demo.run_demo", LabError("it failed")),
+        (["fetch-jars"], "parallax.java.find_java", SetupError("it failed")),
+        (["lab", "up"], "parallax.lab.commands.up", LabError("it failed")),
+        (["lab", "down"], "parallax.lab.commands.down", LabError("it failed")),
+        (["lab", "status"], "parallax.lab.commands.status", LabError("it failed")),
+        (["lab", "scenario", "x"], "parallax.lab.commands.scenario", LabError("it failed")),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_error_of_the_lab_is_a_line_or_a_document(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], fails: str, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(fails, fail)
+    ended = CliRunner().invoke(app, words)
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", "parallax: it failed\n")
+    ended = CliRunner().invoke(app, [*words, "--format", "json"])
+    assert (ended.exit_code, ended.stdout, json.loads(ended.stderr)) == (2, "", {"error": "it failed"})
+
+
+def _leaves(group: TyperGroup, *before: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from _leaves(command, *before, name)
+        else:
+            yield (*before, name)
+
+
+def test_every_command_that_ends_by_itself_has_both_formats() -> None:
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    names = list(_leaves(group))
+    assert len(names) > 10
+    without = []
+    for name in names:
+        command: Any = group
+        for word in name:
+            command = command.commands[word]
+        if not any("--format" in option.opts for option in command.params):
+            without.append(name)
+    assert without == [("run",)], "the job's log has a format of its own"

@@ -1,0 +1,94 @@
+"""What the demo says at its end, to people and to programs; its brokers and its job are told of, not started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import structlog
+from click.testing import Result
+from typer.testing import CliRunner
+
+from parallax import demo
+from parallax.cli import app
+from parallax.findings.finding import Finding
+from parallax.lab.scenarios import ExpectedFinding
+
+sys.path.append(str(Path(__file__).parent / "findings"))
+from test_findings_table import EVENT
+
+FOUND = replace(EVENT, finding_id="a" * 32)
+OTHER = replace(EVENT, finding_id="b" * 32, topic="control.other")
+EXPECTED = ExpectedFinding(FOUND.kind, FOUND.topic, FOUND.partition, FOUND.broker, 1, "key", 0.0)
+MISSED = replace(EXPECTED, topic="demo.missed")
+
+
+class Job:
+    """Logs as the real one does, and has found what it was told."""
+
+    def __init__(self, found: list[Finding]) -> None:
+        self._found = found
+
+    def start(self) -> None:
+        structlog.get_logger().info("started")
+
+    def stop(self) -> None:
+        pass
+
+    def findings(self) -> list[Finding]:
+        return self._found
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Result]]:
+    """Run the demo as a command, where these are expected and those are found."""
+    structlog.reset_defaults()
+
+    def played(expected: list[ExpectedFinding], found: list[Finding], *words: str) -> Result:
+        monkeypatch.setattr(demo, "Cluster", lambda *_, **__: nullcontext(SimpleNamespace(bootstrap_servers="h:1")))
+        monkeypatch.setattr(demo, "Job", lambda *_: Job(found))
+        monkeypatch.setattr(demo, "_play", lambda *_: expected)
+        monkeypatch.setattr(demo, "_await_findings", lambda *_: None)
+        monkeypatch.setattr(demo, "standing", lambda _: found)
+        return CliRunner().invoke(app, ["demo", "--data", str(tmp_path), *words])
+
+    yield played
+    structlog.reset_defaults()
+
+
+def test_what_the_demo_found_is_one_document_and_all_else_is_on_standard_error(
+    play: Callable[..., Result], tmp_path: Path
+) -> None:
+    ended = play([EXPECTED], [FOUND], "--format", "json")
+    assert ended.exit_code == 0, ended.output
+    document = json.loads(ended.stdout)
+    assert document["as_expected"] is True
+    (one,) = document["found"]
+    assert (one["finding_id"], one["kind"], one["topic"]) == (FOUND.finding_id, FOUND.kind, FOUND.topic)
+    assert one["found_in_s"] > 0
+    assert (document["missing"], document["unexpected"], document["data"]) == ([], [], str(tmp_path))
+    assert "started" in ended.stderr
+    assert "stopped" in ended.stderr
+
+
+def test_the_document_names_what_was_missed_and_what_should_not_be(play: Callable[..., Result]) -> None:
+    ended = play([EXPECTED, MISSED], [FOUND, OTHER], "--format", "json")
+    assert ended.exit_code == 1
+    document = json.loads(ended.stdout)
+    assert document["as_expected"] is False
+    assert [one["topic"] for one in document["missing"]] == ["demo.missed"]
+    assert [one["finding_id"] for one in document["unexpected"]] == [OTHER.finding_id]
+
+
+def test_people_read_it_on_standard_output(play: Callable[..., Result]) -> None:
+    ended = play([EXPECTED, MISSED], [FOUND])
+    assert ended.exit_code == 1
+    assert "MISSED: " in ended.stdout
+    assert "1 found: NOT as expected." in ended.stdout
+    assert ended.stderr == ""
