@@ -33,9 +33,8 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from urllib3.exceptions import LocationParseError
-from urllib3.util import parse_url
 
+from parallax.addresses import NO_ADDRESS, is_address
 from parallax.errors import is_text, one_line, option_name
 
 _PREFIX = "PARALLAX_"
@@ -87,6 +86,10 @@ _MOST_OF_A_PATH = 4095
 """Bytes, NAME_MAX and PATH_MAX of Linux."""
 
 
+_HOLDS_A_PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^@]*:[^@]*@")
+"""A URI with who logs in, as s3a://name:password@bucket; abfss://container@account holds none."""
+
+
 def storage_path(value: str) -> str:
     """Return the path of a job's storage as it is.
 
@@ -97,6 +100,8 @@ def storage_path(value: str) -> str:
     longest = max(len(part.encode()) for part in value.split("/"))
     if "://" not in value and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
         raise ValueError("is too long for a file system; write a shorter one")
+    if _HOLDS_A_PASSWORD.match(value):
+        raise ValueError("holds a password before an @; leave it out, and give it under spark.conf")
     return value
 
 
@@ -241,20 +246,6 @@ class AuditSettings(_Section):
     )
 
 
-_NO_ADDRESS = "is no address; write http:// or https://, a host, a port that can be, and a path"
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is an address that messages can be posted to."""
-    if re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", text) is None:
-        return False
-    try:
-        parse_url(text)
-    except LocationParseError:
-        return False
-    return True
-
-
 class WebhookSettings(_Section):
     """A receiver of messages about findings; a secret is given as it is, or as the path of a file that holds it."""
 
@@ -275,7 +266,7 @@ class WebhookSettings(_Section):
     @classmethod
     def _address(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not is_address(value.get_secret_value()):
-            raise ValueError(_NO_ADDRESS)
+            raise ValueError(NO_ADDRESS)
         return value
 
     @field_validator("url_file", "secret_file", "routing_key_file", "ca_file")
@@ -293,7 +284,7 @@ class WebhookSettings(_Section):
     @classmethod
     def _holds_an_address(cls, value: str | None) -> str | None:
         if value is not None and not is_address(Path(value).read_text(encoding="utf-8").strip()):
-            raise ValueError(f"what it holds {_NO_ADDRESS}")
+            raise ValueError(f"what it holds {NO_ADDRESS}")
         return value
 
     @field_validator("ca_file")
@@ -500,10 +491,36 @@ class _Loader(yaml.SafeLoader):
     """Loads Kafka's options as they are written: YAML would make 83 of the user name 0123, and a date of others."""
 
     def construct_document(self, node: yaml.Node) -> Any:
-        """Construct the document of its nodes."""
+        """Construct the document of its nodes.
+
+        Raises:
+            yaml.MarkedYAMLError: a mapping has two keys of one name; the last would win in silence.
+        """
+        for key, place in _given_twice(node, (), set()):
+            raise yaml.MarkedYAMLError(problem=f"{_shown(place)} is given twice", problem_mark=key.start_mark)
         if isinstance(node, yaml.MappingNode):
             node.value = [(k, _as_written(v) if k.value == "kafka" else v) for k, v in node.value]
         return super().construct_document(node)
+
+
+def _given_twice(
+    node: yaml.Node, place: tuple[int | str, ...], seen: set[int]
+) -> Iterator[tuple[yaml.Node, tuple[int | str, ...]]]:
+    """The second of two keys of one name, and its place, wherever mappings are."""
+    if id(node) in seen:  # by an alias
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for number, one in enumerate(node.value):
+            yield from _given_twice(one, (*place, number), seen)
+    if isinstance(node, yaml.MappingNode):
+        known = set()
+        for key, value in node.value:
+            name = (key.tag, str(key.value))
+            if name in known and key.tag != _MERGED:
+                yield key, (*place, name[1])
+            known.add(name)
+            yield from _given_twice(value, (*place, name[1]), seen)
 
 
 _REWRITTEN = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))

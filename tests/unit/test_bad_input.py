@@ -30,6 +30,7 @@ TOKENS = {
     "sasl.oauthbearer.client.secret": "b",
 }
 COMMANDS = ("run", "check", "audit")
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _UNKNOWN = "PARALLAX_" + "TOPICZ"
 
 
@@ -129,6 +130,13 @@ def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said:
         ({"alerting": {"users": {SECRET: "ann"}}}, "alerting.users: number 1: is no bcrypt hash"),
         ({"alerting": {"users": {SECRET: ["ann"]}}}, "alerting.users: "),
         ({"kafka": {**TOKENS, "sasl.oauthbearer.extensions": f"a=b,{SECRET}"}}, "extensions: is not name=value"),
+        ({"kafka": {**TOKENS, _ENDPOINT: f"http://a:{SECRET}@127.0.0.1:1/"}}, f"{_ENDPOINT}: holds a name or password"),
+        ({"kafka": {**TOKENS, _ENDPOINT: f"http://{SECRET}@127.0.0.1:1/"}}, f"{_ENDPOINT}: holds a name or password"),
+        ({"kafka": {**TOKENS, _ENDPOINT: f"http://a:{SECRET}@h:99999999/"}}, f"{_ENDPOINT}: is no address"),
+        (
+            {"storage": {"path": f"s3a://a:x/{SECRET}@b/c"}, "read": {"hash_key": "0" * 32}},
+            "storage.path: holds a password",
+        ),
         (
             {"kafka": {**KAFKA, "security.protocol": "SSL", "ssl.ca.location": f"-----BEGIN {SECRET}\n"}},
             "ssl.ca.location: no such file: the text of a PEM file",
@@ -147,6 +155,10 @@ def test_a_setting(tmp_path: Path, command: str, sections: dict[str, Any], said:
         "names and hashes swapped",
         "swapped, a list",
         "extensions",
+        "in a token endpoint",
+        "before a token endpoint",
+        "in no token endpoint",
+        "in a storage path",
         "a key for a file",
     ],
 )
@@ -163,8 +175,24 @@ def test_what_may_be_a_secret_is_not_said(tmp_path: Path, command: str, sections
         (b"", "must hold a mapping"),
         (b"kafka: {sasl.password: hunter2\n", "not YAML (line "),
         (b"a: &a [*a]\n", "unknown setting"),
+        (b"read: {}\ntopics: {}\nread: {}\n", "(line 3, column 1: read is given twice)"),
+        (b"kafka:\n  sasl.password: hunter2\n  sasl.password: other\n", "(line 3, column 3: kafka.sasl.password is"),
+        (b"kafka: {'sasl.password:hunter2': 1, 'sasl.password:hunter2': 2}\n", "kafka.sasl.password... is given twice"),
+        (b"alerting: {users: {hunter2: a, hunter2: b}}\n", "column 32: alerting.users is given twice"),
+        (b"alerting: {webhooks: [{name: a, name: b}]}\n", "alerting.webhooks.0.name is given twice"),
     ],
-    ids=["binary", "binary that is ASCII", "empty", "half of a secret", "itself in itself"],
+    ids=[
+        "binary",
+        "binary that is ASCII",
+        "empty",
+        "half of a secret",
+        "itself in itself",
+        "a section twice",
+        "a secret twice",
+        "twice, no blank behind a name",
+        "twice, names and hashes swapped",
+        "twice in a list",
+    ],
 )
 def test_a_file(tmp_path: Path, command: str, content: bytes, said: str) -> None:
     file = tmp_path / "parallax.yaml"

@@ -16,6 +16,7 @@ import urllib3
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from oauthlib.oauth2 import BackendApplicationClient, OAuth2Error
 
+from parallax.addresses import shown
 from parallax.errors import one_line
 from parallax.replica.errors import Unauthorized
 
@@ -112,7 +113,8 @@ class TokenProvider(ReusedToken):
         try:
             answer = self._pool.request("POST", self._url, body=body, headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
-            raise ConnectionError(f"the token endpoint {self._url} does not answer ({one_line(error)})") from error
+            reason = one_line(getattr(error, "reason", None) or error)  # the error itself has path and query
+            raise ConnectionError(f"the token endpoint {shown(self._url)} does not answer ({reason})") from None
         if answer.status in (400, 401, 403):
             raise Unauthorized(
                 f"sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret: the token endpoint refuses them "
@@ -122,5 +124,5 @@ class TokenProvider(ReusedToken):
             token: Mapping[str, Any] = client.parse_request_body_response(answer.data.decode("utf-8"))
         except (OAuth2Error, ValueError) as error:
             problem = f"HTTP {answer.status}, {type(error).__name__}"
-            raise ConnectionError(f"the token endpoint {self._url} gives no token ({problem})") from error
+            raise ConnectionError(f"the token endpoint {shown(self._url)} gives no token ({problem})") from error
         return token

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from parallax.addresses import NO_ADDRESS, is_address, names_a_user
 from parallax.errors import option_name
 from parallax.replica.errors import BadOption
 from parallax.replica.msk import MECHANISM, MskTokenProvider
@@ -294,8 +295,13 @@ def _token_provider(given: Mapping[str, str]) -> TokenProvider:
         return value
 
     url = wanted("sasl.oauthbearer.token.endpoint.url")
-    if not re.fullmatch(r"https?://[^\s/?#]+(?:[/?#]\S*)?", url):
-        raise _bad("sasl.oauthbearer.token.endpoint.url", "is no address; write https://, a host and a path")
+    if not is_address(url):
+        raise _bad("sasl.oauthbearer.token.endpoint.url", NO_ADDRESS)
+    if names_a_user(url):
+        problem = (
+            "holds a name or password before an @; write who asks under sasl.oauthbearer.client.id and .client.secret"
+        )
+        raise _bad("sasl.oauthbearer.token.endpoint.url", problem)
     return TokenProvider(
         url,
         wanted("sasl.oauthbearer.client.id", "clientId"),

@@ -11,6 +11,7 @@ from parallax.config import ConfigError, ReadSettings
 from parallax.views.tables import VIEWS, rust_uri
 
 _NAMED = "hashed by key "
+_KEY = re.compile("[0-9a-fA-F]{32}")
 
 
 def hash_key(storage: str, read: ReadSettings) -> str:
@@ -76,9 +77,11 @@ def _checked(path: Path, option: str) -> str:
     try:
         text = path.read_text(encoding="ascii", errors="replace").strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{option}: {path} cannot be read ({reason}); it holds the key of all hashes") from error
-    if not re.fullmatch(r"[0-9a-fA-F]{32}", text):
+        reason = getattr(error, "strerror", None) or "no file has such a name"
+        shown = "the key itself" if _KEY.fullmatch(path.name) else path
+        problem = f"{shown} cannot be read ({reason}); give the path of the file that holds the key of all hashes"
+        raise ConfigError(f"{option}: {problem}") from None
+    if not _KEY.fullmatch(text):
         problem = f"{path} must hold 32 hexadecimal digits, the key of all hashes"
         raise ConfigError(f"{option}: {problem}; restore it, or delete it with all tables")
     return text

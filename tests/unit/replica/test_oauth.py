@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Iterator
 
 import jwt
@@ -127,6 +128,16 @@ def test_an_endpoint_that_is_away_is_an_outage_and_a_token_is_got_once_it_is_bac
         back.token()
     issuer.answer = None
     assert back.token()
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:1/token", "URL"])
+def test_the_query_of_the_endpoint_is_in_no_error(issuer: Endpoint, address: str) -> None:
+    issuer.answer, query = (503, b""), "hunter" + "2"  # not in a line that a traceback shows
+    address = issuer.url if address == "URL" else address
+    with pytest.raises(OSError, match=r"the token endpoint http://127\.0\.0\.1:") as caught:
+        TokenProvider(f"{address}?code={query}", CLIENT, SECRET).token()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert query not in shown
 
 
 def test_extensions_go_with_each_token(issuer: Endpoint) -> None:

@@ -55,6 +55,12 @@ def test_a_name_that_no_file_has_is_one_line(tmp_path: Path) -> None:
             hash_key(str(tmp_path), ReadSettings(hash_key_file=name))
 
 
+def test_a_key_that_is_given_for_the_file_that_holds_it_is_not_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^read\.hash_key_file: the key itself cannot be read") as caught:
+        hash_key(str(tmp_path), ReadSettings(hash_key_file=KEY))
+    assert KEY not in str(caught.value)
+
+
 def test_tables_that_were_written_with_another_are_not_written_on(tmp_path: Path) -> None:
     create_tables(str(tmp_path), name_of(KEY))
     assert hash_key(str(tmp_path), given(KEY)) == KEY

@@ -21,10 +21,11 @@ import structlog
 import urllib3
 from pydantic import SecretStr
 
+from parallax.addresses import is_address
 from parallax.alerting.webhook.bodies import body
 from parallax.alerting.webhook.outbox import Message, Outbox, Pace
 from parallax.alerting.webhook.record import Record
-from parallax.config import AlertingSettings, WebhookSettings, is_address
+from parallax.config import AlertingSettings, WebhookSettings
 from parallax.findings.finding import Finding
 
 log = structlog.get_logger(__name__)
