@@ -25,7 +25,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from parallax.replica import fetch_response, versions
-from parallax.replica.errors import BrokerTooOld, Unauthorized, from_code
+from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, from_code
 from parallax.replica.options import Address, Options
 from parallax.replica.types import Greeting
 from parallax.replica.versions import Versions
@@ -34,12 +34,19 @@ _MAX_FRAME = 1 << 30
 """Frames beyond this are garbage: a broker's largest answer is one batch beyond what was asked for."""
 
 
+_TLS_RECORDS, _TLS_MAJOR = (0x15, 0x16), 3
+"""How a record of TLS begins (RFC 8446, 5.1): an alert or a handshake, and the version. No first answer is so long."""
+
 _KEPT = 16 << 20
 """Bytes that a `ReceiveBuffer` keeps between two ranges: twice the largest Fetch of usual settings."""
 
 
 class ProtocolError(ConnectionError):
     """The broker's answer is none in Kafka's protocol."""
+
+
+class WrongProtocol(ConnectionError):  # noqa: N818 - as the errors of this package are named
+    """The broker speaks TLS where none was set, or none where it was; its answer proves it."""
 
 
 class Deadline:
@@ -91,6 +98,7 @@ class Connection:
     Raises:
         OSError: the broker refused, closed, or (TimeoutError) did not answer in time.
         ProtocolError: it answered, but not in Kafka's protocol.
+        WrongProtocol: it speaks TLS and is asked without, or the other way round.
         Unauthorized: it rejected the credentials.
     """
 
@@ -167,6 +175,8 @@ class Connection:
     def _frame(self, deadline: Deadline, into: ReceiveBuffer | None) -> memoryview:
         head = memoryview(bytearray(4))
         self._fill(head, deadline)
+        if self._options.tls is None and not self._versions and head[0] in _TLS_RECORDS and head[1] == _TLS_MAJOR:
+            raise self._speaks_tls()
         (size,) = struct.unpack(">i", head)
         if not 4 <= size <= _MAX_FRAME:
             raise ProtocolError("the answer is not in Kafka's protocol (is the port right, does it want TLS?)")
@@ -200,10 +210,20 @@ class Connection:
         return version
 
     def _ask_versions(self, deadline: Deadline) -> None:
-        response = self._call(ApiVersionsRequest(), versions.API_VERSIONS, deadline)
+        try:
+            response = self._call(ApiVersionsRequest(), versions.API_VERSIONS, deadline)
+        except ConnectionResetError as error:
+            # Whoever speaks TLS cuts off what is none, often before its alert is read. Whoever is stopping does, too.
+            if self._options.tls is None and _answers_with_tls(self.address, deadline):
+                raise self._speaks_tls() from error
+            raise
         if response.error_code:
             raise from_code(response.error_code)
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+
+    def _speaks_tls(self) -> WrongProtocol:
+        host, port = self.address
+        return WrongProtocol(f"broker {host}:{port} speaks TLS (security.protocol is {self._options.protocol})")
 
     def _authenticate(self, sasl: Any, deadline: Deadline) -> None:
         name = sasl["mechanism"]
@@ -242,7 +262,48 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
         except OSError as failure:
             sock.close()
             error = failure
+            if _is_no_tls(failure) and _answers_without_tls(address, options, deadline):
+                host, port = address
+                problem = f"broker {host}:{port} does not speak TLS (security.protocol is {options.protocol})"
+                raise WrongProtocol(problem) from failure
     raise error
+
+
+def _is_no_tls(failure: OSError) -> bool:
+    """Whether a handshake ended as it does with who speaks no TLS: cut off, or answered with something else.
+
+    Whoever is stopping cuts off as well.
+    """
+    is_other = isinstance(failure, ssl.SSLError) and failure.reason == "WRONG_VERSION_NUMBER"
+    return is_other or isinstance(failure, ssl.SSLEOFError | ConnectionResetError)
+
+
+def _answers_without_tls(address: Address, options: Options, deadline: Deadline) -> bool:
+    """Ask a broker for its versions in plain text, as every client does first; there is no secret in it."""
+    plain = Options(bootstrap=(address,), client_id=options.client_id)
+    try:
+        Connection(address, plain, deadline).close()
+    except (OSError, ReplicaError):
+        return False
+    return True
+
+
+def _answers_with_tls(address: Address, deadline: Deadline) -> bool:
+    """Begin a handshake, whoever it is with: nothing is sent by it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        for family, target in _resolve(address, deadline):
+            with socket.socket(family, socket.SOCK_STREAM) as sock:
+                sock.settimeout(deadline.remaining())
+                sock.connect(target)
+                context.wrap_socket(sock, server_hostname=address[0]).close()
+                return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")  # as of one that wants a client's certificate
+    except OSError:
+        pass
+    return False
 
 
 def _resolve(address: Address, deadline: Deadline) -> list[tuple[socket.AddressFamily, Any]]:

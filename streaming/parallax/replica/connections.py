@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parallax.replica import requests
-from parallax.replica.connection import Connection, Deadline, ReceiveBuffer
+from parallax.replica.connection import Connection, Deadline, ReceiveBuffer, WrongProtocol
 from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable
 from parallax.replica.options import Address, Options
 from parallax.replica.requests import Request
@@ -261,6 +261,8 @@ def _translate(error: BaseException, broker: int, deadline: Deadline) -> Replica
         return DeadlineExceeded(
             f"no answer within {deadline.timeout_ms:.0f} ms; is it paused or overloaded?", broker=broker
         )
+    if isinstance(error, WrongProtocol):
+        return Unreachable(f"{error}; correct one of them", broker=broker)
     if isinstance(error, OSError):
         return Unreachable(f"{error.strerror or error}; is it running, is the address right?", broker=broker)
     return None
@@ -270,9 +272,13 @@ def _nobody_answered(failures: Sequence[tuple[Address, Exception]], deadline: De
     too_old = [error for _, error in failures if isinstance(error, BrokerTooOld)]
     if too_old:
         return too_old[0]
-    reasons = "; ".join(f"{host}:{port} {_reason(error)}" for (host, port), error in failures)
+    reasons = "; ".join(_failure(address, error) for address, error in failures)
     kind = DeadlineExceeded if any(isinstance(error, TimeoutError) for _, error in failures) else Unreachable
     return kind(f"bootstrap.servers: no broker answered within {deadline.timeout_ms:.0f} ms ({reasons})")
+
+
+def _failure(address: Address, error: Exception) -> str:
+    return str(error) if isinstance(error, WrongProtocol) else f"{address[0]}:{address[1]} {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:

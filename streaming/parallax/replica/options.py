@@ -91,6 +91,12 @@ class Options:
     sasl: Mapping[str, Any] | None = field(default=None, repr=False)
     receive_buffer_bytes: int | None = None
 
+    @property
+    def protocol(self) -> str:
+        """``security.protocol``."""
+        carrier = "PLAINTEXT" if self.tls is None else "SSL"
+        return carrier if self.sasl is None else f"SASL_{carrier}"
+
 
 def parse(kafka: Mapping[str, str]) -> Options:
     """Validate options in Kafka's spelling.

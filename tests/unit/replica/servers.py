@@ -95,6 +95,10 @@ def dripping(stop: threading.Event) -> Serve:
     return serve
 
 
+_MOST = 100 << 20
+"""Bytes of a request, ``socket.request.max.bytes`` by default."""
+
+
 class Broker:
     """Answers ApiVersions and Metadata as broker 1 of a cluster of one; Fetch as given."""
 
@@ -110,7 +114,11 @@ class Broker:
             head = _exactly(connection, 4)
             if head is None:
                 return
-            body = _exactly(connection, struct.unpack(">i", head)[0])
+            (size,) = struct.unpack(">i", head)
+            if size > _MOST:  # no request at all, as the beginning of TLS
+                connection.shutdown(socket.SHUT_RDWR)
+                return
+            body = _exactly(connection, size)
             if body is None:
                 return
             key, version, correlation = struct.unpack_from(">hhi", body)

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -14,7 +15,7 @@ from parallax.replica.connections import Connections
 from parallax.replica.errors import Unreachable
 from parallax.replica.options import parse
 
-from .servers import Broker, broker
+from .servers import Broker, Serve, broker, closing, server, silent
 
 NOTHING = requests.metadata([])
 RECORDS = requests.fetch([FetchPosition("t", 0, 0)], isolation=IsolationLevel.READ_COMMITTED, max_bytes=1)
@@ -72,3 +73,61 @@ def test_an_idle_connection_is_used_again() -> None:
 def test_a_name_that_is_advertised_and_cannot_be_encoded_is_not_resolved() -> None:
     with pytest.raises(ConnectionError, match=r"the name broker1\.\.b cannot be resolved"):
         _resolve(("broker1..b", 9092), Deadline(5000))
+
+
+TLS = {"security.protocol": "SSL"}
+
+
+def over_tls(context: ssl.SSLContext) -> Serve:
+    """A broker's TLS: what is no TLS is answered with an alert."""
+
+    def serve(connection: socket.socket) -> None:
+        with suppress(ssl.SSLError):
+            silent(context.wrap_socket(connection, server_side=True))
+
+    return serve
+
+
+def refused(port: int, **options: str) -> str:
+    made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{port}", **options}))
+    try:
+        with pytest.raises(Unreachable) as caught:
+            made.ask_metadata([], Deadline(5000))
+    finally:
+        made.close()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_broker_that_does_not_speak_tls_is_told_from_one_that_is_away(protocol: str) -> None:
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"} if "SASL" in protocol else {}
+    with broker() as one:
+        said = refused(one.port, **{"security.protocol": protocol}, **login)
+        assert f"(broker 127.0.0.1:{one.port} does not speak TLS (security.protocol is {protocol}))" in said
+
+
+def test_a_broker_that_closes_the_connection_may_well_speak_tls() -> None:
+    with server(closing) as (_, port):
+        assert "TLS" not in refused(port, **TLS)
+
+
+def test_nor_does_silence_prove_anything() -> None:
+    with server(silent) as (_, port):
+        made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{port}", **TLS}))
+        with pytest.raises(Unreachable, match="did not answer"):
+            made.ask_metadata([], Deadline(300))
+        made.close()
+
+
+def test_a_broker_that_speaks_tls_is_told_where_none_was_set() -> None:
+    with server(over_tls(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))) as (_, port):
+        assert f"(broker 127.0.0.1:{port} speaks TLS (security.protocol is PLAINTEXT))" in refused(port)
+
+
+def test_a_broker_whose_port_has_changed_is_named_by_its_id_as_well() -> None:
+    with broker() as one:
+        made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{one.port}", **TLS}))
+        made.addresses[1] = ("127.0.0.1", one.port)
+        with pytest.raises(Unreachable, match=r"^broker 1: broker 127.*does not speak TLS .*; correct one of them$"):
+            made.exchange(1, NOTHING, Deadline(2000))
+        made.close()
