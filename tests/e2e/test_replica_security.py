@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -36,6 +40,8 @@ from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.refusals import Change
 from parallax.alerting.state import MonitorState
 from parallax.cli import app
+from parallax.jars import class_path, kafka_jars
+from parallax.java import KAFKA_NEEDS, find_java
 from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
@@ -53,6 +59,8 @@ from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
 PASSWORD = "correct-horse"
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"
+_ACLS = "org.apache.kafka.tools.AclCommand"
+"""What kafka-acls.sh starts."""
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -85,6 +93,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     broker = cluster.brokers[1]
     ports = dict(zip(("SASL", "TLS", "MUTUAL", "SHORT"), free_ports(4), strict=True))
     listeners = f"PLAINTEXT://{broker.address}," + ",".join(f"{n}://127.0.0.1:{p}" for n, p in ports.items())
+    users = " ".join(f'user_{name}="{PASSWORD}"' for name in ("reader", "parallax"))
     protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SASL_SSL", "MUTUAL": "SSL", "SHORT": "SASL_PLAINTEXT"}
     cluster._settings = {
         **cluster._settings,
@@ -93,13 +102,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
         + ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
-        "listener.name.tls.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.tls.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.short.sasl.enabled.mechanisms": "PLAIN",
-        **{
-            f"listener.name.{name}.plain.sasl.jaas.config": f'{LOGIN} user_reader="{PASSWORD}";'
-            for name in ("sasl", "tls", "short")
-        },
-        "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SCRAM_LOGIN};",
+        **{f"listener.name.{name}.plain.sasl.jaas.config": f"{LOGIN} {users};" for name in ("sasl", "tls", "short")},
+        **{f"listener.name.{name}.scram-sha-512.sasl.jaas.config": f"{SCRAM_LOGIN};" for name in ("sasl", "tls")},
         **{f"listener.name.sasl.oauthbearer.{name}": value for name, value in takes_tokens(folder).items()},
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.mutual.ssl.truststore.type": "PEM",
@@ -171,9 +177,11 @@ def admin(secured: Secured) -> AdminClient:
     return AdminClient({"bootstrap.servers": secured.cluster.bootstrap_servers})
 
 
-def acl(operation: AclOperation, name: str, kind: ResourceType = ResourceType.TOPIC) -> AclBinding:
+def acl(
+    operation: AclOperation, name: str, kind: ResourceType = ResourceType.TOPIC, user: str = "reader"
+) -> AclBinding:
     allow = AclPermissionType.ALLOW
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, allow)
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, allow)
 
 
 def grant(admin: AdminClient, *bindings: AclBinding) -> None:
@@ -219,13 +227,19 @@ def test_a_mechanism_that_the_broker_does_not_accept_is_reported(
         asked({**sasl, "sasl.mechanism": "SCRAM-SHA-256"})
 
 
-def test_scram_is_accepted_and_a_wrong_password_is_not_shown(secured: Secured, admin: AdminClient) -> None:
+def by_scram(admin: AdminClient, options: Mapping[str, str]) -> dict[str, str]:
+    """Options for a listener by SCRAM-SHA-512, once the broker knows their user by it as well."""
     known = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    change = UserScramCredentialUpsertion("scrammer", known, PASSWORD.encode())
+    change = UserScramCredentialUpsertion(options["sasl.username"], known, PASSWORD.encode())
     for future in admin.alter_user_scram_credentials([change]).values():
         future.result(30)
-    login = {**secured.sasl, "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "scrammer"}
+    login = {**options, "sasl.mechanism": "SCRAM-SHA-512"}
     until(lambda: _is_let_in(login), "the broker to know the user")
+    return login
+
+
+def test_scram_is_accepted_and_a_wrong_password_is_not_shown(secured: Secured, admin: AdminClient) -> None:
+    login = by_scram(admin, {**secured.sasl, "sasl.username": "scrammer"})
     with pytest.raises(Unauthorized, match=r"sasl\.password") as caught:
         asked({**login, "sasl.password": "battery-staple"})
     assert "battery-staple" not in str(caught.value)
@@ -341,10 +355,14 @@ def test_tls_with_its_authority_is_accepted_and_without_it_is_not(
         asked({**tls, "ssl.ca.location": str(authority.with_name("none.pem"))})
 
 
-def test_plain_text_to_a_tls_port_is_unreachable(secured: Secured) -> None:
-    tls = secured.tls
-    with pytest.raises(Unreachable):
-        asked({"bootstrap.servers": tls["bootstrap.servers"]})
+def test_plain_text_to_a_tls_port_and_tls_to_one_of_plain_text_are_told(secured: Secured) -> None:
+    for name in ("tls", "mutual"):
+        address = {"bootstrap.servers": getattr(secured, name)["bootstrap.servers"]}
+        with pytest.raises(Unreachable, match=r"broker 127.* speaks TLS \(security\.protocol is PLAINTEXT\)"):
+            asked(address)
+    for address in (secured.cluster.bootstrap_servers, secured.sasl["bootstrap.servers"]):
+        with pytest.raises(Unreachable, match=r"broker 127.* does not speak TLS \(security\.protocol is SASL_SSL\)"):
+            asked({**secured.tls, "bootstrap.servers": address})
 
 
 class Monitor:
@@ -534,6 +552,15 @@ def test_what_shows_only_with_a_broker_is_one_line_as_well(
     assert PASSWORD not in ended.output
 
 
+_RIGHTS = (
+    ("DESCRIBE", AclOperation.DESCRIBE, ResourceType.TOPIC),
+    ("READ", AclOperation.READ, ResourceType.TOPIC),
+    ("DESCRIBE_CONFIGS", AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+    ("DESCRIBE on their transactional ids", AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+)
+"""What is needed, in an order in which none brings the next with it."""
+
+
 def test_the_check_names_each_right_that_is_missing_until_none_is(
     secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
 ) -> None:
@@ -556,20 +583,94 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
         assert done.exit_code == (1 if any(line["result"] == "wrong" for line in lines) else 0), lines
         return " ".join(line["text"] for line in lines if line["result"] == result)
 
-    steps = (
-        ("DESCRIBE", acl(AclOperation.DESCRIBE, topic)),
-        ("READ", acl(AclOperation.READ, topic)),
-        ("DESCRIBE_CONFIGS", acl(AclOperation.DESCRIBE_CONFIGS, topic)),
-        ("DESCRIBE on their transactional ids", acl(AclOperation.DESCRIBE, topic, ResourceType.TRANSACTIONAL_ID)),
-    )
     try:
-        for name, binding in steps:
+        for name, operation, kind in _RIGHTS:
             until(lambda name=name: name in said("wrong"), f"{name} to be named", timeout=20)
-            grant(admin, binding)
+            grant(admin, acl(operation, topic, kind))
         until(lambda: not said("wrong"), "nothing to be wrong", timeout=20)
         assert PASSWORD not in said("ok")
     finally:
         producer.commit()
+
+
+def _commands_of_the_document() -> str:
+    """The block of docs/security.md that grants the rights, as it is written there."""
+    page = Path(__file__).parents[2] / "docs" / "security.md"
+    blocks = re.findall(r"(?:^    .*\n)+", page.read_text(), re.MULTILINE)
+    (block,) = [block for block in blocks if "kafka-acls.sh" in block]
+    return textwrap.dedent(block)
+
+
+def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
+    secured: Secured, admin: AdminClient, tmp_path: Path
+) -> None:
+    topics = ("orders", "customers")
+    for name in topics:
+        secured.cluster.create_topic(name)
+    producer = LegacyTransactionalProducer(secured.cluster.bootstrap_servers, "orders-writer")
+    producer.begin()
+    producer.send("orders", "key", "value")
+    document = {
+        "kafka": {**secured.sasl, "sasl.username": "parallax"},
+        "topics": {"include": list(topics)},
+        "storage": {"path": str(tmp_path / "data")},
+        "alerting": {"metrics_port": 0},
+    }
+    (tmp_path / "parallax.yaml").write_text(json.dumps(document))
+
+    def wrong() -> list[str]:
+        done = CliRunner().invoke(app, ["check", "-c", str(tmp_path / "parallax.yaml"), "--format", "json"])
+        lines = [line["text"] for line in json.loads(done.stdout) if line["result"] == "wrong"]
+        assert done.exit_code == (1 if lines else 0)
+        return lines
+
+    try:
+        assert wrong()
+        java = [str(find_java(KAFKA_NEEDS).path), "-cp", class_path(kafka_jars()), _ACLS]
+        (tmp_path / "kafka-acls.sh").write_text(f'#!/bin/sh\nexec {shlex.join(java)} "$@"\n')
+        (tmp_path / "kafka-acls.sh").chmod(0o755)
+        (tmp_path / "admin.properties").touch()
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        given = {**os.environ, "PATH": path, "BROKER": secured.cluster.bootstrap_servers}
+        command = ["bash", "-euc", _commands_of_the_document()]
+        ended = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, timeout=120, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        until(lambda: not wrong(), "nothing to be wrong", timeout=20)
+    finally:
+        producer.commit()
+    allowed = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, "User:parallax", None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    granted = {(one.operation, one.restype, one.name) for one in admin.describe_acls(allowed).result(30)}
+    assert granted == {
+        (operation, kind, name)
+        for _, operation, kind in _RIGHTS
+        for name in (topics if kind is ResourceType.TOPIC else ("*",))
+    }
+
+
+@pytest.mark.release
+def test_the_job_reads_by_a_clients_certificate(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    secured.cluster.create_topic(topic)
+    for _, operation, kind in _RIGHTS:
+        grant(admin, acl(operation, topic, kind, user="CN=client"))
+    PlainProducer(secured.cluster.bootstrap_servers).fill([topic], 10)
+    signed(tmp_path, secured.authority)
+    files = {"ssl.certificate.location": str(tmp_path / "client.pem"), "ssl.ca.location": str(secured.authority)}
+    kafka = {**secured.mutual, **files}
+    with JobProcess(tmp_path / "job", kafka["bootstrap.servers"], topic, kafka=kafka).start() as job:
+        for isolation in IsolationLevel:
+            until(
+                lambda level=isolation: (
+                    job.metric("parallax_view_position", topic=topic, isolation_level=level.option) == 10
+                ),
+                "all to be recorded",
+                timeout=240,
+                interval=1.0,
+            )
+        assert job.stop() == 0
 
 
 _PLANTED = {
@@ -624,7 +725,9 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
     given.mkdir()
     (given / "password").write_text(PASSWORD)
     (given / "key").write_text(_PLANTED["the key of the hashes"])
-    kafka = {name: value for name, value in secured.tls.items() if name != "sasl.password"}
+    kafka = by_scram(admin, {**secured.tls, "ssl.ca.location": str(secured.authority)})
+    assert kafka["security.protocol"] == "SASL_SSL"
+    del kafka["sasl.password"]
     hook = {
         "name": "hook",
         "url": "http://127.0.0.1:1/" + _PLANTED["a receiver's address"],
@@ -634,7 +737,7 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
         folder,
         secured.tls["bootstrap.servers"],
         topic,
-        kafka={**kafka, "ssl.ca.location": str(secured.authority)},
+        kafka=kafka,
         kafka_files={"sasl.password": str(given / "password")},
         read={"hash_key_file": str(given / "key")},
         alerting={"webhooks": [hook]},

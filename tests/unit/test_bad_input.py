@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from parallax.cli import app
 from parallax.output import output
 from tests.pages import Job
+from tests.unit.replica.servers import broker
 
 SECRET = "hunter2"
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
@@ -234,6 +235,17 @@ def test_names_separated_by_commas_are_no_bad_input(
     ended = CliRunner().invoke(app, [command, "-c", str(config)])
     assert "PARALLAX_TOPICS__INCLUDE" not in ended.output
     assert "127.0.0.1:1" in ended.output, "it went on to the cluster, which does not answer"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_tls_asked_of_a_broker_that_speaks_none(tmp_path: Path, command: str) -> None:
+    with broker() as one:
+        address = f"127.0.0.1:{one.port}"
+        kafka = {"bootstrap.servers": address, "security.protocol": "SSL"}
+        ended = CliRunner().invoke(app, [command, "-c", str(written(tmp_path, kafka=kafka))])
+    assert ended.exit_code == (1 if command == "check" else 2)
+    assert f"broker {address} does not speak TLS (security.protocol is SSL)" in ended.output
+    assert "Traceback" not in ended.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
