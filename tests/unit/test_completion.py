@@ -45,7 +45,7 @@ def completed(home: Path, *words: str) -> list[str]:
         (("demo", "--producer", ""), {"legacy", "java"}),
         (("audit", "--from", "t"), {"tables"}),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "offers",
 )
 def test_bash_offers_what_may_come_next_and_nothing_is_written(
     tmp_path: Path, words: tuple[str, ...], offered: set[str]
