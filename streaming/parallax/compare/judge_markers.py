@@ -50,8 +50,10 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
     for i in missed:
         interval = intervals[i]
         if interval["end"] == NEVER and not interval["told"] & RAISED_MISSING:
-            intervals["told"][i] |= RAISED_MISSING
-            accusations.append(_missing(state, interval))
+            # What it shows of the transaction by then has ended there already, by no marker that was read.
+            found = _directly_turned(state, interval)
+            intervals["told"][i] |= RAISED_MISSING | (RAISED_TURNED if found else 0)
+            accusations += found or [_missing(state, interval)]
         elif turned[i]:
             own = outcome.wrongly_shown(_shown_committed(state), interval)
             if len(own):
@@ -65,28 +67,33 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
                 accusations += contradicted or [_turned(state, interval, own)]
             settling.append(int(i))
         elif passed_open[i] and not interval["told"] & RAISED_TURNED:
-            found = _shown_against_the_missed(state, intervals[i : i + 1].copy())
+            found = _directly_turned(state, interval)
             intervals["told"][i] |= RAISED_TURNED if found else 0
             accusations += found
+            if not found:
+                own = outcome.wrongly_shown(_shown_committed(state), _as_missed(interval))
+                unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
     _settle(state, intervals[settling])
     return accusations
 
 
-def _shown_against_the_missed(state: PartitionState, interval: Array) -> list[Accusation]:
-    """Judge records of a transaction that is over, whose end was not read, and that missed an end marker.
+def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]:
+    """Accuse a replica of a record that it shows otherwise than the missed end marker directly behind it says.
 
     Where a record is held the marker that ended it is, unless the cleaner went by a wrong index of aborted
-    transactions. So one that is shown otherwise than the missed marker says is wrong where there is no room for a lower
-    one, and unknown elsewhere.
+    transactions. There is no room for a lower marker; of a record further below nobody knows whether one was there.
     """
-    interval["end"], interval["end_type"] = NEVER, np.where(interval["missed_type"] == COMMIT, ABORT, COMMIT)
-    one, missed = interval[0], int(interval["missed"][0])
-    own = outcome.wrongly_shown(_shown_committed(state), one)
-    direct = own[own["offset"] == missed - 1]
-    if len(direct):
-        return [_turned(state, one, direct)]
-    unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
-    return []
+    supposed = _as_missed(interval)
+    own = outcome.wrongly_shown(_shown_committed(state), supposed)
+    direct = own[own["offset"] == supposed["missed"] - 1]
+    return [_turned(state, supposed, direct)] if len(direct) else []
+
+
+def _as_missed(interval: Array) -> Array:
+    """Return an interval whose end was not read, as one that ended otherwise than the missed end marker says."""
+    supposed = interval.copy()
+    supposed["end"], supposed["end_type"] = NEVER, ABORT if interval["missed_type"] == COMMIT else COMMIT
+    return supposed
 
 
 def _shown_committed(state: PartitionState) -> Array:
