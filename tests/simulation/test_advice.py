@@ -176,7 +176,7 @@ BROKEN: dict[str, tuple[Any, str, Any, str, tuple[Any, list[Op]]]] = {
         "silent",
         frozenset(),
         "all replicas are said to share it",
-        scripted(1200011053),
+        scripted(1200014057),
     ),
 }
 

@@ -117,7 +117,15 @@ def _no_value(shown: Shown) -> Iterable[int]:
     own = [offset for text, offset in offsets.items() if shown.finding.broker in shown.sides[text]]
     if not own or max(offsets.values()) > own[0]:
         return ()
-    return (broker for broker in shown.sides.get(NO_VALUE, ()) if _was_read_whole(shown.replicas.get(broker)))
+    without = shown.sides.get(NO_VALUE, ())
+    return (b for b in without if _was_read_whole(shown.replicas.get(b)) and not _is_held_back(shown, b))
+
+
+def _is_held_back(shown: Shown, broker: int) -> bool:
+    """Whether another replica has decided what this one holds undecided: it may show a newer value there one day."""
+    own = shown.replicas.get(broker, {})
+    stable, mark = own.get("last_stable_offset", UNKNOWN), own.get("high_watermark", UNKNOWN)
+    return any(stable < answer.get("last_stable_offset", UNKNOWN) <= mark for answer in shown.replicas.values())
 
 
 def _was_read_whole(answer: Mapping[str, Any] | None) -> bool:

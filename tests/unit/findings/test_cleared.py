@@ -71,6 +71,13 @@ class TestATombstone:
         shown = {"key": {"complete": False, "visible": {"offset": 8}}}
         assert right(RESURRECTED, {"no value": [1], "value at offset 4": [2]}, {1: shown}) == [1]
 
+    def test_does_not_clear_one_that_holds_undecided_what_another_has_decided(self) -> None:
+        sides = {"no value": [1, 3], "value at offset 4": [2]}
+        ahead = {"last_stable_offset": 9, "high_watermark": 9}
+        for mark, cleared_now in ((9, [1]), (8, [1, 3])):  # Behind it, it may merely not have come so far yet.
+            behind = {"last_stable_offset": 6, "high_watermark": mark}
+            assert right(RESURRECTED, sides, {1: ahead, 3: behind}) == cleared_now
+
 
 class TestARecord:
     def test_clears_those_that_hold_it_where_nothing_is_compacted(self) -> None:
