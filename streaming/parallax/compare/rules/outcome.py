@@ -121,8 +121,10 @@ def judge_disputes(
     The first end marker that a replica shows after a record is the one that ended its transaction there, if it is of
     the type of the outcome. If it is not, the replica contradicts itself (`follow_ends`), and that marker bounds nobody
     else's end. Of two replicas with unlike outcomes the one whose transaction ended higher is wrong; one that passed a
-    marker with the transaction open ended it above that one, though its own end was cleaned before it was read. Where
-    that does not decide it, nobody is accused: neither numbers nor the order of reading prove anything. One that
+    marker with the transaction open ended it above that one, though its own end was cleaned before it was read. So is
+    one that shows another outcome than the end marker of the record's leader epoch that another replica shows directly
+    behind it, and that shows an end only further up, of whichever type: its own may have been cleaned. Where that does
+    not decide it, nobody is accused: neither numbers nor the order of reading prove anything. One that
     contradicts itself by a marker of another leader epoch than the record's is no side then: the marker that gave the
     outcome may have been truncated, unread. A row that differs no more without such is in no verdict: what it should be
     is unknown.
@@ -140,23 +142,28 @@ def judge_disputes(
     producer = pending["producer_id"][rows[0]]
     mine = markers[markers["producer_id"] == producer]
     ends = {slot: _first_end(mine, slot, offsets, has_bit(hides, slot)) for slot in concerned}
+    ended_directly = _has_marker_behind(mine, offsets, pending["leader_epoch"][rows])
     verdicts = []
     proven = np.zeros(len(rows), np.bool_)
     for slot in concerned:
         own, own_fits = ends[slot]
         lower = np.full(len(rows), NEVER)
         marker = np.full(len(rows), NEVER)
+        direct = np.zeros(len(rows), np.bool_)
         for other in concerned:
             unlike = (has_bit(shows, slot) & has_bit(hides, other)) | (has_bit(hides, slot) & has_bit(shows, other))
             end, fits = ends[other]
             lower = np.where(unlike & fits, np.minimum(lower, end), lower)
             exact = fits & ~_may_lack_end(unmarked, offsets, end)
             marker = np.where(unlike & exact, np.minimum(marker, end), marker)
+            direct |= unlike & fits & (end == offsets + 1) & ended_directly
         past = _open_past(intervals, slot, offsets, producer)
         # A replica that showed an end up to there had not passed it open: what looks like one transaction were several.
-        ended_above = own_fits & ~_may_lack_end(unmarked, offsets, own)
+        own_exact = ~_may_lack_end(unmarked, offsets, own)
+        ended_above = own_fits & own_exact
         passed_above = (past < own) & ~_may_lack_end(unmarked, offsets, past)
-        wrong = (ended_above & (lower < own)) | (passed_above & (lower <= past))
+        ended_further_up = own_exact & (own != NEVER) & (own > offsets + 1)
+        wrong = (ended_above & (lower < own)) | (passed_above & (lower <= past)) | (direct & ended_further_up)
         proven |= wrong
         for aborted in (False, True):
             at = np.flatnonzero(wrong & (has_bit(hides, slot) == aborted))
@@ -188,6 +195,17 @@ def _first_end(markers: Array, slot: int, offsets: Array, aborted: Array) -> tup
     fits = np.zeros(len(offsets), np.bool_)
     fits[known] = (own["type"][at[known]] != COMMIT) == aborted[known]
     return end, fits
+
+
+def _has_marker_behind(markers: Array, offsets: Array, epochs: Array) -> Array:
+    """Mask of the records directly behind which an end marker of their leader epoch lies."""
+    at = np.searchsorted(markers["offset"], offsets + 1)
+    known = at < len(markers)
+    at = np.where(known, at, 0)
+    if not len(markers):
+        return known
+    mask: Array = known & (markers["offset"][at] == offsets + 1) & (markers["leader_epoch"][at] == epochs)
+    return mask
 
 
 def _may_be_truncated(markers: Array, slot: int, rows: Array) -> Array:

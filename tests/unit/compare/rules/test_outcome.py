@@ -189,6 +189,18 @@ class TestNotProven:
         found = verdicts(pending((2, B, A)), ends((3, COMMIT, A), (5, ABORT, B)))
         assert [proven for _, _, proven, _, _ in found] == [False]
 
+    def test_an_end_directly_behind_the_record_proves_it_against_one_that_shows_another_end_further_up(self) -> None:
+        # B shows the record as committed, and an ABORT behind it: the COMMIT between is cleaned.
+        rows, direct = pending((2, B, A)), (3, ABORT, A)
+        assert verdicts(rows, ends(direct, (7, ABORT, B))) == [(1, [0], True, False, 3)]
+        of_another_epoch = ends(direct, (7, ABORT, B))
+        of_another_epoch["leader_epoch"][0] = 5
+        without_direction = [(NOBODY, [0], False, False, UNKNOWN)]
+        assert verdicts(rows, of_another_epoch) == without_direction
+        for markers in (ends((4, ABORT, A), (7, ABORT, B)), ends((3, ABORT, A | B)), ends(direct)):
+            assert verdicts(rows, markers) == without_direction
+        assert verdicts(rows, ends(direct, (7, ABORT, B)), unmarked=(5, 6)) == without_direction
+
     def test_proven_and_unproven_rows_are_distinguished(self) -> None:
         found = verdicts(pending((2, B, A), (8, B, A)), ends((3, ABORT, A), (5, COMMIT, B)))
         assert found == [(1, [0], True, False, 3), (NOBODY, [1], False, False, UNKNOWN)]
