@@ -22,7 +22,7 @@ from parallax.compare.accusing import (
 )
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, Array
 from parallax.compare.rules import markers, outcome
-from parallax.compare.rules.arrays import joined
+from parallax.compare.rules.arrays import has_bit, joined
 from parallax.compare.state import NEVER, REPORTED, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import FindingKind, Rule, UnknownReason
@@ -73,6 +73,8 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
             if not found:
                 own = outcome.wrongly_shown(_shown_committed(state), _as_missed(interval))
                 unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
+        if passed_open[i] or interval["end"] == NEVER:
+            accusations += _later_turned(state, interval, proof)
     _settle(state, intervals[settling])
     return accusations
 
@@ -87,6 +89,29 @@ def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]
     own = outcome.wrongly_shown(_shown_committed(state), supposed)
     direct = own[own["offset"] == supposed["missed"] - 1]
     return [_turned(state, supposed, direct)] if len(direct) else []
+
+
+def _later_turned(state: PartitionState, interval: Array, proof: Array) -> list[Accusation]:
+    """The same of transactions behind a missed end marker, of which no end was read either.
+
+    To a replica that missed the first marker they are one transaction. What it shows of them in read_committed has
+    ended there all the same.
+    """
+    shown, slot = _shown_committed(state), interval["slot"]
+    own = shown["offset"][
+        (shown["producer_id"] == interval["producer_id"]) & has_bit(shown["visible"] | shown["aborted"], slot)
+    ]
+    later = (proof["producer_id"] == interval["producer_id"]) & (proof["offset"] > interval["missed"])
+    later &= (proof["offset"] < replicas.positions(state, READ_UNCOMMITTED)[slot]) & ~has_bit(proof["shown"], slot)
+    accusations: list[Accusation] = []
+    for marker in proof[later & np.isin(proof["offset"] - 1, own)]:
+        supposed = interval.copy()
+        supposed["start"], supposed["missed"] = marker["offset"] - 1, marker["offset"]
+        for name in ("type", "shown"):
+            supposed[f"missed_{name}"] = marker[name]
+        supposed["missed_epoch"] = marker["leader_epoch"]
+        accusations += _directly_turned(state, supposed)
+    return accusations
 
 
 def _as_missed(interval: Array) -> Array:

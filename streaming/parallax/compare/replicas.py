@@ -12,6 +12,7 @@ from parallax.compare.observations import (
     VIEWS,
     Array,
     Observations,
+    ProgressRows,
     ReplicaSets,
     ViewRows,
 )
@@ -271,17 +272,18 @@ def undecided(state: PartitionState) -> Array:
     return mask
 
 
-def follow_heads(state: PartitionState, rows: ViewRows, *, was_known: bool) -> None:
+def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
     """Remember where the logs began while nothing but compaction could move that.
 
     Args:
         state: after the log starts and the cleanup policy were taken in; written to.
         rows: of the views, which may come before any policy is known.
+        progress: rows of progress; one may have met a log start that none of ``rows`` did.
         was_known: the policy was known before this step.
     """
     partition, starts = state.partition, log_starts(state)
     if not was_known:
-        _see_heads(state, rows)
+        _see_heads(state, rows, progress)
         if partition["deletes"][0] == UNKNOWN:
             return
         if starts and only_compacts(state) and partition["head"][0] != UNKNOWN:
@@ -297,9 +299,10 @@ def follow_heads(state: PartitionState, rows: ViewRows, *, was_known: bool) -> N
         partition["head"] = starts[0] if head == UNKNOWN else min(head, starts[0])
 
 
-def _see_heads(state: PartitionState, rows: ViewRows) -> None:
-    """The lowest log start that any reader met, while no policy is known."""
-    seen = rows.log_start_offset[(rows.kind == POSITION) & (rows.log_start_offset >= 0)]
+def _see_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows) -> None:
+    """The lowest log start that anybody met, while no policy is known."""
+    seen = np.concatenate([rows.log_start_offset[rows.kind == POSITION], progress.log_start_offset])
+    seen = seen[seen >= 0]
     head = int(state.partition["head"][0])
     lowest = int(seen.min(initial=NEVER if head == UNKNOWN else head))
     state.partition["head"] = UNKNOWN if lowest == NEVER else lowest

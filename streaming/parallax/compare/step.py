@@ -321,7 +321,7 @@ def _leader(rows: ProgressRows) -> int | None:
 def _follow_log_starts(
     state: PartitionState, observations: Observations, grace_ms: int, *, was_known: bool
 ) -> list[Accusation]:
-    replicas.follow_heads(state, observations.rows, was_known=was_known)
+    replicas.follow_heads(state, observations.rows, observations.progress, was_known=was_known)
     if not len(observations.progress) or not replicas.only_compacts(state):
         return []
     deleted_to, head = (int(state.partition[name][0]) for name in ("deleted_to", "head"))

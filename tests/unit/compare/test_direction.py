@@ -186,3 +186,21 @@ class TestUnlikeRecords:
             "commit of producer 9": [2],
         }
         assert {s.broker for s in comparison.suspects} == {NOBODY}
+
+
+def two_transactions(outcome: Outcome) -> list[Row]:
+    return [record(0, "K", "V", pid=9, outcome=outcome), record(2, "L", "W", pid=9, outcome=outcome)]
+
+
+@pytest.mark.parametrize("shows", [COMMITTED, ABORTED])
+def test_each_record_directly_before_an_end_marker_that_was_missed_is_judged_though_no_end_of_any_was_read(
+    comparison: Comparison, shows: Outcome
+) -> None:
+    first, second = two_transactions(ABORTED)
+    ended = [first, abort(1, 9), second, abort(3, 9), filler(4)]
+    comparison.feed(tick(0, everywhere(5)), *(shown(view, b, ended, 5) for view in (RU, RC) for b in (1, 2)))
+    comparison.feed(both(3, [*two_transactions(shows), filler(4)], 5, 20))
+    settle(comparison, 5)
+    wrong = [(s.accusation.kind, s.accusation.broker, s.accusation.offset) for s in comparison.suspects]
+    expected = [("aborted_record_committed", 3, 0), ("aborted_record_committed", 3, 2)]
+    assert [one for one in wrong if one[0] == "aborted_record_committed"] == (expected if shows == COMMITTED else [])

@@ -21,7 +21,7 @@ from parallax.compare.state import (
     new_broker,
 )
 from parallax.model import UNKNOWN, UnknownReason
-from tests.unit.compare.history import RC, RU, Row, record, shown
+from tests.unit.compare.history import RC, RU, Row, everywhere, record, shown, tick
 
 VIEWS = (RU, RC)
 
@@ -281,7 +281,7 @@ def test_the_views_are_named_as_the_columns_are() -> None:
     assert (READ_UNCOMMITTED, READ_COMMITTED) == (int(RU), int(RC)) == (0, 1)
 
 
-NOTHING = observed([]).rows
+NOTHING = observed([])
 
 
 class TestLogStarts:
@@ -293,14 +293,22 @@ class TestLogStarts:
     def test_the_highest_while_the_policy_deletes_and_the_lowest_while_it_does_not_are_remembered(self) -> None:
         for starts in ((10, 3), (3, 10, 5)):
             made = self.begun_at(*starts, deletes=1)
-            replicas.follow_heads(made, NOTHING, was_known=True)
+            replicas.follow_heads(made, NOTHING.rows, NOTHING.progress, was_known=True)
             assert (made.partition["deleted_to"][0], made.partition["head"][0]) == (10, UNKNOWN)
             made.partition["deletes"] = 0
-            replicas.follow_heads(made, NOTHING, was_known=True)
+            replicas.follow_heads(made, NOTHING.rows, NOTHING.progress, was_known=True)
             assert (made.partition["deleted_to"][0], made.partition["head"][0]) == (10, 3)
             made.brokers["log_start_offset"] = 7
-            replicas.follow_heads(made, NOTHING, was_known=True)
+            replicas.follow_heads(made, NOTHING.rows, NOTHING.progress, was_known=True)
             assert made.partition["head"][0] == 3
+
+    def test_what_a_log_lost_before_its_policy_was_known_is_counted_whoever_saw_it_begin_lower(self) -> None:
+        read_from_2 = shown(RU, 1, [], 3, high_watermark=3, log_start_offset=2)
+        said_0 = tick(0, everywhere(0))
+        for seen, skipped in ((observed(read_from_2, said_0), 2), (observed(read_from_2), 0)):
+            made = self.begun_at(2, 2)
+            replicas.follow_heads(made, seen.rows, seen.progress, was_known=False)
+            assert made.partition["skipped"][0].tolist() == [skipped, skipped]
 
     def test_where_logs_begin_is_not_known_of_one_that_has_not_said(self) -> None:
         assert replicas.log_starts(self.begun_at(4, -1, 0)) == [0, 4]
