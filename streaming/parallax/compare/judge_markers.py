@@ -73,10 +73,9 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
             if not found:
                 own = outcome.wrongly_shown(_shown_committed(state), _as_missed(interval))
                 unread.add_offsets(state, READ_COMMITTED, own["offset"], UnknownReason.SKIPPED, replicas.read_at(state))
-        if passed_open[i] or interval["end"] == NEVER:
-            accusations += _later_turned(state, interval, proof)
     _settle(state, intervals[settling])
-    return accusations
+    unended = missed[passed_open[missed] | (intervals["end"][missed] == NEVER)]
+    return accusations + [a for i in unended for a in _later_turned(state, intervals[i], proof)]
 
 
 def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]:
