@@ -277,7 +277,10 @@ def _accused_lacks(case: Case) -> Decision:
     if key is None or not (key.complete or (not resurrected and key.complete_from <= claim.offset)):
         return case.pending(accused.key_error or f"the log of broker {accused.broker} was not read to its beginning")
     if resurrected:
-        return case.dismissed(f"broker {accused.broker} shows no live value of the key")
+        # Where its log begins above the tombstone now, a newer value may have gone with what lay below.
+        is_below = accused.log_start_offset > claim.offset
+        resolution = Resolution.DELETED if is_below else Resolution.HEALED
+        return case.dismissed(f"broker {accused.broker} shows no live value of the key", resolution)
     for other in case.others:
         theirs = other.live
         if theirs is None or not accused.log_start_offset <= claim.offset:

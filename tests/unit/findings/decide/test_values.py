@@ -229,6 +229,13 @@ class TestResurrected:
         got = decide(self.c, answers(shows(1, None), shows(2, None), shows(3, None)), live_only=True)
         assert (got.verdict, got.resolution) == (Verdict.DISMISSED, Resolution.HEALED)
 
+    @pytest.mark.parametrize(("start", "ends_as"), [(50, Resolution.HEALED), (51, Resolution.DELETED)])
+    def test_has_not_healed_where_its_log_begins_above_the_tombstone_by_now(
+        self, start: int, ends_as: Resolution
+    ) -> None:
+        got = decide(self.c, answers(shows(1, None), shows(2, None, log_start_offset=start), shows(3, None)))
+        assert (got.verdict, got.resolution) == (Verdict.DISMISSED, ends_as)
+
     def test_has_not_healed_while_another_shows_another_value(self) -> None:
         newer = record(60, producer_id=-1)
         wrongly_deleted = record(70, "committed", value_size=-1)
