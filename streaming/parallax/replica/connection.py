@@ -176,7 +176,7 @@ class Connection:
         head = memoryview(bytearray(4))
         self._fill(head, deadline)
         if self._options.tls is None and not self._versions and head[0] in _TLS_RECORDS and head[1] == _TLS_MAJOR:
-            raise self._speaks_tls()
+            raise _speaks_tls(self.address, self._options)
         (size,) = struct.unpack(">i", head)
         if not 4 <= size <= _MAX_FRAME:
             raise ProtocolError("the answer is not in Kafka's protocol (is the port right, does it want TLS?)")
@@ -210,20 +210,10 @@ class Connection:
         return version
 
     def _ask_versions(self, deadline: Deadline) -> None:
-        try:
-            response = self._call(ApiVersionsRequest(), versions.API_VERSIONS, deadline)
-        except ConnectionResetError as error:
-            # Whoever speaks TLS cuts off what is none, often before its alert is read. Whoever is stopping does, too.
-            if self._options.tls is None and _answers_with_tls(self.address, deadline):
-                raise self._speaks_tls() from error
-            raise
+        response = self._call(ApiVersionsRequest(), versions.API_VERSIONS, deadline)
         if response.error_code:
             raise from_code(response.error_code)
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
-
-    def _speaks_tls(self) -> WrongProtocol:
-        host, port = self.address
-        return WrongProtocol(f"broker {host}:{port} speaks TLS (security.protocol is {self._options.protocol})")
 
     def _authenticate(self, sasl: Any, deadline: Deadline) -> None:
         name = sasl["mechanism"]
@@ -262,14 +252,41 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
         except OSError as failure:
             sock.close()
             error = failure
-            if _is_no_tls(failure) and _answers_without_tls(address, options, deadline):
-                host, port = address
-                problem = f"broker {host}:{port} does not speak TLS (security.protocol is {options.protocol})"
-                raise WrongProtocol(problem) from failure
     raise error
 
 
-def _is_no_tls(failure: OSError) -> bool:
+def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
+    """Find out whether a broker failed because it speaks TLS where none is set, or none where it is.
+
+    It is asked once more, the other way. That takes time that other brokers may need: to be called once all have failed.
+
+    Args:
+        failure: how it failed.
+        address: its own.
+        options: of the connection that failed.
+        deadline: for all of it.
+
+    Returns:
+        What its answer proves; None where it proves nothing.
+    """
+    if isinstance(failure, WrongProtocol):
+        return failure
+    if options.tls is None:
+        # Whoever speaks TLS cuts off what is none, often before its alert is read. Whoever is stopping does, too.
+        is_cut = isinstance(failure, ConnectionResetError)
+        return _speaks_tls(address, options) if is_cut and _answers_with_tls(address, deadline) else None
+    if not _is_no_tls(failure) or not _answers_without_tls(address, options, deadline):
+        return None
+    host, port = address
+    return WrongProtocol(f"broker {host}:{port} does not speak TLS (security.protocol is {options.protocol})")
+
+
+def _speaks_tls(address: Address, options: Options) -> WrongProtocol:
+    host, port = address
+    return WrongProtocol(f"broker {host}:{port} speaks TLS (security.protocol is {options.protocol})")
+
+
+def _is_no_tls(failure: Exception) -> bool:
     """Whether a handshake ended as it does with who speaks no TLS: cut off, or answered with something else.
 
     Whoever is stopping cuts off as well.

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from parallax.replica import requests
-from parallax.replica.connection import Connection, Deadline, ReceiveBuffer, WrongProtocol
+from parallax.replica.connection import Connection, Deadline, ReceiveBuffer, WrongProtocol, wrong_protocol
 from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable
 from parallax.replica.options import Address, Options
 from parallax.replica.requests import Request
@@ -23,6 +23,9 @@ Target = int | Address
 
 _IDLE_BY_BROKER, _IDLE_BY_ADDRESS = 4, 1
 """How many connections are kept idle."""
+
+_FOR_A_REASON = 0.5
+"""Share of the time that is left in which to find out why a broker did not answer."""
 
 
 class Connections:
@@ -107,7 +110,22 @@ class Connections:
             else:
                 self._failed_at.pop(address, None)
                 return response
-        raise _nobody_answered(failures, deadline)
+        raise self._nobody_answered(failures, deadline)
+
+    def _nobody_answered(self, failures: Sequence[tuple[Address, Exception]], deadline: Deadline) -> ReplicaError:
+        too_old = [error for _, error in failures if isinstance(error, BrokerTooOld)]
+        if too_old:
+            return too_old[0]
+        reasons = "; ".join(self._failure(address, error, deadline) for address, error in failures)
+        kind = DeadlineExceeded if any(isinstance(error, TimeoutError) for _, error in failures) else Unreachable
+        return kind(f"bootstrap.servers: no broker answered within {deadline.timeout_ms:.0f} ms ({reasons})")
+
+    def _failure(self, address: Address, error: Exception, deadline: Deadline) -> str:
+        try:
+            told = wrong_protocol(error, address, self._options, deadline.part(_FOR_A_REASON))
+        except TimeoutError:
+            told = None
+        return str(told) if told is not None else f"{address[0]}:{address[1]} {_reason(error)}"
 
     def ask_metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> Any:
         """Metadata from the first address that answers; what it says of the brokers is remembered."""
@@ -266,19 +284,6 @@ def _translate(error: BaseException, broker: int, deadline: Deadline) -> Replica
     if isinstance(error, OSError):
         return Unreachable(f"{error.strerror or error}; is it running, is the address right?", broker=broker)
     return None
-
-
-def _nobody_answered(failures: Sequence[tuple[Address, Exception]], deadline: Deadline) -> ReplicaError:
-    too_old = [error for _, error in failures if isinstance(error, BrokerTooOld)]
-    if too_old:
-        return too_old[0]
-    reasons = "; ".join(_failure(address, error) for address, error in failures)
-    kind = DeadlineExceeded if any(isinstance(error, TimeoutError) for _, error in failures) else Unreachable
-    return kind(f"bootstrap.servers: no broker answered within {deadline.timeout_ms:.0f} ms ({reasons})")
-
-
-def _failure(address: Address, error: Exception) -> str:
-    return str(error) if isinstance(error, WrongProtocol) else f"{address[0]}:{address[1]} {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:

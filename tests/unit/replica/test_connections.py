@@ -124,10 +124,29 @@ def test_a_broker_that_speaks_tls_is_told_where_none_was_set() -> None:
         assert f"(broker 127.0.0.1:{port} speaks TLS (security.protocol is PLAINTEXT))" in refused(port)
 
 
+def alert(connection: socket.socket) -> None:
+    connection.recv(4096)
+    connection.sendall(b"\x15\x03\x03\x00\x02\x02\x0a")
+
+
 def test_a_broker_whose_port_has_changed_is_named_by_its_id_as_well() -> None:
-    with broker() as one:
-        made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{one.port}", **TLS}))
-        made.addresses[1] = ("127.0.0.1", one.port)
-        with pytest.raises(Unreachable, match=r"^broker 1: broker 127.*does not speak TLS .*; correct one of them$"):
+    with server(alert) as (_, port):
+        made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{port}"}))
+        made.addresses[1] = ("127.0.0.1", port)
+        with pytest.raises(Unreachable, match=r"^broker 1: broker 127.* speaks TLS .*; correct one of them$"):
             made.exchange(1, NOTHING, Deadline(2000))
+        made.close()
+
+
+def test_a_broker_that_closes_the_connection_is_not_asked_why_while_another_answers() -> None:
+    seen = []
+
+    def cut(connection: socket.socket) -> None:
+        seen.append(connection.fileno())
+        closing(connection)
+
+    with server(cut) as (_, port), broker() as one:
+        made = Connections(parse({"bootstrap.servers": f"127.0.0.1:{port},127.0.0.1:{one.port}"}))
+        made.ask_metadata([], Deadline(2000))
+        assert len(seen) == 1
         made.close()
