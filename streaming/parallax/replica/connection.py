@@ -258,7 +258,7 @@ def _connect(address: Address, options: Options, deadline: Deadline) -> socket.s
 def wrong_protocol(failure: Exception, address: Address, options: Options, deadline: Deadline) -> WrongProtocol | None:
     """Find out whether a broker failed because it speaks TLS where none is set, or none where it is.
 
-    It is asked once more, the other way. That takes time that other brokers may need: to be called once all have failed.
+    It is asked once more, the other way. That takes time that others may need: to be called once all have failed.
 
     Args:
         failure: how it failed.
