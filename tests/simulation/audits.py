@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parallax.audit.ledger import Ended
 from parallax.audit.result import Result
-from parallax.compare.replicas import retained_from
+from parallax.compare.replicas import ended_up_to, retained_from
 from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import PartitionState
 from parallax.compare.suspect import Coverage
@@ -32,7 +32,7 @@ def ended(audit: Monitor, started_at: int) -> Ended | None:
         audit.cluster.now,
         str(Result.DIVERGED if audit.confirmed else Result.CONSISTENT),
         max(retained_from(state), 0),
-        (min(compared[RU], ends[RU]), min(compared[RC], ends[RC])),
+        (min(compared[RU], ends[RU]), min(compared[RC], ends[RC], ended_up_to(state))),
     )
 
 

@@ -321,6 +321,10 @@ class Cluster:
                 now_open.add(batch.producer_id)
         return now_open
 
+    def lost_so_far(self) -> dict[int, tuple[int, int]]:
+        """By broker: how often its log was truncated, and where it begins."""
+        return {broker: (len(self.cuts.get(broker, ())), log.log_start) for broker, log in self.replicas.items()}
+
     def damage(self, broker: int, how: Callable[[Replica], bool]) -> bool:
         """Let a broker that is down find another disk than it left."""
         return not self.replicas[broker].up and how(self.replicas[broker])

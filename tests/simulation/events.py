@@ -61,8 +61,12 @@ def advice(event: Finding, others: Iterable[Finding] = ()) -> Advice:
 
 
 def _cut_since(monitor: Monitor, event: Finding) -> frozenset[int]:
-    before = monitor.cuts_before[event.finding_id]
-    return frozenset(b for b, cuts in monitor.cluster.cuts.items() if len(cuts) > before.get(b, 0))
+    before, offset = monitor.cuts_before[event.finding_id], claim_of(event).first_offset
+    return frozenset(
+        broker
+        for broker, (cuts, start) in monitor.cluster.lost_so_far().items()
+        if cuts > before.get(broker, (0, 0))[0] or start > max(offset, before.get(broker, (0, 0))[1])
+    )
 
 
 def _sides(events: Iterable[Finding]) -> frozenset[int]:

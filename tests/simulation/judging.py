@@ -237,13 +237,21 @@ class Judge:
             return self.profile.trims and place.span.end < start
         return self.profile.trims and place.what == "key" and truth.latest.get(place.key, -1) < start
 
-    def audit(self, open_now: Sequence[Said], result: str) -> None:
-        """An audit of the partition, whose replicas are all up, ended so."""
+    def audit(self, open_now: Sequence[Said], result: str, ended_to: int) -> None:
+        """An audit of the partition, whose replicas are all up, ended so; it compared outcomes up to an offset."""
         truth, now = oracle.truth_of(self.cluster), self.now()
         for place in properties.uncovered(truth, now, open_now):
+            if any(offset >= ended_to for offset in _decided_by_ends(truth, now[place.broker], place)):
+                continue
             if result == "consistent" and properties.shows(self.cluster, truth, now, place, self.profile.compacted):
                 text = f"{place}; {now[place.broker]}"
                 self.broken.append(Broken(properties.KNOWN, f"{place.what}, consistent in an audit", text))
+
+
+def _decided_by_ends(truth: oracle.Truth, wrong: Wrong, place: Place) -> set[int]:
+    """The records in a place of which the replica shows another outcome than the truth."""
+    turned = {offset for span, offsets in wrong.turned if place.span in (None, span) for offset in offsets}
+    return turned if place.span is not None else {o for o in turned if truth.of_offset[o][0].key == place.key}
 
 
 def _excused(offsets: set[int], unknown: Unknown, *, seen: bool) -> str | None:

@@ -86,8 +86,8 @@ class Monitor(Readers):
     """What the findings table would hold, in order; of an incident, what it says of each key."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
-    cuts_before: dict[str, dict[int, int]] = field(default_factory=dict)
-    """By finding that has ended: how often the log of each broker had been truncated by then."""
+    cuts_before: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    """By finding that has ended: how often the log of each broker had been truncated by then, and its log start."""
     coverage: Any = None
     audited: Any = None
     """How the last audit with a verdict ended; see `tests.simulation.audits`."""
@@ -267,7 +267,7 @@ class Monitor(Readers):
             elif event.status is FindingStatus.DISMISSED:
                 self.dismissed.append((claim, event.summary))
             elif event.status is FindingStatus.RESOLVED:
-                self.cuts_before[event.finding_id] = {b: len(cuts) for b, cuts in self.cluster.cuts.items()}
+                self.cuts_before[event.finding_id] = self.cluster.lost_so_far()
         return then
 
     def _singles_of(self, event: findings.Finding) -> list[findings.Finding]:

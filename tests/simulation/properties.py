@@ -40,7 +40,7 @@ class Said:
             ``head`` (a log that begins at the offset, and should not).
         marker: offset of the end marker that ends the transaction as it names it; -1 where it names none.
         everywhere: it says that all replicas are wrong alike.
-        cut_since: brokers whose log was truncated since it ended.
+        cut_since: brokers whose log was truncated, or has lost its first records, since it ended.
         alike: brokers that it says show the value of the key that the accused shows.
     """
 
@@ -195,9 +195,10 @@ def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) 
     """Hold a finding that ended as healed against what is wrong now.
 
     What an open finding speaks of is another divergence of the same key, which came later. So is what a log shows that
-    was truncated since (an unclean election): it may have lost what had healed it. And so is what a replica lacks of a
-    key of which it shows a record that was written after what the finding speaks of. A log whose head is back lacks no
-    record of it; one that holds again what was truncated shows no record there that is not the true one.
+    was truncated since (an unclean election), or has lost its head: it may have lost what had healed it. And so is
+    what a replica lacks of a key of which it shows a record that was written after what the finding speaks of. A log
+    whose head is back lacks no record of it; one that holds again what was truncated shows no record there that is not
+    the true one.
     """
     standing, truth = list(open_now), oracle.truth_of(cluster)
     for broker in sorted((said.brokers & now.keys()) - said.cut_since):
@@ -300,6 +301,10 @@ def difference(cluster: Cluster, truth: Truth, place: Place) -> set[int]:
     """The offsets at which a replica differs in a place: of records, and of what ended their transactions."""
     replica = cluster.replicas[place.broker]
     offsets = {place.offset} - {-1}
+    ahead = [r for r in cluster.replicas.values() if r.lso > replica.lso]
+    if place.what == "progress" and place.span is not None and all(r.log_start > place.span.first for r in ahead):
+        # Nobody else's log can tell how that ended any more; what is known is how far its consumers do not come.
+        offsets |= {replica.lso}
     if place.what == "key":
         offsets |= records_of(truth, replica, compared_from(cluster), place.key)
     if place.span is not None:
@@ -320,7 +325,9 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     Of a key: another one that is right shows another value, but for what each has aborted: on a healthy cluster others
     lack that as well. Or an emptied end marker lies behind the record.
     Of an outcome: a replica shows the record wrongly, and another one shows the true outcome or holds the true marker.
-    Or its aborted list says that a transaction begins there, and another one shows that record as committed.
+    Or its aborted list says that a transaction begins there, and another one shows that record as committed. The true
+    marker alone says nothing against a replica that holds it as well, behind another one: it may end a later
+    transaction, which wrote no record there, and the others may have cleaned the end of the first.
     """
     others = [r for b, r in cluster.replicas.items() if b != place.broker]
     if place.what == "key":
@@ -342,7 +349,17 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     listed = [o for o in entries.intersection(offsets) if truth.end_of(o) is End.COMMIT]
     if any(_holds(r, o) and _tells_outcome(r, truth, o) for o in listed for r in others):
         return True
-    return any(_tells_outcome(r, truth, o) for o in mine for r in others)
+    ended = {o for o in mine if _ended_before(cluster.replicas[place.broker], truth, o)}
+    return any(_tells_outcome(r, truth, o, by_marker=o not in ended) for o in mine for r in others)
+
+
+def _ended_before(replica: Replica, truth: Truth, offset: int) -> bool:
+    """Whether a replica holds the true end marker of a record, and between the two another one of its producer."""
+    transaction = truth.of_offset[offset][1]
+    if transaction is None or transaction.marker is None:
+        return False
+    ends = {b.base for b in replica.batches if b.marker is not None and b.producer_id == transaction.producer_id}
+    return transaction.marker in ends and any(offset < end < transaction.marker for end in ends)
 
 
 def _has_an_emptied_end(replica: Replica, span: Span) -> bool:
@@ -356,7 +373,7 @@ def _holds(replica: Replica, offset: int) -> bool:
     return any(record.offset == offset for batch in replica.batches for record in batch.records)
 
 
-def _tells_outcome(replica: Replica, truth: Truth, offset: int) -> bool:
+def _tells_outcome(replica: Replica, truth: Truth, offset: int, *, by_marker: bool = True) -> bool:
     transaction = truth.of_offset[offset][1]
     if transaction is None:
         return False
@@ -364,7 +381,9 @@ def _tells_outcome(replica: Replica, truth: Truth, offset: int) -> bool:
     true = transaction.marker, transaction.producer_id, transaction.end
     marked = transaction.end is not None and any((b.base, b.producer_id, b.marker) == true for b in replica.batches)
     listed = replica.is_aborted(transaction.producer_id, offset)
-    return marked or (listed if transaction.end is End.ABORT else not listed and _holds(replica, offset))
+    return (marked and by_marker) or (
+        listed if transaction.end is End.ABORT else not listed and _holds(replica, offset)
+    )
 
 
 def repeated(standing: Sequence[Said], now: Moment) -> list[Broken]:

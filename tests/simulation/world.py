@@ -30,6 +30,7 @@ from tests.simulation.kinds import generate, profile
 from tests.simulation.monitor import Finding, Monitor
 from tests.simulation.probe import probe
 from tests.simulation.properties import ONE_CAUSE, Broken, Ended
+from tests.simulation.readers import RC
 from tests.simulation.records import End, Limits
 from tests.simulation.replica import Replica
 
@@ -249,7 +250,8 @@ class World:
         verdict = audits.ended(audit, started_at)
         consistent = verdict is not None and verdict.result == Result.CONSISTENT
         standing = [events.said(event) for event in audit.events if event.stands]
-        self.judge.audit(standing, "consistent" if consistent else "otherwise")
+        ended_to = verdict.compared_up_to[RC] if verdict is not None else 0
+        self.judge.audit(standing, "consistent" if consistent else "otherwise", ended_to)
         if not self.profile.late:
             self._hand_over(audit)
             self.monitor.audited = verdict or self.monitor.audited

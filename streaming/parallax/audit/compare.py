@@ -25,7 +25,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.packing import unpack
-from parallax.compare.replicas import retained_from
+from parallax.compare.replicas import ended_up_to, retained_from
 from parallax.compare.results import from_json, to_json
 from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import NEVER, PartitionState
@@ -234,7 +234,7 @@ class _Comparison:
         ru, rc = coverage.compared_up_to
         return Compared(
             compared_from=max(begun, default=max(retained_from(state), 0)),
-            compared_up_to=(min(ru, ends[0]), min(rc, ends[1])),
+            compared_up_to=(min(ru, ends[0]), min(rc, ends[1], ended_up_to(state))),
             stopped=tuple(self._stopped(coverage)),
             waiting=int((state.candidates["offset"] < ends[READ_COMMITTED]).sum()),
             disputes=tuple(int(o) for o in disputed[disputed < ends[READ_COMMITTED]][:64]),

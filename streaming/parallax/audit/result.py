@@ -61,7 +61,8 @@ class Compared:
 
     Attributes:
         compared_from: lowest offset that was compared; what lies below was deleted on a replica, or never recorded.
-        compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none.
+        compared_up_to: by view, the offset below which every replica has been read and judged; -1 where none. In
+            read_committed also the end markers of what lies below.
         stopped: readers that did not come as far as was planned.
         waiting: differences below the end that could not be judged, because a replica that lacks them is behind.
         disputes: records whose outcome differs and was not judged: markers that may decide it were not read.

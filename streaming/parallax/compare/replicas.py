@@ -229,6 +229,15 @@ def log_starts(state: PartitionState) -> list[int]:
     return sorted(start for member, start in starts if member and start != UNKNOWN)
 
 
+def ended_up_to(state: PartitionState) -> int:
+    """Up to where read_committed records had their end markers read as well; `NEVER` where none waits for its own.
+
+    Below the last stable offset every transaction has ended, some of them behind it: where another one is still open.
+    What a replica's own end marker would say against it is not known of these.
+    """
+    return int(state.unended["offset"].min(initial=NEVER))
+
+
 def retained_from(state: PartitionState) -> int:
     """From where on something can be judged; -1 where nothing is known.
 

@@ -27,6 +27,7 @@ from parallax.findings.decide.endings import (
     other_outcome,
     outcomes_of_others,
     recorded_end,
+    recorded_outcome,
 )
 from parallax.findings.decide.key_values import behind, latest_differs
 from parallax.findings.decide.repaired import repaired
@@ -61,7 +62,7 @@ def ended(case: Case) -> Decision:
     if truth:
         decision = agreed(case, own)
         if decision.resolution is not Resolution.SPREAD:
-            return _by_their_markers(case, own) or decision
+            return _by_their_markers(case, own) or _was_shown(case, f"shows it {own} now") or decision
         is_complete = len(live_outcomes(case)) > len(case.others)
         return decision if is_complete else _by_their_markers(case, own) or _by_what_was_read(case, own)
     reason = f"no other replica shows an outcome for offset {claim.first_offset}"
@@ -123,7 +124,7 @@ def _outcome_without_record(case: Case) -> Decision:
             return case.pending(case.accused.key_error or f"the log of broker {claim.broker} was not read as a whole")
     if (unread := _unread_key(case)) is not None:
         return case.pending(unread)
-    if (past := _was_shown(case)) is not None:
+    if (past := _was_shown(case, "does not hold it any more")) is not None:
         return past
     if (healed := repaired(case)) is not None:
         return case.dismissed(healed)
@@ -160,10 +161,15 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     return case.confirmed(differing.reason, kind, sides=differing.sides)
 
 
-def _was_shown(case: Case) -> Decision | None:
-    """The accused was read to show another outcome than the others, and does not hold the record any more."""
+def _was_shown(case: Case, now: str) -> Decision | None:
+    """The accused was read to show another outcome than the others, and does so no more.
+
+    Args:
+        case: of a suspect; what stood as a finding was proven by then.
+        now: what it does instead, for people.
+    """
     claim = case.claim
-    own = claim.recorded.outcomes.get(claim.broker)
+    own = recorded_outcome(claim)
     if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
         return None
     truth = outcomes_of_others(case)
@@ -172,7 +178,7 @@ def _was_shown(case: Case) -> Decision | None:
         return None
     return case.was_shown(
         f"offset {claim.first_offset} was {own} on broker {claim.broker} when it was read, and "
-        f"{other_outcome(own)} on {broker_list(against)}; broker {claim.broker} does not hold it any more",
+        f"{other_outcome(own)} on {broker_list(against)}; broker {claim.broker} {now}",
         kind_of(own),
         claim.first_offset,
         by_outcome(truth | {claim.broker: own}),

@@ -205,6 +205,9 @@ def _shows_older(case: Case, live: RecordShown, other: ReplicaAnswer, theirs: Re
     sure = sure and not is_truncated(case, theirs.offset, theirs.leader_epoch)
     if sure and not _is_of_a_replaced_log(case):
         return _shows_an_older_value(case, reason, accused)
+    if case.claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and case.claim.is_surely_committed:
+        # Whether the newer value was committed or not: the tombstone that was read lies between the two.
+        return _resurrected(case, live, None)
     return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
 
 
