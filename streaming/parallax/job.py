@@ -114,7 +114,7 @@ class Job:
         from parallax.views.session import build_session
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
-        self._maintenance = Maintenance(self._spark, self._settings.storage, self.state.update_maintenance)
+        self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance)
         self._maintenance.start()
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:

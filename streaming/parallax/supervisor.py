@@ -49,12 +49,14 @@ class Supervised:
             query's checkpoint, None if nothing.
         activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
             ended; None where that cannot be known.
+        rows: how many rows it has taken in since it was made; None where Spark counts them.
     """
 
     name: str
     start: Callable[[], Query]
     mend: Callable[[int], str | None] = lambda _: None
     activity: Callable[[Query], Any] = lambda _: None
+    rows: Callable[[], int] | None = None
 
 
 @dataclass
@@ -209,7 +211,8 @@ class Supervisor:
             return
         report = watch.report
         if watch.batch_seen is None or mark[0] != watch.batch_seen[0]:
-            report.rows += max(0, int(progress["numInputRows"] or 0))
+            counted = watch.spec.rows
+            report.rows = report.rows + max(0, int(progress["numInputRows"] or 0)) if counted is None else counted()
             report.batch_seconds = (progress["durationMs"] or {}).get("triggerExecution", 0) / 1000
         watch.batch_seen, watch.alive_since = mark, now
         watch.failures = watch.stalls = 0

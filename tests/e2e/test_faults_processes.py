@@ -27,13 +27,13 @@ import contextlib, os, psutil, pyarrow.compute as pc
 from parallax.views import sink
 from parallax.views.positions import open_table
 
-real = sink.append
+real = sink.commit
 
 def records(storage, name):
     return open_table(storage, name).to_pyarrow_dataset().count_rows(filter=pc.field("kind") == 0)
 
-def append(rows, path, query, batch):
-    storage, name = os.path.split(path)
+def commit(table, files, query, batch):
+    storage, name = os.path.split(table.uri)
     asked_for = os.path.join(storage, "kill-now")
     if name == "read_committed" and os.path.exists(asked_for):
         if records(storage, "read_uncommitted") > records(storage, "read_committed"):
@@ -41,9 +41,9 @@ def append(rows, path, query, batch):
             for process in [*psutil.Process().children(recursive=True), psutil.Process()]:
                 with contextlib.suppress(psutil.NoSuchProcess):  # a worker ends by itself when its JVM is gone
                     process.kill()
-    real(rows, path, query, batch)
+    real(table, files, query, batch)
 
-sink.append = append
+sink.commit = commit
 """
 """Kills the job once where the first table of a batch holds records that the second does not hold yet."""
 
@@ -54,12 +54,12 @@ from parallax.views import sink
 
 real = sink.append
 
-def append(rows, path, query, batch):
-    asked_for = os.path.join(os.path.dirname(path), "hang-now")
-    if os.path.basename(path) == "replica_progress" and os.path.exists(asked_for):
+def append(table, rows, query, batch):
+    asked_for = os.path.join(os.path.dirname(table.uri), "hang-now")
+    if os.path.exists(asked_for):
         os.unlink(asked_for)
         threading.Event().wait()
-    real(rows, path, query, batch)
+    real(table, rows, query, batch)
 
 sink.append = append
 """

@@ -57,7 +57,7 @@ def before(module, name, when):
     setattr(module, name, wrapped)
 
 if point == "before the commit":
-    before(sink, "append", lambda rows, path, app, number: "read_" in path and number == batch)
+    before(sink, "commit", lambda table, files, query, number: number == batch)
 elif point == "after the commit":
     before(feedback, "write", lambda path, known: any(entry.batch == batch for entry in known.values()))
 elif point == "after the feedback":
@@ -108,7 +108,7 @@ def dies(monkeypatch: pytest.MonkeyPatch, point: str, batch: int) -> None:
             raise Died
 
     if point == "before the commit":
-        before(sink, "append", lambda rows, path, app, number: "read_" in path and number == batch)
+        before(sink, "commit", lambda table, files, query, number: number == batch)
     elif point == "after the commit":
         before(feedback, "write", lambda path, known: any(entry.batch == batch for entry in known.values()))
     else:

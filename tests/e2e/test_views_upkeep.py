@@ -57,7 +57,7 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     before = recorded_positions(str(storage), IsolationLevel.READ_COMMITTED)
     done: dict[str, TableSize | None] = {}
     settings = StorageSettings(path=str(storage), retention_hours=24)
-    Maintenance(spark, settings, done.__setitem__).run_once()
+    Maintenance(settings, done.__setitem__).run_once()
 
     assert list(done) == [*VIEWS, PROGRESS]
     table = DeltaTable(path)

@@ -21,7 +21,12 @@ def preload() -> None:
     import gc
     from importlib import import_module
 
-    for module in ("pyspark.worker", "pyspark.sql.worker.plan_data_source_read", "parallax.source.reading"):
+    for module in (
+        "pyspark.worker",
+        "pyspark.sql.worker.plan_data_source_read",
+        "parallax.source.reading",
+        "pyarrow.parquet",
+    ):
         import_module(module)
     # What is here to stay is kept out of collections, which would copy the shared pages.
     gc.freeze()

@@ -8,7 +8,7 @@ talks to a broker is made where it is used.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -18,16 +18,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from parallax.model import IsolationLevel
 from parallax.replica.errors import Unreachable
 from parallax.source.offsets import Range, Reader, from_json, to_json
 from parallax.source.options import ReplicaOptions, replica_options
 from parallax.source.planning import Piece, broker_tasks, clip, known_epochs, tasks
 from parallax.source.schema import ISOLATION_DDL, VIEW_DDL
-
-ONLY = "parallax.isolation"
-"""Spark local property: with ``isolation.level`` = ``both``, the number of the one level that a job wants the rows of.
-The tasks of the other end at once, so that a sink can write each level to its own table and reads each only once."""
 
 
 class KafkaReplicaSource(DataSource):
@@ -69,7 +64,7 @@ class PiecesPartition(InputPartition):
 def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
     from parallax.source.columns import empty_batch
 
-    pieces = [p for p in partition.pieces if _asked_for(p.reader.isolation)] if _has_pieces(partition) else []
+    pieces = pieces_of(partition)
     if pieces:
         from parallax.source.reading import read_pieces
 
@@ -78,16 +73,9 @@ def _read(options: ReplicaOptions, partition: InputPartition) -> Iterator[Any]:
         yield empty_batch(with_isolation=options.with_isolation)
 
 
-def _has_pieces(partition: InputPartition) -> TypeGuard[PiecesPartition]:
-    return isinstance(partition, PiecesPartition)
-
-
-def _asked_for(isolation: int) -> bool:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    only = context.getLocalProperty(ONLY) if context is not None else None
-    return not only or int(only) == isolation
+def pieces_of(partition: InputPartition) -> Sequence[Piece]:
+    """What a task is to read; nothing where Spark has made the task itself."""
+    return partition.pieces if isinstance(partition, PiecesPartition) else ()
 
 
 class ReplicaBatchReader(DataSourceReader):
@@ -217,4 +205,4 @@ def _stop_at(ranges: Mapping[Reader, Range], until: Mapping[Reader, int]) -> dic
     return None if all(span.empty for span in cut.values()) else cut
 
 
-__all__ = ["ONLY", "IsolationLevel", "KafkaReplicaSource", "ReplicaBatchReader", "ReplicaStreamReader"]
+__all__ = ["KafkaReplicaSource", "PiecesPartition", "ReplicaBatchReader", "ReplicaStreamReader", "pieces_of"]

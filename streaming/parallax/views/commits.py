@@ -18,10 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
-
-BROKER = "broker"
-"""Partition column of the views: its value is in the log, not in the files."""
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""

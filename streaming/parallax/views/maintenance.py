@@ -6,7 +6,11 @@ Nothing here conflicts with the queries that append, or breaks the one that read
   conflict with nothing;
 - retention drops whole dates (partition ``recorded_on``), a delete of metadata at partition boundaries, which a reader
   with ``ignoreDeletes`` or ``skipChangeCommits`` passes over;
-- files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind.
+- files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind. So do files
+  that were never in a commit, which a task that failed has left.
+
+All of it by delta-rs, as the appends are: on an object store two libraries that commit to one table without a shared
+protocol lose commits.
 """
 
 from __future__ import annotations
@@ -19,11 +23,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
+from deltalake import write_deltalake
 
 from parallax.config import StorageSettings
-from parallax.model import RowKind
-from parallax.views.positions import RESETS, open_table
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, table_path
+from parallax.source.schema import VIEW
+from parallax.views.positions import last_rows, open_table, position_rows
+from parallax.views.recording import today
+from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize
 
 log = structlog.get_logger(__name__)
 
@@ -31,24 +37,21 @@ KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
 
 
+_LARGE = 128 << 20
+"""Bytes of a file that compaction makes, about."""
+
+
 class Maintenance:
     """Runs the upkeep on a timer, in a thread of its own.
 
     Args:
-        spark: the job's session.
         settings: where the tables are, how often, how long rows stay.
         on_done: called with the table, and how many files it has then and how many bytes; None where its upkeep failed.
     """
 
     def __init__(
-        self, spark: Any, settings: StorageSettings, on_done: Callable[[str, TableSize | None], None] | None = None
+        self, settings: StorageSettings, on_done: Callable[[str, TableSize | None], None] | None = None
     ) -> None:
-        self._spark = spark.newSession()
-        # One task at a time, so that compaction never takes the slots that micro-batches wait for.
-        self._spark.conf.set("spark.databricks.delta.optimize.maxThreads", "1")
-        # Vacuum lists folders with as many tasks as this says, 10 000 by default: a minute in which nothing else runs.
-        self._spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "1")
-        self._spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(128 << 20))
         self._settings = settings
         self._on_done = on_done or (lambda _, __: None)
         self._stop = threading.Event()
@@ -91,14 +94,13 @@ class Maintenance:
             self.run_once()
 
     def _look_after(self, storage: str, name: str, oldest: date) -> None:
-        from delta.tables import DeltaTable
-
-        path = table_path(storage, name)
-        table = DeltaTable.forPath(self._spark, path)
-        if drop_older(self._spark, storage, name, oldest):
+        if drop_older(storage, name, oldest):
             log.info("rows dropped", table=name, before=oldest.isoformat())
-        table.optimize().executeCompaction()
-        table.vacuum(KEPT.total_seconds() / 3600)
+        table = open_table(storage, name)
+        # One file at a time, so that compaction never takes what micro-batches wait for.
+        table.optimize.compact(target_size=_LARGE, max_concurrent_tasks=1)
+        hours = int(KEPT.total_seconds() // 3600)
+        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
         shorten_log(storage, name)
 
 
@@ -113,51 +115,33 @@ def oldest_kept(today: date, retention_hours: float) -> date:
     return today - timedelta(days=-(-retention_hours // 24))
 
 
-def drop_older(spark: Any, storage: str, name: str, oldest: date) -> bool:
+def drop_older(storage: str, name: str, oldest: date) -> bool:
     """Drop the dates before ``oldest``; the last position of a reader that has been idle since is carried over.
 
     Returns:
         Whether there was anything to drop.
     """
-    from pyspark.sql import functions as sf
-
-    path = table_path(storage, name)
-    old = sf.col(RECORDED_ON) < sf.lit(oldest.isoformat()).cast("date")
-    dates = {p.get(RECORDED_ON) for p in open_table(storage, name).partitions()}
+    table = open_table(storage, name)
+    dates = {p.get(RECORDED_ON) for p in table.partitions()}
     if not any(text is not None and date.fromisoformat(str(text)) < oldest for text in dates):
         return False
-    from delta.tables import DeltaTable
-
     if name in VIEWS:
-        _carry_positions(spark, path, old)
-    DeltaTable.forPath(spark, path).delete(old)
+        _carry_positions(table, oldest)
+    table.delete(f"{RECORDED_ON} < '{oldest.isoformat()}'")
     return True
 
 
-def _carry_positions(spark: Any, path: str, old: Any) -> None:
+def _carry_positions(table: Any, oldest: date) -> None:
     """Record again, under today's date, the positions that would be dropped with the old dates."""
-    from pyspark.sql import functions as sf
-
-    from parallax.views.sink import today
-
-    reader = ["topic", "partition", "broker"]
-    rows = spark.read.format("delta").load(path).where(sf.col("kind") == int(RowKind.POSITION))
-    # Highest since the last reset, as in parallax.views.positions.latest; a reset shows in its event.
-    resets = (
-        rows.where(old & sf.col("position.event").isin([event.value for event in RESETS]))
-        .groupBy(*reader)
-        .agg(sf.max("timestamp").alias("reset_at"))
-    )
-    last = (
-        rows.where(old)
-        .join(resets, reader, "left")
-        .where(sf.col("reset_at").isNull() | (sf.col("timestamp") >= sf.col("reset_at")))
-        .groupBy(*reader)
-        .agg(sf.max_by(sf.struct(*rows.columns), sf.struct("offset", "timestamp")).alias("row"))
-        .select("row.*")
-    )
-    idle = last.join(rows.where(~old).select(*reader).distinct(), reader, "left_anti").select(*rows.columns)
-    idle.withColumn(RECORDED_ON, sf.lit(today()).cast("date")).write.format("delta").mode("append").save(path)
+    rows = position_rows(table, VIEW.names)
+    is_old = pc.less(rows[RECORDED_ON], pa.scalar(oldest, pa.date32()))
+    old, young = rows.filter(is_old), rows.filter(pc.invert(is_old))
+    busy = set(last_rows(young))
+    idle = [row for reader, row in last_rows(old).items() if reader not in busy]
+    if idle:
+        carried = old.take(idle).drop_columns([RECORDED_ON])
+        recorded_on = pa.repeat(pa.scalar(date.fromisoformat(today()), pa.date32()), len(idle))
+        write_deltalake(table, carried.append_column(RECORDED_ON, recorded_on), mode="append")
 
 
 def shorten_log(storage: str, name: str) -> None:

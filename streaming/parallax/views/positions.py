@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,12 +12,12 @@ import pyarrow.dataset as pds
 from parallax.model import IsolationLevel, ReadEvent, RowKind
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
-from parallax.views.tables import rust_uri
+from parallax.views.tables import RECORDED_ON, rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 """Events after which a position is lower than before, and right."""
 
-_COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "event", "topic_id")
+_COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "position")
 
 
 def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 0) -> dict[Reader, Recorded]:
@@ -40,59 +39,65 @@ def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 
     written: Any = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
     young: Any = pc.greater_equal(written, pa.scalar(since_ms, pa.int64()))
     paths: list[Any] = actions.filter(young)["path"].to_pylist()
-    return latest(_position_rows(table, paths), isolation) if paths else {}
+    return latest(position_rows(table, _COLUMNS, paths), isolation) if paths else {}
 
 
-def _position_rows(table: Any, paths: Iterable[str]) -> Any:
-    wanted = set(paths)
+def position_rows(table: Any, columns: Iterable[str], paths: Iterable[str] | None = None) -> Any:
+    """The position rows of a view, with the date on which they were recorded.
+
+    Args:
+        table: ``deltalake.DeltaTable``.
+        columns: of the view.
+        paths: of the files to read; None for all.
+
+    Returns:
+        A ``pyarrow.Table``, in no order.
+    """
     whole: Any = table.to_pyarrow_dataset()
-    fragments = [fragment for fragment in whole.get_fragments() if fragment.path in wanted]
+    wanted = None if paths is None else set(paths)
+    fragments = [f for f in whole.get_fragments() if wanted is None or f.path in wanted]
     dataset: Any = pds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
-    columns: Any = {name: pc.field(name) for name in _COLUMNS[:6]}
-    columns |= {name: pc.field("position", name) for name in _COLUMNS[6:]}
-    return dataset.to_table(columns=columns, filter=pc.field("kind") == int(RowKind.POSITION))
+    return dataset.to_table(columns=[*columns, RECORDED_ON], filter=pc.field("kind") == int(RowKind.POSITION))
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Take each reader's position out of position rows in any order.
+    """Take each reader's position out of position rows in any order; see `last_rows`.
+
+    Args:
+        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, timestamp, leader_epoch and position.
+        isolation: whose rows they are.
+    """
+    found: dict[Reader, Recorded] = {}
+    for row in rows.take(list(last_rows(rows).values())).to_pylist():
+        position = row["position"]
+        found[Reader(int(isolation), row["broker"], row["topic"], row["partition"])] = Recorded(
+            row["offset"], position["topic_id"] or "", ReadEvent(position["event"]), epoch=row["leader_epoch"]
+        )
+    return found
+
+
+def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
+    """Find the position row that says where each reader stands.
 
     It is the highest since the last reset; by time only across resets, so that a clock that was set back does no harm.
 
     Args:
-        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, timestamp, leader_epoch, event and
-            topic_id.
-        isolation: whose rows they are.
+        rows: as `latest` takes them.
+
+    Returns:
+        By topic, partition and broker, the number of the row.
     """
-    found: dict[Reader, Recorded] = {}
+    events = pc.struct_field(rows["position"], "event")
     # A reset and the end of its range may share a millisecond; the reset comes first.
-    in_order = rows.sort_by([("timestamp", "ascending"), ("offset", "ascending")])
-    columns = [in_order[name].to_pylist() for name in _COLUMNS]
-    for topic, partition, broker, offset, _, epoch, event, topic_id in zip(*columns, strict=True):
-        reader = Reader(int(isolation), broker, topic, partition)
-        known = found.get(reader)
-        if known is None or event in RESETS or offset >= known.position:
-            found[reader] = Recorded(offset, topic_id or "", ReadEvent(event), epoch=epoch)
-    return found
-
-
-_LOOK_BACK = 2000
-"""Commits that are searched for the last batch of a query. What is further back was followed by so many others that
-Spark has long recorded it as done; and positions keep even its rows from being recorded twice."""
-
-
-def batch_mark(query_id: str, batch_id: int) -> str:
-    """Return what a commit carries as ``userMetadata``, so that the batch it records is known by the log alone."""
-    return json.dumps({"query": query_id, "batch": batch_id}, separators=(",", ":"))
-
-
-def last_batch(storage: str, name: str, query_id: str) -> int:
-    """The last micro-batch that a query has committed to a table, by the marks of its commits; -1 if none."""
-    for commit in open_table(storage, name).history(_LOOK_BACK):
-        text = commit.get("userMetadata")
-        mark = json.loads(text) if text else {}
-        if mark.get("query") == query_id:
-            return int(mark["batch"])
-    return -1
+    order = pc.sort_indices(rows, sort_keys=[("timestamp", "ascending"), ("offset", "ascending")])
+    columns = [rows[name].take(order).to_pylist() for name in ("topic", "partition", "broker", "offset")]
+    found: dict[tuple[str, int, int], tuple[int, int]] = {}
+    told = zip(*columns, events.take(order).to_pylist(), order.to_pylist(), strict=True)
+    for topic, partition, broker, offset, event, number in told:
+        known = found.get((topic, partition, broker))
+        if known is None or event in RESETS or offset >= known[0]:
+            found[topic, partition, broker] = offset, number
+    return {reader: number for reader, (_, number) in found.items()}
 
 
 def open_table(storage: str, name: str) -> Any:

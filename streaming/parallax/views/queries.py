@@ -19,6 +19,7 @@ from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
 from parallax.views.checkpoints import Checkpoint
 from parallax.views.hash_key import hash_key, name_of
+from parallax.views.recording import STORAGE, RecordingSource
 from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
 from parallax.views.tables import checkpoint_path, create_tables
 
@@ -31,11 +32,13 @@ class QuerySpec:
         name: of the query and of its checkpoint.
         start: starts it in a Spark session.
         checkpoint: is looked at before each start.
+        rows: how many rows it has recorded since it was defined; None where Spark counts them.
     """
 
     name: str
     start: Callable[[Any], Any]
     checkpoint: Checkpoint
+    rows: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         "payload": read.payload,
         "hash.key": key,
         "feedback.path": feedback_path,
+        STORAGE: storage,
     }
     if group.brokers is not None:
         options["brokers"] = ",".join(map(str, group.brokers))
@@ -151,10 +155,10 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
     def start(spark: Any) -> Any:
         create_tables(storage, name_of(key))
         sink.prepare()
-        rows = spark.readStream.format("kafka-replica").options(**options).load()
+        rows = spark.readStream.format(RecordingSource.name()).options(**options).load()
         return _start(rows, sink, settings, group.name, read.trigger_ms)
 
-    return QuerySpec(group.name, start, Checkpoint(storage, group.name))
+    return QuerySpec(group.name, start, Checkpoint(storage, group.name), lambda: sink.rows)
 
 
 def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:

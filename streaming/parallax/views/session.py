@@ -29,6 +29,7 @@ from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
 from parallax.views.archive import archive_file, archive_options
 from parallax.views.chatter import Chatter
+from parallax.views.recording import RecordingSource
 
 _CONF: Mapping[str, str] = {
     # A checksum file for each commit costs a good tenth of it; nothing here reads them.
@@ -86,7 +87,7 @@ def _network(master: str) -> dict[str, str]:
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
-    """Start Spark, or return the session that this process has, with both sources registered.
+    """Start Spark, or return the session that this process has, with the sources registered.
 
     Args:
         settings: master, memory and ``spark.conf``, which goes before what is set here.
@@ -134,6 +135,7 @@ def build_session(
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(KafkaReplicaSource)
     spark.dataSource.register(KafkaProgressSource)
+    spark.dataSource.register(RecordingSource)
     return spark
 
 

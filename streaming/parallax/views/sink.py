@@ -1,35 +1,31 @@
-"""Writes micro-batches to the tables of the views, each once, and reports to the source what has been recorded.
+"""Commits micro-batches to the tables of the views, each once, and reports to the source what has been recorded.
 
-A plain append is several times faster than Delta's streaming sink. Exactly-once comes from three things: Delta
-keeps the query and its batch in the same commit as its rows (``userMetadata``); a batch that
-it knows is not run again, since a replica need not show the same twice; and the source goes on from what is recorded,
-not from what was planned.
+Exactly-once comes from three things: Delta keeps the query and its batch in the same commit as the files of its rows
+(`parallax.views.appending`); a batch that it knows is not committed again, since a replica need not show the same
+twice; and the source goes on from what is recorded, not from what was planned.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import date
 from typing import Any
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as sf
+import pyarrow as pa
 
-from parallax.model import IsolationLevel, ReadEvent, RowKind
-from parallax.source import feedback
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.source import feedback, schema
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
-from parallax.source.replica_source import ONLY
-from parallax.source.schema import VIEW
-from parallax.views.positions import batch_mark, last_batch, recorded_positions
-from parallax.views.tables import PROGRESS, RECORDED_ON, table_path
+from parallax.views import recording
+from parallax.views.appending import Appender
+from parallax.views.positions import recorded_positions
+from parallax.views.recording import files_of, today
+from parallax.views.tables import PROGRESS, RECORDED_ON
 
-_OBSERVED = "positions"
-_METRICS_WAIT_S = 10.0
 _CLOCK_SLACK_MS = 60_000
 """How far the clocks of the tables' storage and of the feedback file may be apart."""
 
@@ -90,11 +86,11 @@ OnPositions = Callable[[Sequence[PositionSeen]], None]
 
 
 class ViewSink:
-    """A ``foreachBatch`` function for one query over ``kafka-replica``.
+    """A ``foreachBatch`` function for one query over ``parallax-recording``.
 
     Args:
         storage: ``storage.path``.
-        isolations: levels that the query reads; with more than one its rows carry the column ``isolation``.
+        isolations: levels that the query reads.
         feedback_path: file that shows the source what is recorded.
         on_positions: called with the position rows of each commit, in the query's thread.
     """
@@ -110,8 +106,10 @@ class ViewSink:
         self._isolations = tuple(isolations)
         self._feedback_path = feedback_path
         self._on_positions = on_positions or (lambda _: None)
+        self.rows = 0
+        """How many rows it has committed."""
         self._recorded: dict[Reader, Recorded] = {}
-        self._committed: dict[str, int] = {}
+        self._tables = {isolation: Appender(storage, isolation.option) for isolation in isolations}
 
     def prepare(self) -> None:
         """Rebuild the recorded positions from the tables; to be called before each start of the query.
@@ -122,7 +120,7 @@ class ViewSink:
         known, written_ms = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
         self._recorded = {reader: entry._replace(batch=-1) for reader, entry in known.items()}
-        self._committed = {}
+        self._tables = {isolation: Appender(self._storage, isolation.option) for isolation in self._isolations}
         for isolation in self._isolations:
             self._recorded.update(recorded_positions(self._storage, isolation, written_ms - _CLOCK_SLACK_MS))
         feedback.write(self._feedback_path, self._recorded)
@@ -132,7 +130,7 @@ class ViewSink:
             self._on_positions(refused)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
-        """Append a micro-batch to its tables, then report what was recorded.
+        """Have a micro-batch read and written, commit its files, then report what was recorded.
 
         Raises:
             SinkError: a commit failed; Spark then fails the query.
@@ -141,22 +139,17 @@ class ViewSink:
             self._record(batch, batch_id)
 
     def _record(self, batch: Any, batch_id: int) -> None:
-        context = batch.sparkSession.sparkContext
-        query_id = context.getLocalProperty("sql.streaming.queryId")
+        query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        files = files_of(batch)
         seen: list[PositionSeen] = []
-        for isolation in self._isolations:
-            if batch_id <= self._last_batch(isolation.option, query_id):
+        for isolation, table in self._tables.items():
+            mine = [file for file in files if file.isolation == isolation]
+            # What was committed before a crash has moved the positions: these files hold nothing that it lacks.
+            if not mine or batch_id <= table.last_batch(query_id):
                 continue
-            rows = batch
-            if len(self._isolations) > 1:
-                # The tasks of the other level end at once: no row is read from a broker twice.
-                context.setLocalProperty(ONLY, str(int(isolation)))
-                rows = batch.drop("isolation")
-            try:
-                seen += self._append(rows, isolation, query_id, batch_id)
-            finally:
-                context.setLocalProperty(ONLY, None)
-            self._committed[isolation.option] = batch_id
+            commit(table, mine, query_id, batch_id)
+            seen += _positions(mine)
+            self.rows += sum(file.rows for file in mine)
         for position in seen:
             self._recorded[position.reader] = Recorded(
                 position.offset, position.topic_id, position.event, batch_id, position.leader_epoch
@@ -164,15 +157,10 @@ class ViewSink:
         feedback.write(self._feedback_path, self._recorded)
         self._on_positions(seen)
 
-    def _last_batch(self, table: str, query_id: str) -> int:
-        if table not in self._committed:
-            self._committed[table] = last_batch(self._storage, table, query_id)
-        return self._committed[table]
 
-    def _append(self, rows: Any, isolation: IsolationLevel, query_id: str, batch_id: int) -> list[PositionSeen]:
-        observation = _Observed(rows, isolation)
-        append(observation.rows, table_path(self._storage, isolation.option), query_id, batch_id)
-        return observation.positions()
+def commit(table: Appender, files: Sequence[recording.Recorded], query_id: str, batch_id: int) -> None:
+    """Commit the files of one view that a micro-batch has written."""
+    table.append_files(files, query_id, batch_id)
 
 
 def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
@@ -181,73 +169,30 @@ def _standing(reader: Reader, recorded: Recorded) -> PositionSeen:
     return PositionSeen(*place, None, None, None, time.time(), recorded.epoch)
 
 
-def today() -> str:
-    """The UTC date, as the partition column ``recorded_on`` has it."""
-    return datetime.now(UTC).date().isoformat()
-
-
-def append(rows: Any, path: str, query_id: str, batch_id: int) -> None:
-    """Append rows to a table as one batch of a query; the caller makes sure that it is not there yet (``last_batch``).
-
-    Delta's own ``txnAppId`` and ``txnVersion`` would do that as well, but each append then rebuilds the state of the
-    table's whole log, by Spark jobs of its own: more than half of the time of a small commit.
-    """
-    (
-        rows.withColumn(RECORDED_ON, sf.lit(today()).cast("date"))
-        .write.format("delta")
-        .mode("append")
-        .option("userMetadata", batch_mark(query_id, batch_id))
-        .save(path)
-    )
-
-
-class _Observed:
-    """Collects the position rows while the rows pass by to the table, without a second pass."""
-
-    def __init__(self, rows: Any, isolation: IsolationLevel) -> None:
-        self._isolation = isolation
-        self._observation = Observation(_OBSERVED)
-        fields = [
-            sf.col(name) for name in ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "position")
-        ]
-        position = sf.when(sf.col("kind") == int(RowKind.POSITION), sf.struct(*fields))
-        names = VIEW.names
-        self.rows = rows.select(*names).observe(self._observation, sf.collect_list(position).alias(_OBSERVED))
-
-    def positions(self) -> list[PositionSeen]:
-        """Return what was seen; to be called after the rows were written."""
-        found: dict[Reader, PositionSeen] = {}
-        for row in _get(self._observation)[_OBSERVED]:
-            # A reader's rows come from one task, in order: the last one is where it stands now.
-            seen = self._seen(row)
+def _positions(files: Sequence[recording.Recorded]) -> list[PositionSeen]:
+    """What position rows say; a reader's rows are in one file, in order: the last one is where it stands now."""
+    found: dict[Reader, PositionSeen] = {}
+    for file in files:
+        for row in file.position_rows().to_pylist():
+            seen = _seen(IsolationLevel(file.isolation), row)
             found[seen.reader] = seen
-        return list(found.values())
-
-    def _seen(self, row: Any) -> PositionSeen:
-        position = row["position"]
-        return PositionSeen(
-            reader=Reader(int(self._isolation), row["broker"], row["topic"], row["partition"]),
-            offset=row["offset"],
-            event=ReadEvent(position["event"]),
-            detail=position["detail"] or "",
-            topic_id=position["topic_id"] or "",
-            high_watermark=position["high_watermark"],
-            last_stable_offset=position["last_stable_offset"],
-            log_start_offset=position["log_start_offset"],
-            read_at=row["timestamp"].timestamp(),
-            leader_epoch=row["leader_epoch"],
-        )
+    return list(found.values())
 
 
-def _get(observation: Any) -> Mapping[str, Any]:
-    """Wait for the metrics, but not for ever: Spark delivers them after the write, and never if none took place."""
-    result: list[Mapping[str, Any]] = []
-    thread = threading.Thread(target=lambda: result.append(observation.get), daemon=True)
-    thread.start()
-    thread.join(_METRICS_WAIT_S)
-    if not result:
-        raise RuntimeError(f"Spark did not report what a commit recorded within {_METRICS_WAIT_S:.0f} s")
-    return result[0]
+def _seen(isolation: IsolationLevel, row: Mapping[str, Any]) -> PositionSeen:
+    position = row["position"]
+    return PositionSeen(
+        reader=Reader(int(isolation), row["broker"], row["topic"], row["partition"]),
+        offset=row["offset"],
+        event=ReadEvent(position["event"]),
+        detail=position["detail"] or "",
+        topic_id=position["topic_id"] or "",
+        high_watermark=position["high_watermark"],
+        last_stable_offset=position["last_stable_offset"],
+        log_start_offset=position["log_start_offset"],
+        read_at=row["timestamp"].timestamp(),
+        leader_epoch=row["leader_epoch"],
+    )
 
 
 class ProgressSink:
@@ -259,7 +204,7 @@ class ProgressSink:
     """
 
     def __init__(self, storage: str, on_rows: OnProgress | None = None) -> None:
-        self._storage = storage
+        self._table = Appender(storage, PROGRESS)
         self._on_rows = on_rows or (lambda _: None)
 
     def __call__(self, batch: Any, batch_id: int) -> None:
@@ -270,10 +215,16 @@ class ProgressSink:
         """
         with short_errors():
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-            observation = Observation(_OBSERVED)
-            rows = batch.observe(observation, sf.collect_list(sf.struct("*")).alias(_OBSERVED))
-            append(rows, table_path(self._storage, PROGRESS), query_id, batch_id)
-            self._on_rows([row.asDict() for row in _get(observation)[_OBSERVED]])
+            rows = batch.toArrow()
+            if batch_id > self._table.last_batch(query_id):
+                append(self._table, rows, query_id, batch_id)
+            self._on_rows(rows.to_pylist())
+
+
+def append(table: Appender, rows: pa.Table, query_id: str, batch_id: int) -> None:
+    """Append the rows of a tick."""
+    recorded_on = pa.repeat(pa.scalar(date.fromisoformat(today()), pa.date32()), rows.num_rows)
+    table.append_rows(rows.cast(schema.PROGRESS).append_column(RECORDED_ON, recorded_on), query_id, batch_id)
 
 
 __all__ = [
@@ -284,6 +235,6 @@ __all__ = [
     "SinkError",
     "ViewSink",
     "append",
+    "commit",
     "short_errors",
-    "today",
 ]

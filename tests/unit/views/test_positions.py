@@ -24,8 +24,7 @@ def table(*rows: tuple[int, int, str]) -> Any:
             "offset": [offset for _, offset, _ in rows],
             "timestamp": [START + timedelta(seconds=seconds) for seconds, _, _ in rows],
             "leader_epoch": [offset // 100 for _, offset, _ in rows],
-            "event": [event for _, _, event in rows],
-            "topic_id": ["A"] * len(rows),
+            "position": [{"event": event, "topic_id": "A"} for _, _, event in rows],
         }
     )
 

@@ -1,0 +1,196 @@
+"""``format("parallax-recording")``: what ``kafka-replica`` reads, written to files of the views where it is read.
+
+No row of a replica enters the JVM: a task reads, decodes and writes Parquet, and yields one row for each file. The
+driver commits the files (`parallax.views.sink`); those of a task that failed, or ran twice, are in no commit, and
+upkeep removes them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from parallax.model import IsolationLevel, RowKind
+from parallax.source.options import replica_options
+from parallax.source.planning import Piece
+from parallax.source.replica_source import ReplicaStreamReader, pieces_of
+from parallax.source.schema import VIEW
+
+if TYPE_CHECKING:
+    from parallax.source.options import ReplicaOptions
+    from parallax.views.parquet import ViewFile
+
+STORAGE = "storage.path"
+"""The option that this format has beside those of ``kafka-replica``."""
+
+FILES_DDL = (
+    "isolation tinyint, broker int, recorded_on string, path string, size bigint, rows bigint, statistics string, "
+    "positions binary"
+)
+_FIELDS: list[Any] = [
+    pa.field("isolation", pa.int8()),
+    pa.field("broker", pa.int32()),
+    pa.field("recorded_on", pa.string()),
+    pa.field("path", pa.string()),
+    pa.field("size", pa.int64()),
+    pa.field("rows", pa.int64()),
+    pa.field("statistics", pa.string()),
+    pa.field("positions", pa.binary()),
+]
+_FILES = pa.schema(_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A file that a task has written.
+
+    Attributes:
+        isolation: the view that its rows belong to.
+        broker: whose rows they are.
+        recorded_on: UTC date of the recording, ``YYYY-MM-DD``; with the broker, the table's partition.
+        path: below the table's folder.
+        size: bytes.
+        rows: how many it holds.
+        statistics: as Delta's log has them.
+        positions: its position rows, as an Arrow stream of `VIEW`.
+    """
+
+    isolation: int
+    broker: int
+    recorded_on: str
+    path: str
+    size: int
+    rows: int
+    statistics: str
+    positions: bytes
+
+    def position_rows(self) -> pa.Table:
+        """The position rows, `VIEW`."""
+        return pa.ipc.open_stream(self.positions).read_all()
+
+
+def today() -> str:
+    """The UTC date, as the partition column ``recorded_on`` has it."""
+    return datetime.now(UTC).date().isoformat()
+
+
+class RecordingSource(DataSource):
+    """The data source; its options are those of ``kafka-replica``, and ``storage.path``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Spark's short name of the format."""
+        return "parallax-recording"
+
+    def schema(self) -> str:
+        """One row for each file; options are checked here first.
+
+        Raises:
+            BadOption: an option is unknown, missing or ill-typed.
+        """
+        self._split()
+        return FILES_DDL
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Make the stream reader."""
+        del schema
+        return RecordingReader(*self._split())
+
+    def _split(self) -> tuple[ReplicaOptions, str]:
+        given: Mapping[str, str] = {name: value for name, value in self.options.items() if name != STORAGE}
+        return replica_options(given), self.options[STORAGE]
+
+
+class RecordingReader(ReplicaStreamReader):
+    """Plans as ``kafka-replica`` does; its tasks write what they read.
+
+    Args:
+        options: how to read.
+        storage: ``storage.path``.
+    """
+
+    def __init__(self, options: ReplicaOptions, storage: str) -> None:
+        super().__init__(options)
+        self._storage = storage
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Read one task's share, and write it."""
+        pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
+        written = [
+            _write(replace(self._options, with_isolation=False), self._storage, list(mine))
+            for _, mine in groupby(pieces, key=lambda piece: piece.reader.isolation)
+        ]
+        yield _files([file for file in written if file is not None])
+
+
+def _write(options: ReplicaOptions, storage: str, pieces: list[Piece]) -> Recorded | None:
+    """Read pieces of one replica set's broker and isolation level into a file; None where they show nothing."""
+    from parallax.source.reading import read_pieces
+
+    isolation, broker = pieces[0].reader.isolation, pieces[0].reader.broker
+    recorded_on = today()
+    path = f"broker={broker}/recorded_on={recorded_on}/part-{uuid.uuid4()}.parquet"
+    file: ViewFile | None = None
+    told: list[pa.RecordBatch] = []
+    for batch in read_pieces(options, pieces):
+        if not batch.num_rows:
+            continue
+        if file is None:
+            file = _open(storage, IsolationLevel(isolation).option, path)
+        if batch.column("kind")[0].as_py() == RowKind.POSITION:
+            told.append(batch)
+        file.take(batch)
+    if file is None:
+        return None
+    size = file.close()
+    return Recorded(isolation, broker, recorded_on, path, size, file.rows, file.statistics, _stream(told))
+
+
+def _open(storage: str, table: str, path: str) -> ViewFile:
+    from parallax.views.parquet import ViewFile
+
+    files = _folder(storage, table)
+    files.create_dir(path.rpartition("/")[0], recursive=True)
+    return ViewFile(files, path)
+
+
+@lru_cache(maxsize=8)
+def _folder(storage: str, table: str) -> Any:
+    # Spark reuses its Python workers: what writes to a store outlives the task.
+    from parallax.views.commits import filesystem
+    from parallax.views.tables import rust_uri
+
+    return filesystem(rust_uri(storage, table))
+
+
+def _stream(batches: Iterable[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, VIEW) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _files(written: list[Recorded]) -> pa.RecordBatch:
+    columns = [pa.array([getattr(file, field.name) for file in written], field.type) for field in _FILES]
+    return pa.RecordBatch.from_arrays(columns, schema=_FILES)
+
+
+def files_of(batch: Any) -> list[Recorded]:
+    """The files of a micro-batch.
+
+    Args:
+        batch: a DataFrame of `FILES_DDL`.
+    """
+    return [Recorded(**row) for row in batch.toArrow().to_pylist()]
+
+
+__all__ = ["STORAGE", "Recorded", "RecordingSource", "files_of", "today"]
