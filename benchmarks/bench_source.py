@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
+from deltalake import DeltaTable
 
 from parallax.config import SparkSettings, validate
 from parallax.lab.cluster import Cluster
@@ -31,7 +34,10 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.reader import read_range
 from parallax.views.queries import view_queries
+from parallax.views.recording import STORAGE, RecordingSource
 from parallax.views.session import build_session
+from parallax.views.sink import ViewSink
+from parallax.views.tables import create_tables
 
 PARTITIONS = 2
 
@@ -118,17 +124,41 @@ def confluent(bootstrap: str) -> Callable[[str], None]:
     return run
 
 
-def source(spark: Any, bootstrap: str, target: str | None) -> Callable[[str], None]:
+def options_of(bootstrap: str, topic: str) -> dict[str, str]:
+    given = {"kafka.bootstrap.servers": bootstrap, "topics": topic, "brokers": "1"}
+    return given | {"isolation.level": "read_uncommitted", "parallelism": "2"}
+
+
+def source(spark: Any, bootstrap: str) -> Callable[[str], None]:
     def run(topic: str) -> None:
-        options = {"kafka.bootstrap.servers": bootstrap, "topics": topic, "brokers": "1"}
-        options |= {"isolation.level": "read_uncommitted", "parallelism": "2"}
-        writer = spark.read.format("kafka-replica").options(**options).load().write
-        if target is None:
-            writer.format("noop").mode("overwrite").save()
-        else:
-            writer.format("delta").mode("overwrite").save(target)
+        rows = spark.read.format("kafka-replica").options(**options_of(bootstrap, topic)).load()
+        rows.write.format("noop").mode("overwrite").save()
 
     return run
+
+
+def recording(spark: Any, bootstrap: str, scratch: Path) -> Callable[[str], None]:
+    """The job's own way: the tasks write, the sink commits."""
+
+    def run(topic: str) -> None:
+        storage, feedback = str(scratch / "recorded"), str(scratch / "feedback.json")
+        shutil.rmtree(scratch, ignore_errors=True)
+        create_tables(storage)
+        sink = ViewSink(storage, [IsolationLevel.READ_UNCOMMITTED], feedback)
+        sink.prepare()
+        options = options_of(bootstrap, topic) | {"feedback.path": feedback, STORAGE: storage}
+        stream = spark.readStream.format(RecordingSource.name()).options(**options).load().writeStream
+        stream = stream.option("checkpointLocation", str(scratch / "checkpoint")).foreachBatch(sink)
+        query = stream.trigger(availableNow=True).start()
+        assert query.awaitTermination(600)
+
+    return run
+
+
+def bytes_a_row(scratch: Path) -> float:
+    """Of Parquet; what the last run has recorded."""
+    actions: Any = pa.table(DeltaTable(str(scratch / "recorded" / "read_uncommitted")).get_add_actions(flatten=True))
+    return float(pc.sum(actions["size_bytes"]).as_py() / pc.sum(actions["num_records"]).as_py())
 
 
 def rate(records: int, repetitions: int, java_options: str | None) -> None:
@@ -140,13 +170,13 @@ def rate(records: int, repetitions: int, java_options: str | None) -> None:
         peers: list[tuple[str, Callable[[str], None]]] = [
             ("confluent-kafka Python consumer, sizes raised", confluent(kafka.bootstrap_servers)),
             ("pinned read and decode, one thread", pinned(kafka.bootstrap_servers)),
-            ("kafka-replica to noop", source(spark, kafka.bootstrap_servers, None)),
-            ("kafka-replica to Delta", source(spark, kafka.bootstrap_servers, str(scratch / "delta"))),
+            ("rows into Spark, and away", source(spark, kafka.bootstrap_servers)),
+            ("replica to Delta, as the job records it", recording(spark, kafka.bootstrap_servers, scratch / "job")),
         ]
         print(f"| reader, {records:,} records, {psutil.cpu_count()} cores | marginal rows/s |\n|---|---|")
         for name, run in peers:
             print(f"| {name} | {marginal(run, whole, half, records, repetitions):,.0f} |", flush=True)
-        print(f"\nresident: {resident()}")
+        print(f"\n{bytes_a_row(scratch / 'job'):.1f} bytes a row in Delta; resident: {resident()}")
 
 
 def steady(grouping: str, duration: float, java_options: str | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -55,11 +57,19 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     run()
     assert sorted(seen) == [(1, 5), (1, 6), (1, 10), (1, 11), (1, 12), (2, 7)]
     before = recorded_positions(str(storage), IsolationLevel.READ_COMMITTED)
+    failed, under_way = (
+        storage / "read_committed" / f"broker=1/recorded_on={today}" / f"part-{n}.parquet" for n in "ab"
+    )
+    for orphan in (failed, under_way):
+        orphan.write_bytes(b"what a task has written that is in no commit")
+    os.utime(failed, (time.time() - 3 * 3600,) * 2)
     done: dict[str, TableSize | None] = {}
     settings = StorageSettings(path=str(storage), retention_hours=24)
     Maintenance(settings, done.__setitem__).run_once()
 
     assert list(done) == [*VIEWS, PROGRESS]
+    assert not failed.exists()
+    assert under_way.exists()
     table = DeltaTable(path)
     sizes = [Path(uri.removeprefix("file://")).stat().st_size for uri in table.file_uris()]
     assert done["read_committed"] == TableSize(len(sizes), sum(sizes))
