@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ReplicaSets, ViewRows
-from parallax.compare.packing import VIEW_COLUMNS, pack, pack_views, unpack
+from parallax.compare.packing import VIEW_COLUMNS, pack, unpack, view_observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.config import CompareSettings
@@ -140,7 +140,7 @@ def bench_core(count: int, repeats: int) -> None:
     print(f"{'step of 600 rows':34} {(time.perf_counter() - started) / len(small) * 1000:12.2f} ms")
     whole = observations(0, batch, keep=same, transactional=False).rows
     record_batch = arrow(whole)
-    print(f"{'pack: Arrow to blob':34} {rate(lambda: packed(record_batch), repeats):12,.0f} rows/s")
+    print(f"{'Arrow to observations':34} {rate(lambda: packed(record_batch), repeats):12,.0f} rows/s")
     blob = pack(Observations("t", 0, whole))
     print(f"{'unpack':34} {rate(lambda: len(unpack('t', 0, blob).rows), repeats):12,.0f} rows/s")
 
@@ -154,7 +154,7 @@ def arrow(rows: ViewRows) -> pa.RecordBatch:
 
 
 def packed(batch: pa.RecordBatch) -> int:
-    for _ in pack_views([batch]):
+    for _ in view_observations(batch):
         pass
     return int(batch.num_rows)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from benchmarks.bench_compare import BROKERS, observations
 from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ViewRows
-from parallax.compare.packing import PROGRESS_COLUMNS, pack_progress, unpack
+from parallax.compare.packing import PROGRESS_COLUMNS, progress_observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.config import CompareSettings
@@ -135,25 +135,24 @@ def comes_back(state: bytes, batches: int, count: int) -> None:
 
 
 def ticks(partitions: int, count: int) -> None:
-    """Progress alone: a tick of every partition and replica, packed as before the shuffle, and a step for each."""
+    """Progress alone: a tick of every partition and replica, as the tasks read them, and a step for each."""
     states = [b""] * partitions
     print(f"\nprogress of {partitions:,} partitions, {3 * partitions:,} rows a tick")
     for tick in range(count):
         started = time.perf_counter()
-        packed = list(pack_progress(tick_rows(partitions, tick)))
+        parts = [part for batch in tick_rows(partitions, tick) for part in progress_observations(batch)]
         after = time.perf_counter()
         i = 0
-        for batch in packed:
-            for topic, number, blob in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                observed = unpack(topic, number, blob)
-                result = step(PartitionState.from_bytes(states[number]), observed, SETTINGS, tick)
-                states[number] = result.state.to_bytes()
-                i += 1
+        for part in parts:
+            number = part.partition
+            result = step(PartitionState.from_bytes(states[number]), part, SETTINGS, tick)
+            states[number] = result.state.to_bytes()
+            i += 1
         done = time.perf_counter()
         if i != partitions:
             raise SystemExit(f"{i} steps for {partitions} partitions")
         print(
-            f"tick {tick}: packing {after - started:.2f} s, steps {done - after:.2f} s "
+            f"tick {tick}: columns to observations {after - started:.2f} s, steps {done - after:.2f} s "
             f"({(done - after) / partitions * 1e6:.0f} µs each), state {sum(map(len, states)) / 2**20:.1f} MB "
             f"({len(states[0])} bytes each), RSS {psutil.Process().memory_info().rss / 2**20:.0f} MB",
             flush=True,

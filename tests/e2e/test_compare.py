@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,12 @@ def settings(tmp_path: Path) -> Settings:
 
 def append(settings: Settings, rows: list[Row]) -> None:
     """Record rows as the sinks do: one commit for each table."""
+    for name, data in tables_of(rows):
+        write_deltalake(table_path(settings.storage.path, name), data, mode="append")
+
+
+def tables_of(rows: Iterable[Row]) -> Iterator[tuple[str, Any]]:
+    """The rows as those of the tables, by name."""
     today = datetime.now(UTC).date()
     rows = [{**r, **_times(r)} for r in rows]
     tables = {
@@ -47,14 +53,14 @@ def append(settings: Settings, rows: list[Row]) -> None:
     }
     for name, (schema, part) in tables.items():
         if part:
-            data = pa.Table.from_pylist(part, schema=schema).append_column(RECORDED_ON, pa.array([today] * len(part)))
-            write_deltalake(table_path(settings.storage.path, name), data, mode="append")
+            data = pa.Table.from_pylist(part, schema=schema)
+            yield name, data.append_column(RECORDED_ON, pa.array([today] * len(part)))
 
 
 def _times(row: Row) -> Row:
     return {
         name: datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("timestamp", "observed_at") if name in row
-    } | {"topic": "t", "partition": 0}
+    } | {"topic": row.get("topic", "t"), "partition": 0}
 
 
 def _view(row: Row) -> Row:

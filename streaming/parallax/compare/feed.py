@@ -1,70 +1,128 @@
-"""``format("parallax-recorded")``: what is appended to the tables, as a stream of packed rows for the comparison.
+"""``format("parallax-comparison")``: what is appended to the tables, compared where it is read.
 
-Delta's own streaming source makes Spark's rows of Parquet's columns, which become Arrow's columns again for Python:
-more work than comparing them. Here each task reads its files with pyarrow and packs them, and Spark sees a few blobs. A
-micro-batch takes whole commits, of all three tables in the order in which they were made, so that no replica runs ahead
-of the others; and no more rows than asked for, so that a backlog costs time and not memory.
+No row enters the JVM, and none is shuffled: a task takes some buckets of partitions, reads what the micro-batch's files
+hold of these with pyarrow, compares, and writes the buckets' states as new segments (`parallax.compare.segments`).
+Spark sees a row for each bucket. A micro-batch takes whole commits, of all three tables in the order in which they were
+made, so that no replica runs ahead of the others; and no more rows than asked for, so that a backlog costs time and not
+memory.
 """
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from parallax.compare.following import Follower, Numbered, Place, admit, shares
-from parallax.compare.packing import PACKED_AT_DDL
-from parallax.views.commits import TableLog
+from parallax.compare.following import Follower, Place, admit, tasks_for
+from parallax.compare.segments import Manifest, Segment, Store, bucket_of, offset_mark
+from parallax.config import CompareSettings
+from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import PROGRESS, VIEWS
+
+if TYPE_CHECKING:
+    from parallax.compare.observations import Observations
+    from parallax.model import TopicPartition
 
 TABLES = (*VIEWS, PROGRESS)
 
 
-class RecordedSource(DataSource):
-    """The data source. Options: ``path``, ``maxRows`` of a micro-batch, ``parallelism`` of its tasks."""
+QUERY = "compare"
+"""The query's name, and that of its checkpoint."""
+
+RESULT_DDL = (
+    "since string, until string, buckets int, bucket int, segment string, files array<string>, results array<string>"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of the data source, as ``option("settings", ...)`` carries them.
+
+    Attributes:
+        storage: ``storage.path``.
+        parallelism: tasks of a micro-batch, at most.
+        compare: settings of the comparison.
+        from_log_start: see `parallax.compare.step.step`.
+    """
+
+    storage: str
+    parallelism: int
+    compare: CompareSettings
+    from_log_start: bool = True
+
+    def to_json(self) -> str:
+        """Write them."""
+        document = {"storage": self.storage, "parallelism": self.parallelism, "from_log_start": self.from_log_start}
+        return json.dumps(document | {"compare": self.compare.model_dump()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """Read what `to_json` wrote."""
+        document = json.loads(text)
+        return cls(**document | {"compare": CompareSettings(**document["compare"])})
+
+
+class ComparisonSource(DataSource):
+    """The data source. Option: ``settings``, of `Options.to_json`."""
 
     @classmethod
     def name(cls) -> str:
         """Spark's short name of the format."""
-        return "parallax-recorded"
+        return "parallax-comparison"
 
     def schema(self) -> str:
-        """One row for each partition of a topic and piece of a file."""
-        return PACKED_AT_DDL
+        """One row for each bucket that something was observed of."""
+        return RESULT_DDL
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Make the stream reader."""
         del schema
-        options = self.options
-        return RecordedReader(options["path"], int(options["maxRows"]), int(options["parallelism"]))
+        return ComparisonReader(Options.from_json(self.options["settings"]))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the tasks of a micro-batch have in common.
+
+    Attributes:
+        files: by table, in the order of their commits.
+        since: names the offset at which it begins.
+        until: names the offset at which it ends.
+        manifest: the state at its start.
+        now_ms: when it was planned, milliseconds since the epoch.
+    """
+
+    files: tuple[tuple[str, DataFile], ...]
+    since: str
+    until: str
+    manifest: Manifest
+    now_ms: int
 
 
 class Share(InputPartition):
-    """The files that one task reads.
+    """What one task compares.
 
     Attributes:
-        files: each with the name of its table, and its number there (`parallax.compare.recorded.packed`).
+        work: the micro-batch.
+        buckets: of which it takes the partitions.
     """
 
-    def __init__(self, files: Sequence[Numbered]) -> None:
+    def __init__(self, work: Work, buckets: frozenset[int]) -> None:
         super().__init__(None)
-        self.files = tuple(files)
+        self.work, self.buckets = work, buckets
 
 
-class RecordedReader(DataSourceStreamReader):
-    """Plans micro-batches in the driver-side process, reads them in Spark's tasks.
+class ComparisonReader(DataSourceStreamReader):
+    """Plans micro-batches in the driver-side process, compares in Spark's tasks."""
 
-    Args:
-        storage: ``storage.path``.
-        max_rows: of a micro-batch; a commit that is larger comes alone.
-        parallelism: tasks of a micro-batch, at most.
-    """
-
-    def __init__(self, storage: str, max_rows: int, parallelism: int) -> None:
-        self._storage, self._max_rows, self._parallelism = storage, max_rows, parallelism
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self._followers: dict[str, Follower] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -73,7 +131,7 @@ class RecordedReader(DataSourceStreamReader):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """``maxRows``."""
-        return ReadMaxRows(self._max_rows)
+        return ReadMaxRows(self._options.compare.max_rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The end of the next micro-batch; ``start`` itself if nothing was appended.
@@ -85,7 +143,8 @@ class RecordedReader(DataSourceStreamReader):
         for name, follower in self._follow().items():
             follower.forget(places[name])
         new = [follower.appended(places[name]) for name, follower in self._follow().items()]
-        taken = admit(new, limit.max_rows if isinstance(limit, ReadMaxRows) else self._max_rows)
+        most = self._options.compare.max_rows_per_trigger
+        taken = admit(new, limit.max_rows if isinstance(limit, ReadMaxRows) else most)
         return {name: taken.get(name, place).to_json() for name, place in places.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -95,24 +154,28 @@ class RecordedReader(DataSourceStreamReader):
             LogGoneError: see `latestOffset`.
         """
         since, until = _places(start), _places(end)
-        files = [
-            (name, number, file)
+        files = tuple(
+            (name, file)
             for name, follower in self._follow().items()
-            for number, file in enumerate(f for p in follower.between(since[name], until[name]) for f in p.files)
-        ]
-        return [Share(share) for share in shares(files, self._parallelism)]
+            for part in follower.between(since[name], until[name])
+            for file in part.files
+        )
+        manifest = _state_at(_store(self._options.storage), start)
+        now_ms = time.time_ns() // 1_000_000
+        work = Work(files, offset_mark(start), offset_mark(end), manifest, now_ms)
+        count = tasks_for(sum(file.rows for _, file in files), self._options.parallelism)
+        everything = range(manifest.buckets)
+        return [Share(work, frozenset(everything[n::count])) for n in range(count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read and pack one task's share."""
-        from parallax.compare.recorded import packed
-
-        for name, number, file in partition.files if isinstance(partition, Share) else ():
-            yield from packed(_files(self._storage, name), name, file, number)
+        """Compare one task's share; one row for each bucket."""
+        if isinstance(partition, Share):
+            yield _compared(self._options, partition)
 
     def _follow(self) -> Mapping[str, Follower]:
         # Made here, not in __init__: the reader is pickled for the tasks before it plans anything.
         if self._followers is None:
-            self._followers = {name: Follower(name, TableLog(self._storage, name)) for name in TABLES}
+            self._followers = {name: Follower(name, TableLog(self._options.storage, name)) for name in TABLES}
         return self._followers
 
 
@@ -122,8 +185,85 @@ def _files(storage: str, name: str) -> Any:
     return TableLog(storage, name).files
 
 
+@lru_cache(maxsize=8)
+def _store(storage: str) -> Store:
+    return Store(storage, QUERY)
+
+
 def _places(offset: Mapping[str, Any]) -> dict[str, Place]:
     return {name: Place.from_json(offset[name]) for name in TABLES}
 
 
-__all__ = ["RecordedReader", "RecordedSource"]
+def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
+    """The state at an offset; an empty one where nothing has been taken yet.
+
+    Raises:
+        StateGoneError: there is none.
+        ValueError: it cannot be read.
+    """
+    if all(place.is_beginning for place in _places(offset).values()):
+        return Manifest()
+    return store.manifest(offset_mark(offset))
+
+
+def _compared(options: Options, share: Share) -> Any:
+    import pyarrow as pa
+
+    made = [_step_bucket(options, share.work, bucket, seen) for bucket, seen in _observed(options, share)]
+    made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.
+    work = share.work
+    columns: list[Any] = [
+        pa.array([work.since] * len(made), pa.string()),
+        pa.array([work.until] * len(made), pa.string()),
+        pa.array([work.manifest.buckets] * len(made), pa.int32()),
+        pa.array([bucket for bucket, _, _ in made], pa.int32()),
+        pa.array([segment.name for _, segment, _ in made], pa.string()),
+        pa.array([segment.files for _, segment, _ in made], pa.list_(pa.field("element", pa.string()))),
+        pa.array([results for _, _, results in made], pa.list_(pa.field("element", pa.string()))),
+    ]
+    names = ["since", "until", "buckets", "bucket", "segment", "files", "results"]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _observed(options: Options, share: Share) -> Iterator[tuple[int, Mapping[TopicPartition, list[Observations]]]]:
+    """What the files hold of each bucket of a task, by partition, in order."""
+    from parallax.compare.recorded import observed
+    from parallax.model import TopicPartition
+
+    buckets = share.work.manifest.buckets
+    known: dict[tuple[str, int], int] = {}
+
+    def bucket(topic: str, partition: int) -> int:
+        place = topic, partition
+        if place not in known:
+            known[place] = bucket_of(topic, partition, buckets)
+        return known[place]
+
+    seen: dict[int, dict[TopicPartition, list[Observations]]] = {}
+    for name, file in share.work.files:
+        for part in observed(_files(options.storage, name), name, file, lambda t, p: bucket(t, p) in share.buckets):
+            place = TopicPartition(part.topic, part.partition)
+            seen.setdefault(bucket(*place), {}).setdefault(place, []).append(part)
+    yield from sorted(seen.items())
+
+
+def _step_bucket(
+    options: Options, work: Work, bucket: int, seen: Mapping[TopicPartition, list[Observations]]
+) -> tuple[int, Segment, list[str]]:
+    from parallax.compare.observations import Observations
+    from parallax.compare.results import to_json
+    from parallax.compare.step import step
+
+    store = _store(options.storage)
+    states = store.load(work.manifest.segments.get(bucket))
+    results = []
+    for place, parts in sorted(seen.items()):
+        before = states.get(place)
+        observations = Observations.concat(parts)
+        result = step(before, observations, options.compare, work.now_ms, from_log_start=options.from_log_start)
+        states.put(place, before, result.state)
+        results.append(to_json(result.suspects, result.coverage))
+    return bucket, store.save(states), results
+
+
+__all__ = ["QUERY", "RESULT_DDL", "ComparisonReader", "ComparisonSource", "Options"]

@@ -6,7 +6,7 @@ Knows commits and files, neither Spark nor rows.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -33,6 +33,11 @@ class Place:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` made."""
         return cls(document["version"], document.get("files"))
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether nothing has been taken yet."""
+        return self.files == 0 or (self.files is None and self.version < 0)
 
     def to_json(self) -> dict[str, int]:
         """Such as ``{"version": 7}``."""
@@ -165,25 +170,14 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     return taken if rows else {}
 
 
-Numbered = tuple[str, int, DataFile]
-"""A file with the name of its table, and its number there: files of one table are taken in the order of these."""
-
-
-def shares(files: Sequence[Numbered], parallelism: int) -> list[list[Numbered]]:
-    """Spread files over tasks, the largest first to the task that has least; at least one task, be it without files.
+def tasks_for(rows: int, parallelism: int) -> int:
+    """How many tasks rows are worth; at least one, be it without rows.
 
     Args:
-        files: of all tables.
+        rows: of a micro-batch.
         parallelism: tasks at most.
     """
-    rows = sum(file.rows for _, _, file in files)
-    made: list[list[Numbered]] = [[] for _ in range(max(1, min(parallelism, rows // SHARE)))]
-    load = [(0, number) for number in range(len(made))]
-    for entry in sorted(files, key=lambda entry: -entry[2].rows):
-        least, number = heapq.heappop(load)
-        made[number].append(entry)
-        heapq.heappush(load, (least + entry[2].rows, number))
-    return made
+    return max(1, min(parallelism, rows // SHARE))
 
 
-__all__ = ["Follower", "Log", "Numbered", "Part", "Place", "admit", "shares"]
+__all__ = ["Follower", "Log", "Part", "Place", "admit", "tasks_for"]

@@ -1,6 +1,5 @@
-"""From rows of the tables to one blob for each topic partition and Arrow batch, before the shuffle; and back.
+"""From Arrow batches of the tables' columns to observations, by partition; and to blobs for a shuffle, and back.
 
-So the shuffle, the state store's process and pandas see a few rows a micro-batch, however many records these stand for.
 Knows Arrow and numpy, no Spark.
 """
 
@@ -63,7 +62,7 @@ VIEW_COLUMNS = (
     "topic_id",
     "leader_epoch",
 )
-"""What `pack_views` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
+"""What `view_observations` reads: ``timestamp`` in milliseconds, the fields of ``position`` side by side."""
 
 OF_POSITION = ("high_watermark", "last_stable_offset", "log_start_offset", "event", "topic_id")
 """The columns that the tables have as fields of ``position``."""
@@ -85,7 +84,7 @@ PROGRESS_COLUMNS = (
     "policy_at",
     "delete_retention_ms",
 )
-"""What `pack_progress` reads: ``observed_at`` and ``policy_at`` in milliseconds."""
+"""What `progress_observations` reads: ``observed_at`` and ``policy_at`` in milliseconds."""
 
 _COUNTS = struct.Struct("<4Q")
 
@@ -122,15 +121,12 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
     return Observations(topic, partition, *made)
 
 
-def pack_views(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of the views; a function for ``mapInArrow``."""
-    for batch in batches:
-        if batch.num_rows:
-            rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()})
-            yield _packed(
-                (topic, partition, pack(Observations(topic, partition, rows=rows.take(index))))
-                for topic, partition, index in _partitions(batch)
-            )
+def view_observations(batch: Any) -> Iterator[Observations]:
+    """Make observations of a batch of `VIEW_COLUMNS`: one for each partition in it, rows in their order."""
+    if batch.num_rows:
+        rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()})
+        for topic, partition, index in _partitions(batch):
+            yield Observations(topic, partition, rows=rows.take(index))
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
@@ -163,21 +159,6 @@ def _readers(rows: ViewRows) -> list[Array]:
     order = np.lexsort((rows.broker, rows.view))
     view, broker = rows.view[order], rows.broker[order]
     return np.split(order, np.flatnonzero((view[1:] != view[:-1]) | (broker[1:] != broker[:-1])) + 1)
-
-
-def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
-    """Pack rows of progress; a function for ``mapInArrow``."""
-    for batch in batches:
-        if batch.num_rows:
-            yield _packed(
-                (observed.topic, observed.partition, pack(observed)) for observed in _progress_by_partition(batch)
-            )
-
-
-def _packed(rows: Iterable[tuple[str, int, bytes]]) -> Any:
-    topics, partitions, blobs = zip(*rows, strict=True)
-    arrays: list[Any] = [pa.array(topics, pa.string()), pa.array(partitions, pa.int32()), pa.array(blobs, pa.binary())]
-    return pa.RecordBatch.from_arrays(arrays, schema=PACKED)
 
 
 def _partitions(batch: Any) -> Iterator[tuple[str, int, Any]]:
@@ -213,8 +194,13 @@ def _numbers(column: Any, default: int) -> Array:
     return filled.to_numpy(zero_copy_only=False)
 
 
-def _progress_by_partition(batch: Any) -> Iterator[Observations]:
-    """A tick has few rows of each of many partitions: the batch is sorted once, then each is a slice of it."""
+def progress_observations(batch: Any) -> Iterator[Observations]:
+    """Make observations of a batch of `PROGRESS_COLUMNS`, one for each partition in it.
+
+    A tick has few rows of each of many partitions: the batch is sorted once, then each is a slice of it.
+    """
+    if not batch.num_rows:
+        return
     partitions = list(_partitions(batch))
     indexes = [np.arange(batch.num_rows)[index] for _, _, index in partitions]
     progress, (opened, of), (sets, at) = _progress(batch.take(pa.array(np.concatenate(indexes))))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parallax.compare.feed import RecordedSource
+from parallax.compare.feed import QUERY, ComparisonSource, Options
 from parallax.compare.results import from_json
+from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
@@ -15,21 +16,10 @@ from parallax.views.queries import QuerySpec
 from parallax.views.sink import short_errors
 from parallax.views.tables import checkpoint_path, create_tables
 
-QUERY = "compare"
-
 _HOPELESS_AFTER = 3
 """Failures in a row after which the state is held to be broken and is rebuilt from the tables."""
 
 OnBatch = Callable[[Sequence[Suspect], Sequence[Coverage]], None]
-
-_CONF = {
-    # Blobs are megabytes: so many bytes go to Python at a time, not so many rows.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-}
 
 
 def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> QuerySpec:
@@ -41,64 +31,40 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
             table; in the query's thread. A batch that is replayed after a crash is reported again, with the same
             suspects.
     """
-    sink = SuspectSink(settings.storage.path, on_batch)
+    storage = settings.storage.path
+    sink = ComparisonSink(storage, on_batch)
 
     def start(spark: Any) -> Any:
-        create_tables(settings.storage.path)
-        create_suspects(settings.storage.path)
-        session = spark.newSession()
-        for name, value in (*_inherited(spark), *_CONF.items()):
-            session.conf.set(name, value)
+        create_tables(storage)
+        create_suspects(storage)
+        sink.prepare()
         return (
-            compared(session, settings)
+            compared(spark, settings)
             .writeStream.queryName(QUERY)
-            .outputMode("update")
-            .option("checkpointLocation", checkpoint_path(settings.storage.path, QUERY))
+            .option("checkpointLocation", checkpoint_path(storage, QUERY))
             .trigger(processingTime=f"{settings.compare.trigger_ms} milliseconds")
             .foreachBatch(sink)
             .start()
         )
 
-    checkpoint = Checkpoint(settings.storage.path, QUERY, hopeless_after=_HOPELESS_AFTER)
+    checkpoint = Checkpoint(storage, QUERY, hopeless_after=_HOPELESS_AFTER)
     return QuerySpec(QUERY, start, checkpoint)
 
 
-def _inherited(spark: Any) -> list[tuple[str, str]]:
-    """Settings of the job's session that a new one would take from Spark's defaults."""
-    names = (
-        "spark.sql.shuffle.partitions",
-        "spark.sql.adaptive.enabled",
-        "spark.sql.session.timeZone",
-        "spark.sql.streaming.noDataMicroBatches.enabled",
-        "spark.sql.streaming.minBatchesToRetain",
-    )
-    return [(name, spark.conf.get(name)) for name in names]
-
-
 def compared(session: Any, settings: Settings) -> Any:
-    """The streaming DataFrame of `RESULT_DDL`: one row for each partition that something was observed of."""
-    from parallax.compare.processor import RESULT_DDL, CompareProcessor
-
-    session.dataSource.register(RecordedSource)
-    options = {
-        "path": settings.storage.path,
-        "maxRows": str(settings.compare.max_rows_per_trigger),
-        "parallelism": str(session.sparkContext.defaultParallelism),
-    }
-    processor = CompareProcessor(settings.compare, from_log_start=settings.read.starting_offsets == "earliest")
-    return (
-        session.readStream.format(RecordedSource.name())
-        .options(**options)
-        .load()
-        .groupBy("topic", "partition")
-        .transformWithStateInPandas(
-            statefulProcessor=processor, outputStructType=RESULT_DDL, outputMode="Update", timeMode="ProcessingTime"
-        )
+    """The streaming DataFrame of `RESULT_DDL`: one row for each bucket that something was observed of."""
+    session.dataSource.register(ComparisonSource)
+    options = Options(
+        settings.storage.path,
+        session.sparkContext.defaultParallelism,
+        settings.compare,
+        settings.read.starting_offsets == "earliest",
     )
+    return session.readStream.format(ComparisonSource.name()).option("settings", options.to_json()).load()
 
 
-class SuspectSink:
-    """A ``foreachBatch`` function: suspects into their table, then the callback.
+class ComparisonSink:
+    """A ``foreachBatch`` function: suspects into their table, then the callback, then the state.
 
     Args:
         storage: ``storage.path``.
@@ -108,6 +74,13 @@ class SuspectSink:
     def __init__(self, storage: str, on_batch: OnBatch | None) -> None:
         self._storage = storage
         self._on_batch = on_batch or (lambda _suspects, _coverages: None)
+        self._store = Store(storage, QUERY)
+        self._known: tuple[str, Manifest] | None = None
+
+    def prepare(self) -> None:
+        """Look at the state; to be called before each start of the query."""
+        self._known = None
+        self._store.prepare()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Take in one micro-batch.
@@ -119,16 +92,28 @@ class SuspectSink:
             self._take_in(batch, batch_id)
 
     def _take_in(self, batch: Any, batch_id: int) -> None:
-        suspects: list[Suspect] = []
-        coverages: list[Coverage] = []
-        for row in batch.collect():
-            raised, coverage = from_json(row["result"])
-            suspects += raised
-            coverages.append(coverage)
+        rows = batch.toArrow().to_pylist()
+        if not rows:
+            raise RuntimeError("the comparison's tasks have told nothing")
+        results = [from_json(text) for row in rows for text in row["results"] or ()]
+        suspects = [suspect for raised, _ in results for suspect in raised]
         if suspects:
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
             append_suspects(self._storage, suspects, query_id, batch_id)
-        self._on_batch(suspects, coverages)
+        self._on_batch(suspects, [coverage for _, coverage in results])
+        new = {row["bucket"]: Segment(row["segment"], tuple(row["files"])) for row in rows if row["segment"]}
+        manifest = self._before(rows[0]).with_segments(new)
+        self._store.commit(rows[0]["until"], manifest)
+        self._known = rows[0]["until"], manifest
+
+    def _before(self, row: dict[str, Any]) -> Manifest:
+        """The state at the start of a micro-batch."""
+        if self._known is not None and self._known[0] == row["since"]:
+            return self._known[1]
+        try:
+            return self._store.manifest(row["since"])
+        except StateGoneError:
+            return Manifest(row["buckets"])  # the first one; that of another would have failed its tasks
 
 
-__all__ = ["QUERY", "OnBatch", "SuspectSink", "compared", "comparison_query"]
+__all__ = ["QUERY", "ComparisonSink", "OnBatch", "compared", "comparison_query"]

@@ -1,11 +1,11 @@
-"""Rows of the tables' Parquet files, packed for the comparison without ever being Spark's rows.
+"""Rows of the tables' Parquet files as observations, without ever being Spark's rows.
 
 Knows Arrow, no Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from parallax.compare.packing import OF_POSITION, PACKED_AT, PROGRESS_COLUMNS, VIEW_COLUMNS, pack_progress, pack_views
+from parallax.compare.observations import Observations
+from parallax.compare.packing import (
+    OF_POSITION,
+    PROGRESS_COLUMNS,
+    VIEW_COLUMNS,
+    progress_observations,
+    view_observations,
+)
 from parallax.model import IsolationLevel
 from parallax.source.schema import PROGRESS, VIEW
 from parallax.views.commits import DataFile
 from parallax.views.tables import PROGRESS as PROGRESS_TABLE
 
-ROWS = 65_536
-"""Rows that are packed together at most: a blob of a few megabytes."""
-
-_PIECE_BITS = 32
+ROWS = 1 << 17
+"""Rows that are taken out of a file at a time."""
 
 _NOT_IN_FILES = ("view", "broker")
 _IN_FILES = (
@@ -32,43 +37,57 @@ _IN_FILES = (
 )
 _VIEWS = {isolation.option: int(isolation) for isolation in IsolationLevel}
 
+Wanted = Callable[[str, int], bool]
+"""Whether a partition of a topic is compared here."""
 
-def packed(files: fs.FileSystem, table: str, file: DataFile, number: int = 0) -> Iterator[pa.RecordBatch]:
-    """Read one file of a table and pack it.
+
+def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -> Iterator[Observations]:
+    """Read one file of a table.
 
     Args:
         files: of the table (`parallax.views.commits.TableLog.files`).
         table: its name.
         file: which one.
-        number: of the file among those of its table in the micro-batch, in the order of their commits.
+        wanted: which partitions; row groups that hold none of these are left out.
 
     Yields:
-        Record batches of `parallax.compare.packing.PACKED_AT`. Sorted by ``at``, the blobs of a partition have each
-        reader's rows in the order in which they were recorded.
+        Observations of partitions that are wanted; those of one partition have each reader's rows in the order in
+        which they were recorded.
 
     Raises:
         FileNotFoundError: upkeep has removed it since.
         pyarrow.ArrowException: it cannot be read.
     """
     with files.open_input_file(file.path) as source:
-        if table == PROGRESS_TABLE:
-            pieces = pack_progress(map(_progress, _batches(source, PROGRESS_COLUMNS)))
-        else:
-            pieces = pack_views(_view(batch, _VIEWS[table], file.broker) for batch in _batches(source, _IN_FILES))
-        for piece, batch in enumerate(pieces):
-            at = pa.array(np.full(batch.num_rows, (number << _PIECE_BITS) + piece, np.int64))
-            topic, partition, blob = batch.columns
-            yield pa.RecordBatch.from_arrays([topic, partition, at, blob], schema=PACKED_AT)
+        # Spark wrote timestamps as INT96 unless set otherwise.
+        parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="ms")
+        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet.metadata.row_group(n), wanted)]
+        if not groups:
+            return
+        columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
+        for batch in parquet.iter_batches(ROWS, row_groups=groups, columns=list(columns), use_threads=False):
+            if table == PROGRESS_TABLE:
+                parts = progress_observations(_progress(batch))
+            else:
+                parts = view_observations(_view(batch, _VIEWS[table], file.broker))
+            yield from (part for part in parts if wanted(part.topic, part.partition))
 
 
-def _batches(source: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    # Spark writes timestamps as INT96 unless set otherwise.
-    parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="ms")
-    yield from parquet.iter_batches(ROWS, columns=list(columns), use_threads=False)
+def _may_hold(group: Any, wanted: Wanted) -> bool:
+    """Whether a row group may hold rows of a partition that is wanted; the writer ends one where a large run ends."""
+    told: dict[str, Any] = {}
+    for n in range(group.num_columns):
+        column = group.column(n)
+        if column.path_in_schema in ("topic", "partition"):
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max or statistics.min != statistics.max:
+                return True
+            told[column.path_in_schema] = statistics.min
+    return len(told) < len(("topic", "partition")) or wanted(told["topic"], told["partition"])
 
 
 def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatch:
-    """The columns that `pack_views` takes."""
+    """The columns that `view_observations` takes."""
     position = batch.column("position")
     constant = {"view": view, "broker": broker}
     arrays: list[Any] = []
@@ -85,7 +104,7 @@ def _view(batch: pa.RecordBatch, view: int, broker: int | None) -> pa.RecordBatc
 
 
 def _progress(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that `pack_progress` takes."""
+    """The columns that `progress_observations` takes."""
     columns = [_column(batch, name) for name in PROGRESS_COLUMNS]
     arrays: list[Any] = [_millis(column) if pa.types.is_timestamp(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(PROGRESS_COLUMNS))
@@ -103,4 +122,4 @@ def _millis(column: Any) -> Any:
     return pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64())
 
 
-__all__ = ["packed"]
+__all__ = ["observed"]

@@ -98,7 +98,12 @@ def _create(
 
 def rust_uri(storage: str, name: str) -> str:
     """Where a table is, in delta-rs's spelling: ``s3://`` where Hadoop says ``s3a://``, a plain path for ``file:``."""
-    return re.sub(r"^s3[an]://", "s3://", table_path(storage, name)).removeprefix("file:")
+    return rust_path(table_path(storage, name))
+
+
+def rust_path(path: str) -> str:
+    """Any path below ``storage.path``, in the same spelling."""
+    return re.sub(r"^s3[an]://", "s3://", path).removeprefix("file:")
 
 
 REPLACED: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.compare.following import SHARE, Follower, Part, Place, admit, shares
+from parallax.compare.following import SHARE, Follower, Part, Place, admit, tasks_for
 from parallax.views.commits import Appended, DataFile, LogGoneError
 
 
@@ -143,18 +143,7 @@ def test_commits_without_rows_are_passed_over_with_the_next_that_has_some() -> N
     assert admit([iter([])], 100) == {}
 
 
-def test_files_are_spread_over_tasks_by_their_rows() -> None:
-    files = [
-        ("a", 0, file(3 * SHARE, "1")),
-        ("a", 1, file(SHARE, "2")),
-        ("b", 0, file(SHARE, "3")),
-        ("b", 1, file(SHARE, "4")),
-    ]
-    spread = [sorted(f.path for _, _, f in share) for share in shares(files, 2)]
-    assert spread == [["1"], ["2", "3", "4"]]
-    assert [len(share) for share in shares(files, 9)] == [1, 1, 1, 1, 0, 0]
-
-
-def test_few_rows_are_one_task_and_none_are_one_too() -> None:
-    assert len(shares([("a", 0, file(10)), ("b", 0, file(10))], 4)) == 1
-    assert shares([], 4) == [[]]
+def test_so_many_tasks_as_the_rows_are_worth() -> None:
+    assert tasks_for(6 * SHARE, 2) == 2
+    assert tasks_for(6 * SHARE, 9) == 6
+    assert tasks_for(20, 4) == tasks_for(0, 4) == 1

@@ -15,10 +15,10 @@ from parallax.compare.packing import (
     PROGRESS_COLUMNS,
     VIEW_COLUMNS,
     pack,
-    pack_progress,
     pack_readers,
-    pack_views,
+    progress_observations,
     unpack,
+    view_observations,
 )
 from parallax.compare.results import from_json, to_json
 from parallax.model import ReadEvent
@@ -60,11 +60,8 @@ def as_views(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def test_views_are_packed_by_partition_in_their_order() -> None:
-    (batch,) = pack_views([view_batch()])
-    packed = {
-        (r["topic"], r["partition"]): unpack(r["topic"], r["partition"], r["packed"]).rows for r in batch.to_pylist()
-    }
+def test_rows_of_views_are_parted_by_partition_in_their_order() -> None:
+    packed = {(o.topic, o.partition): o.rows for o in view_observations(view_batch())}
     assert {key: rows.offset.tolist() for key, rows in packed.items()} == {
         ("a", 0): [0, 2],
         ("b", 1): [1],
@@ -79,20 +76,19 @@ def test_views_are_packed_by_partition_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 3])
-def test_a_batch_of_one_partition_is_packed_as_it_is(length: int) -> None:
+def test_a_batch_of_one_partition_is_taken_as_it_is(length: int) -> None:
     row = dict.fromkeys(VIEW_COLUMNS, 1) | {"topic": "a", "partition": 4, "event": None, "topic_id": None}
-    (batch,) = pack_views([as_views([]), as_views([row | {"offset": at} for at in range(length)])])
-    (packed,) = batch.to_pylist()
-    assert (packed["topic"], packed["partition"]) == ("a", 4)
-    assert unpack("a", 4, packed["packed"]).rows.offset.tolist() == list(range(length))
+    assert list(view_observations(as_views([]))) == []
+    (observed,) = view_observations(as_views([row | {"offset": at} for at in range(length)]))
+    assert (observed.topic, observed.partition) == ("a", 4)
+    assert observed.rows.offset.tolist() == list(range(length))
 
 
 @pytest.mark.parametrize("places", [[("a", 0), ("a", 1)], [("a", 0), ("b", 0)]])
-def test_partitions_that_differ_in_topic_or_number_alone_are_packed_apart(places: list[tuple[str, int]]) -> None:
+def test_partitions_that_differ_in_topic_or_number_alone_are_parted(places: list[tuple[str, int]]) -> None:
     row = dict.fromkeys(VIEW_COLUMNS, 1) | {"event": None, "topic_id": None}
-    (batch,) = pack_views([as_views([row | {"topic": topic, "partition": number} for topic, number in places])])
-    packed = [(r["topic"], r["partition"], len(unpack("", 0, r["packed"]).rows)) for r in batch.to_pylist()]
-    assert packed == [(*place, 1) for place in places]
+    batch = as_views([row | {"topic": topic, "partition": number} for topic, number in places])
+    assert [(o.topic, o.partition, len(o.rows)) for o in view_observations(batch)] == [(*place, 1) for place in places]
 
 
 def test_rows_of_partition_and_reader_are_packed_together_with_the_offset_that_they_begin_at() -> None:
@@ -153,8 +149,7 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
         progress_row("t", 0, b, open_transactions=o, cleanup_policy=policies[b])
         for b, o in ((1, listed), (2, []), (3, None))
     ]
-    (batch,) = pack_progress([progress_batch(rows)])
-    observed = unpack("t", 0, batch.to_pylist()[0]["packed"])
+    (observed,) = progress_observations(progress_batch(rows))
     assert observed.progress.described.tolist() == [True, True, False]
     assert observed.progress.compacted.tolist() == [1, 0, -1]
     assert observed.open_transactions.producer_id.tolist() == [9]
@@ -162,7 +157,7 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
     assert sorted(set(observed.replica_sets.broker.tolist())) == [1, 2]
 
 
-def test_progress_is_packed_by_partition_each_with_the_lists_of_its_own_rows() -> None:
+def test_progress_is_parted_by_partition_each_with_the_lists_of_its_own_rows() -> None:
     def opened(*transactions: tuple[int | None, int | None]) -> list[dict[str, int | None]]:
         return [{"producer_id": producer, "start_offset": start} for producer, start in transactions]
 
@@ -173,8 +168,8 @@ def test_progress_is_packed_by_partition_each_with_the_lists_of_its_own_rows() -
         progress_row("a", 1, 3, observed_at=8, replicas=[], open_transactions=opened((6, 4), (None, None))),
     ]
     rows[1] |= {"reachable": None, "high_watermark": None, "leader": None}
-    (batch,) = pack_progress([progress_batch(rows[:0]), progress_batch(rows)])
-    made = {(r["topic"], r["partition"]): unpack("t", 0, r["packed"]) for r in batch.to_pylist()}
+    assert list(progress_observations(progress_batch(rows[:0]))) == []
+    made = {(o.topic, o.partition): o for o in progress_observations(progress_batch(rows))}
 
     def lists(name: str) -> dict[tuple[str, int], list[tuple[int, ...]]]:
         parts = {at: getattr(o, name) for at, o in made.items()}

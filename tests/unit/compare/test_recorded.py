@@ -1,4 +1,4 @@
-"""Rows of the tables' files, packed as the comparison takes them."""
+"""Rows of the tables' files, as the comparison takes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 from pyarrow import fs
 
 from parallax.compare.observations import EVENT_CODE, Observations, topic_id_code
-from parallax.compare.packing import unpack
-from parallax.compare.recorded import ROWS, packed
+from parallax.compare.recorded import ROWS, observed
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source import schema
 from parallax.views.commits import DataFile
@@ -62,17 +61,16 @@ def written(folder: Path, rows: list[dict[str, Any]], of: pa.Schema, **more: Any
 
 def read(folder: Path, table: str, file: DataFile) -> list[Observations]:
     files = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
-    rows = [row for batch in packed(files, table, file) for row in batch.to_pylist()]
-    return [unpack(row["topic"], row["partition"], row["packed"]) for row in rows]
+    return list(observed(files, table, file, lambda *_: True))
 
 
 @pytest.mark.parametrize("isolation", list(IsolationLevel))
 @pytest.mark.parametrize("more", [{}, {"use_deprecated_int96_timestamps": True}], ids=["micros", "int96"])
 def test_rows_of_a_view_come_with_view_and_broker(tmp_path: Path, isolation: IsolationLevel, more: Any) -> None:
     file = written(tmp_path, [RECORD, STANDS], schema.VIEW, **more)
-    (observed,) = read(tmp_path, isolation.option, file)
-    assert (observed.topic, observed.partition) == ("t", 4)
-    rows = observed.rows
+    (one,) = read(tmp_path, isolation.option, file)
+    assert (one.topic, one.partition) == ("t", 4)
+    rows = one.rows
     same = {"leader_epoch": 3, "producer_id": 9, "producer_epoch": 1, "outcome": 2, "key_size": -1, "value_size": 5}
     same |= {"key_hash_hi": 11, "key_hash_lo": 12, "content_hash": 13, "timestamp": AT_MS}
     for name, value in {"view": int(isolation), "broker": 2, **same}.items():
@@ -91,13 +89,13 @@ def test_progress_comes_with_its_lists(tmp_path: Path) -> None:
     opened = [{"producer_id": 9, "start_offset": 3}]
     described = row | {"replicas": [1, 2], "open_transactions": opened, "cleanup_policy": "compact", "policy_at": AT}
     file = written(tmp_path, [described, {**row, "broker": 3}], schema.PROGRESS)
-    (observed,) = read(tmp_path, PROGRESS, file)
-    assert observed.progress.broker.tolist() == [2, 3]
-    assert observed.progress.observed_at.tolist() == [AT_MS, AT_MS]
-    assert observed.progress.policy_at.tolist() == [AT_MS, -1]
-    assert observed.progress.compacted.tolist() == [1, -1]
-    assert observed.open_transactions.start_offset.tolist() == [3]
-    assert observed.replica_sets.broker.tolist() == [1, 2]
+    (one,) = read(tmp_path, PROGRESS, file)
+    assert one.progress.broker.tolist() == [2, 3]
+    assert one.progress.observed_at.tolist() == [AT_MS, AT_MS]
+    assert one.progress.policy_at.tolist() == [AT_MS, -1]
+    assert one.progress.compacted.tolist() == [1, -1]
+    assert one.open_transactions.start_offset.tolist() == [3]
+    assert one.replica_sets.broker.tolist() == [1, 2]
 
 
 def test_progress_that_an_earlier_version_recorded_has_no_retention(tmp_path: Path) -> None:
@@ -105,8 +103,8 @@ def test_progress_that_an_earlier_version_recorded_has_no_retention(tmp_path: Pa
     then = pa.schema([f for f in schema.PROGRESS if f.name != "delete_retention_ms"])
     for columns, retention in ((then, -1), (schema.PROGRESS, 5000)):
         made = row | ({"delete_retention_ms": 5000} if columns is schema.PROGRESS else {})
-        (observed,) = read(tmp_path, PROGRESS, written(tmp_path, [made], columns))
-        assert observed.progress.retention_ms.tolist() == [retention]
+        (one,) = read(tmp_path, PROGRESS, written(tmp_path, [made], columns))
+        assert one.progress.retention_ms.tolist() == [retention]
 
 
 def test_a_large_file_comes_in_pieces(tmp_path: Path) -> None:
@@ -119,3 +117,22 @@ def test_a_large_file_comes_in_pieces(tmp_path: Path) -> None:
 def test_a_file_that_upkeep_has_removed_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(tmp_path, "read_committed", DataFile("gone.parquet", 1, 1))
+
+
+def test_row_groups_of_other_partitions_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [RECORD | {"partition": n // 4, "offset": n} for n in range(12)]
+    written(tmp_path, rows, schema.VIEW, row_group_size=4)
+    seen: list[list[int]] = []
+    real = pq.ParquetFile.iter_batches
+
+    def iter_batches(self: Any, *args: Any, **options: Any) -> Any:
+        seen.append(options["row_groups"])
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    files = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    file = DataFile("part.parquet", 12, 1)
+    parts = list(observed(files, "read_committed", file, lambda topic, partition: (topic, partition) == ("t", 1)))
+    assert [(p.partition, p.rows.offset.tolist()) for p in parts] == [(1, [4, 5, 6, 7])]
+    assert seen == [[1]]
+    assert list(observed(files, "read_committed", file, lambda *_: False)) == []

@@ -14,8 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from parallax.compare.observations import Observations
-from parallax.compare.packing import unpack
-from parallax.compare.recorded import packed
+from parallax.compare.recorded import observed
 from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.config import CompareSettings
@@ -49,15 +48,14 @@ def rows(broker: int, contents: Sequence[int], version: int | None) -> pa.Table:
 
 def compared(path: str) -> StepResult:
     """What the comparison makes of all files of the table."""
-    observed = []
+    seen = []
     actions = DeltaTable(path).get_add_actions(flatten=True)
     for name, broker in zip(actions["path"].to_pylist(), actions["partition.broker"].to_pylist(), strict=True):
         file = DataFile(f"{path}/{name}", 0, broker)
-        for batch in packed(fs.LocalFileSystem(), RU, file):
-            observed += [unpack("t", 0, blob) for blob in batch.column("packed").to_pylist()]
+        seen += observed(fs.LocalFileSystem(), RU, file, lambda *_: True)
     replicas = [{"broker": b, "observed_at": 1, "reachable": True, "replicas": [1, 2]} for b in (1, 2)]
-    seen = Observations.concat([*observed, Observations.of("t", 0, replicas)])
-    return step(PartitionState(), seen, CompareSettings(), 0, compacted=True)
+    everything = Observations.concat([*seen, Observations.of("t", 0, replicas)])
+    return step(PartitionState(), everything, CompareSettings(), 0, compacted=True)
 
 
 @pytest.mark.parametrize("version", [None, CONTENT_VERSION])

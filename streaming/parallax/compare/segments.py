@@ -1,0 +1,261 @@
+"""The comparison's state between two micro-batches: immutable files beside its checkpoint, whose names are the state.
+
+A *segment* holds the states of a bucket of partitions. What of one is large lies in a file of its own, which is written
+again only when it has changed: while a replica is away it may be tens of megabytes, and the same for days. A *manifest*
+names the segments as they stand at one offset of the source. A task writes new segments and touches no old one; the
+driver writes the manifest of the micro-batch's end when all else of it is done. So a micro-batch that is run again,
+whatever died, begins with the manifest of its start.
+
+Knows files, no Spark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from parallax.compare.state import PartitionState
+from parallax.model import TopicPartition
+from parallax.views.commits import filesystem
+from parallax.views.tables import checkpoint_path, rust_path
+
+BUCKETS = 16
+"""Buckets of a new checkpoint; one that exists keeps its own number."""
+
+LARGE = 1 << 18
+"""Bytes of unmatched state that are worth a file of their own."""
+
+_KEPT = 4
+"""Manifests that stay: Spark goes back by one micro-batch at most."""
+
+_FIELDS: list[Any] = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("head", pa.binary()),
+    pa.field("unmatched", pa.binary()),
+    pa.field("file", pa.string()),
+]
+_SEGMENT = pa.schema(_FIELDS)
+
+
+class StateGoneError(RuntimeError):
+    """There is no state for where the source stands; the comparison has to be rebuilt from the tables."""
+
+
+def bucket_of(topic: str, partition: int, buckets: int) -> int:
+    """The bucket of a partition; the same in every process and version."""
+    return zlib.crc32(f"{topic}-{partition}".encode()) % buckets
+
+
+def offset_mark(offset: Mapping[str, Any]) -> str:
+    """Names an offset of the source."""
+    return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment by its name, and the files that it names in turn."""
+
+    name: str
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The state at one offset.
+
+    Attributes:
+        buckets: how many there are.
+        segments: by bucket; one that has none holds no partition yet.
+    """
+
+    buckets: int = BUCKETS
+    segments: Mapping[int, Segment] = field(default_factory=dict)
+
+    def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
+        """The same with some buckets' segments replaced."""
+        return Manifest(self.buckets, {**self.segments, **new})
+
+    def files(self) -> set[str]:
+        """The names of all files that it needs."""
+        return {name for segment in self.segments.values() for name in (segment.name, *segment.files)}
+
+    def to_json(self) -> str:
+        """Write it."""
+        segments = {str(bucket): [segment.name, *segment.files] for bucket, segment in self.segments.items()}
+        return json.dumps({"buckets": self.buckets, "segments": segments}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: it is not that.
+        """
+        try:
+            document = json.loads(text)
+            found = {
+                int(bucket): Segment(name, tuple(files)) for bucket, (name, *files) in document["segments"].items()
+            }
+            return cls(int(document["buckets"]), found)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"not a manifest ({error!r})") from error
+
+
+@dataclass(slots=True)
+class States:
+    """The states of a bucket's partitions; each is unpacked when it is asked for."""
+
+    files: fs.FileSystem
+    rows: dict[TopicPartition, Mapping[str, Any]] = field(default_factory=dict)
+
+    def get(self, place: TopicPartition) -> PartitionState:
+        """The state of a partition; a fresh one where nothing was observed of it yet.
+
+        Raises:
+            OSError: its file cannot be read.
+            ValueError: it is none that this version reads.
+        """
+        row = self.rows.get(place)
+        if row is None:
+            return PartitionState()
+        load: Callable[[], bytes] = lambda: row["unmatched"]  # noqa: E731
+        if row["file"]:
+            load = lambda: _read(self.files, row["file"])  # noqa: E731
+        return PartitionState.from_bytes(row["head"], load)
+
+    def put(self, place: TopicPartition, before: PartitionState, after: PartitionState) -> None:
+        """Replace a partition's state; a file of its own is written only where it is large and has changed."""
+        row = self.rows.get(place)
+        head = after.head_bytes()
+        if row is not None and row["file"] and after.has_unmatched_of(before):
+            self.rows[place] = {**row, "head": head}
+            return
+        unmatched, name = after.unmatched_bytes(), ""
+        if len(unmatched) >= LARGE:
+            name = f"unmatched-{uuid4()}"
+            with self.files.open_output_stream(name) as out:
+                out.write(unmatched)
+            unmatched = b""
+        self.rows[place] = {
+            "topic": place.topic,
+            "partition": place.partition,
+            "head": head,
+            "unmatched": unmatched,
+            "file": name,
+        }
+
+
+class Store:
+    """The segments and manifests of one comparison; may be used by several processes, of which one writes manifests.
+
+    Args:
+        storage: ``storage.path``.
+        query: whose checkpoint they lie beside.
+    """
+
+    def __init__(self, storage: str, query: str) -> None:
+        self._uri = rust_path(f"{checkpoint_path(storage, query)}/segments")
+        self._files = filesystem(self._uri)
+        self._order: list[str] = []
+
+    def prepare(self) -> None:
+        """Make the folder, and remove what no manifest names; to be called while no task runs.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        if "://" not in self._uri:
+            fs.LocalFileSystem().create_dir(self._uri, recursive=True)
+        found = self._files.get_file_info(fs.FileSelector("", allow_not_found=True))
+        manifests = sorted((f for f in found if f.base_name.startswith("at-")), key=lambda f: (f.mtime_ns or 0, f.path))
+        self._order = [f.base_name.removeprefix("at-") for f in manifests]
+        needed: set[str] = set()
+        for mark in list(self._order):
+            try:
+                needed |= self.manifest(mark).files()
+            except (StateGoneError, ValueError):
+                continue  # a broken one names nothing; whoever needs it says so
+        for file in found:
+            if not file.base_name.startswith("at-") and file.base_name not in needed:
+                self._files.delete_file(file.base_name)
+
+    def manifest(self, mark: str) -> Manifest:
+        """Read the manifest of an offset.
+
+        Raises:
+            StateGoneError: there is none.
+            ValueError: it is not one.
+        """
+        try:
+            return Manifest.from_json(_read(self._files, f"at-{mark}").decode())
+        except FileNotFoundError as error:
+            raise StateGoneError("the comparison's state is not there; it is rebuilt from the tables") from error
+
+    def commit(self, mark: str, manifest: Manifest) -> None:
+        """Write the manifest of an offset, and remove what only manifests further back name.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        scratch = f".{mark}-{uuid4()}"
+        with self._files.open_output_stream(scratch) as out:
+            out.write(manifest.to_json().encode())
+        self._files.move(scratch, f"at-{mark}")
+        self._order = [*(m for m in self._order if m != mark), mark]
+        old, self._order = self._order[:-_KEPT], self._order[-_KEPT:]
+        if old:
+            self._forget(old)
+
+    def _forget(self, marks: Iterable[str]) -> None:
+        needed = {name for mark in self._order for name in self.manifest(mark).files()}
+        for mark in marks:
+            try:
+                gone = self.manifest(mark).files() - needed
+            except (StateGoneError, ValueError):
+                gone = set()
+            for name in (*gone, f"at-{mark}"):
+                if self._files.get_file_info(name).type is not fs.FileType.NotFound:
+                    self._files.delete_file(name)
+
+    def load(self, segment: Segment | None) -> States:
+        """Read a bucket's segment.
+
+        Raises:
+            OSError: it cannot be read.
+            pyarrow.ArrowInvalid: it is none.
+        """
+        states = States(self._files)
+        if segment is not None:
+            rows: list[dict[str, Any]] = pa.ipc.open_stream(_read(self._files, segment.name)).read_all().to_pylist()
+            states.rows = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
+        return states
+
+    def save(self, states: States) -> Segment:
+        """Write a bucket's states as a new segment.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        rows = list(states.rows.values())
+        columns = [pa.array([row[name] for row in rows], _SEGMENT.field(name).type) for name in _SEGMENT.names]
+        name = f"segment-{uuid4()}"
+        with self._files.open_output_stream(name) as out, pa.ipc.new_stream(out, _SEGMENT) as writer:
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SEGMENT))
+        return Segment(name, tuple(sorted(row["file"] for row in rows if row["file"])))
+
+
+def _read(files: fs.FileSystem, name: str) -> bytes:
+    with files.open_input_file(name) as source:
+        return bytes(source.read())
+
+
+__all__ = ["BUCKETS", "LARGE", "Manifest", "Segment", "StateGoneError", "States", "Store", "bucket_of", "offset_mark"]

@@ -1,0 +1,236 @@
+"""What the comparison's tasks make of the tables' files, and what is left between two micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from parallax.compare import segments
+from parallax.compare.feed import QUERY, RESULT_DDL, ComparisonReader, Options
+from parallax.compare.query import ComparisonSink
+from parallax.compare.segments import StateGoneError, Store, bucket_of, offset_mark
+from parallax.compare.suspect import Coverage, Suspect
+from parallax.compare.tables import create_suspects
+from parallax.config import CompareSettings
+from parallax.model import ReadEvent
+from parallax.views.tables import create_tables, table_path
+from tests.e2e.test_compare import tables_of
+from tests.unit.compare.history import RC, RU, Row, both, everywhere, record, shown, tick
+
+
+class Rows:
+    """A micro-batch's DataFrame, as far as the sink looks at it."""
+
+    def __init__(self, batches: list[Any]) -> None:
+        self._batches = batches
+        self.sparkSession = self.sparkContext = self
+
+    def toArrow(self) -> Any:  # noqa: N802 - Spark's name
+        return pa.Table.from_batches(self._batches)
+
+    def getLocalProperty(self, _: str) -> str:  # noqa: N802 - Spark's name
+        return "query"
+
+
+class Comparison:
+    """The query without Spark: plans, runs the tasks, takes in what they tell; each instance is a new process."""
+
+    def __init__(self, storage: Path, **more: Any) -> None:
+        self.options = Options(str(storage), 1, CompareSettings(**more))
+        self.storage = str(storage)
+        self.told: list[tuple[list[Suspect], list[Coverage]]] = []
+        self.sink = ComparisonSink(self.storage, lambda s, c: self.told.append((list(s), list(c))))
+        self.sink.prepare()
+        self.offset: dict[str, Any] = self.reader().initialOffset()
+        self.batch = 0
+
+    def reader(self) -> ComparisonReader:
+        return ComparisonReader(Options.from_json(self.options.to_json()))
+
+    def tasks(self, end: dict[str, Any] | None = None) -> list[Any]:
+        reader = self.reader()
+        end = end or reader.latestOffset(self.offset, None)  # type: ignore[arg-type]
+        return [batch for part in reader.partitions(self.offset, end) for batch in reader.read(part)]
+
+    def step(self) -> None:
+        """One micro-batch."""
+        end = self.reader().latestOffset(self.offset, None)  # type: ignore[arg-type]
+        self.sink(Rows(self.tasks(end)), self.batch)
+        self.offset, self.batch = end, self.batch + 1
+
+    @property
+    def compared_up_to(self) -> dict[str, tuple[int, int]]:
+        return {c.topic: c.compared_up_to for _, coverages in self.told for c in coverages}
+
+    def suspects(self) -> list[tuple[str, int]]:
+        return [(str(s.kind), s.broker) for raised, _ in self.told for s in raised]
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    create_tables(str(tmp_path))
+    create_suspects(str(tmp_path))
+    return tmp_path
+
+
+def append(storage: Path, *rows: Row, topic: str = "t") -> None:
+    for name, table in tables_of([{**row, "topic": topic} for row in rows]):
+        write_deltalake(table_path(str(storage), name), table, mode="append")
+
+
+def healthy(start: int, end: int) -> Iterator[Row]:
+    rows = [record(n, f"K{n}", "V") for n in range(start, end)]
+    yield from tick(end, everywhere(end))
+    for broker in (1, 2, 3):
+        yield from both(broker, rows, end)
+
+
+def test_the_columns_are_those_that_spark_is_told(storage: Path) -> None:
+    append(storage, *healthy(0, 3))
+    (batch,) = Comparison(storage).tasks()
+    assert [f"{f.name} {_sql(f.type)}" for f in batch.schema] == RESULT_DDL.split(", ")
+
+
+def _sql(kind: Any) -> str:
+    if pa.types.is_list(kind):
+        assert kind.value_field.name == "element"
+        return f"array<{_sql(kind.value_type)}>"
+    return "int" if kind == pa.int32() else str(kind)
+
+
+def test_a_log_that_was_truncated_and_has_grown_again_is_taken_in_the_order_of_the_commits(storage: Path) -> None:
+    old, lost = [record(0, "K", "V")], [record(1, "L", "lost"), record(2, "L", "lost too")]
+    new = [record(1, "G", "a"), record(2, "G", "b"), record(3, "G", "c")]
+    before = [row for broker in (2, 3) for row in both(broker, old, 1)] + both(1, [*old, *lost], 3)
+    comparison = Comparison(storage)
+    append(storage, *before, *tick(1, everywhere(1)))
+    comparison.step()
+    append(storage, *(row for broker in (2, 3) for row in both(broker, new, 4, 1)))
+    append(storage, *(row for view in (RU, RC) for row in shown(view, 1, [], 1, 1, event=ReadEvent.LOG_TRUNCATED)))
+    append(storage, *both(1, new, 4, 1))
+    comparison.step()
+    assert comparison.compared_up_to == {"t": (4, 4)}
+    assert comparison.suspects() == [("log_truncated", 1)]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 5])
+def test_partitions_are_shared_out_by_bucket_and_each_is_compared_once(
+    storage: Path, parallelism: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parallax.compare.following.SHARE", 1)
+    comparison = Comparison(storage)
+    comparison.options = replace(comparison.options, parallelism=parallelism)
+    topics = [f"t{n}" for n in range(30)]
+    for topic in topics:
+        append(storage, *healthy(0, 2), topic=topic)
+    reader = comparison.reader()
+    end = reader.latestOffset(comparison.offset, None)  # type: ignore[arg-type]
+    assert len(reader.partitions(comparison.offset, end)) == parallelism
+    for _ in range(2):
+        comparison.step()
+        for topic in topics[::3]:
+            append(storage, *healthy(2, 5), topic=topic)
+    assert len(comparison.told[0][1]) == 30
+    assert len(comparison.told[1][1]) == 10
+    assert comparison.compared_up_to == {t: (5, 5) if n % 3 == 0 else (2, 2) for n, t in enumerate(topics)}
+    assert comparison.suspects() == []
+
+
+def test_a_partition_has_the_same_bucket_for_ever() -> None:
+    assert [bucket_of("orders", n, 16) for n in range(5)] == [0, 6, 12, 10, 9]
+
+
+def test_a_micro_batch_that_is_run_again_begins_with_the_state_of_its_start(storage: Path) -> None:
+    comparison = Comparison(storage)
+    append(storage, *tick(1, everywhere(5)), *both(1, [record(n, f"K{n}", "V") for n in range(5)], 5))
+    comparison.step()
+    append(storage, *both(2, [record(n, f"K{n}", "V") for n in range(5)], 5))
+    since = comparison.offset
+    comparison.step()
+    after_kill = Comparison(storage)
+    after_kill.offset, after_kill.batch = since, 1
+    after_kill.step()
+    assert after_kill.told == [
+        ([], [replace(comparison.told[1][1][0], compared_at=after_kill.told[0][1][0].compared_at)])
+    ]
+    append(storage, *both(3, [record(n, f"K{n}", "V") for n in range(5)], 5))
+    after_kill.step()
+    assert after_kill.compared_up_to == {"t": (5, 5)}
+    assert after_kill.suspects() == []
+
+
+def test_a_state_that_is_gone_is_never_taken_for_an_empty_one(storage: Path) -> None:
+    comparison = Comparison(storage)
+    append(storage, *healthy(0, 3))
+    comparison.step()
+    append(storage, *healthy(3, 6))
+    (manifest,) = (storage / "checkpoints" / QUERY / "segments").glob("at-*")
+    manifest.unlink()
+    with pytest.raises(StateGoneError):
+        comparison.tasks()
+
+
+def test_what_a_task_has_left_that_died_is_removed_and_what_is_needed_stays(storage: Path) -> None:
+    comparison = Comparison(storage)
+    append(storage, *healthy(0, 3))
+    comparison.step()
+    folder = storage / "checkpoints" / QUERY / "segments"
+    needed = {path.name for path in folder.iterdir()}
+    append(storage, *healthy(3, 6))
+    comparison.tasks()
+    assert {path.name for path in folder.iterdir()} > needed
+    again = Comparison(storage)
+    assert {path.name for path in folder.iterdir()} == needed
+    again.offset, again.batch = comparison.offset, 1
+    again.step()
+    assert again.compared_up_to == {"t": (6, 6)}
+
+
+def test_files_do_not_pile_up(storage: Path) -> None:
+    comparison = Comparison(storage)
+    counts = []
+    for n in range(12):
+        append(storage, *healthy(3 * n, 3 * n + 3))
+        comparison.step()
+        counts.append(len(list((storage / "checkpoints" / QUERY / "segments").iterdir())))
+    assert max(counts) == counts[5] == counts[-1] == 8
+
+
+def test_a_large_state_is_written_again_only_when_it_changes(storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "LARGE", 1000)
+    comparison = Comparison(storage)
+    folder = storage / "checkpoints" / QUERY / "segments"
+
+    def large() -> set[str]:
+        return {path.name for path in folder.glob("unmatched-*")}
+
+    append(storage, *tick(1, everywhere(50)), *both(1, [record(n, f"K{n}", "V") for n in range(50)], 50))
+    comparison.step()
+    first = large()
+    assert len(first) == 1
+    append(storage, *tick(2, everywhere(50)))
+    comparison.step()
+    assert large() == first
+    for broker in (2, 3):
+        append(storage, *both(broker, [record(n, f"K{n}", "V") for n in range(50)], 50))
+    for n in range(6):
+        append(storage, *tick(3 + n, everywhere(50)))
+        comparison.step()
+    assert large() == set()
+    assert comparison.compared_up_to == {"t": (50, 50)}
+
+
+def test_a_manifest_that_is_no_manifest_is_an_error(storage: Path) -> None:
+    store = Store(str(storage), QUERY)
+    store.prepare()
+    for text in ("", "{}", '{"buckets": 4}', "[]"):
+        (storage / "checkpoints" / QUERY / "segments" / f"at-{offset_mark({})}").write_text(text)
+        with pytest.raises(ValueError, match=r"manifest|Expecting"):
+            store.manifest(offset_mark({}))
+        store.prepare()
