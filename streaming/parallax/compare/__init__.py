@@ -1,1 +1,1 @@
-"""The judgement: rules as pure functions on arrays, the stateful processor, the comparison query."""
+"""The judgement: rules as pure functions on arrays, the stateful stream over the tables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from parallax.compare.feed import QUERY, ComparisonSource, Options
@@ -47,8 +48,14 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
             .start()
         )
 
-    checkpoint = Checkpoint(storage, QUERY, hopeless_after=_HOPELESS_AFTER)
+    checkpoint = Checkpoint(storage, QUERY, hopeless_after=_HOPELESS_AFTER, check=_lacks_state)
     return QuerySpec(QUERY, start, checkpoint)
+
+
+def _lacks_state(checkpoint: Path) -> str | None:
+    """What is wrong where something was compared and no manifest lies there: an earlier version kept it elsewhere."""
+    has_compared = any((checkpoint / "commits").glob("[0-9]*"))
+    return "it holds no state" if has_compared and not any((checkpoint / "segments").glob("at-*")) else None
 
 
 def compared(session: Any, settings: Settings) -> Any:

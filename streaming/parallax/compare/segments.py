@@ -4,7 +4,8 @@ A *segment* holds the states of a bucket of partitions. What of one is large lie
 again only when it has changed: while a replica is away it may be tens of megabytes, and the same for days. A *manifest*
 names the segments as they stand at one offset of the source. A task writes new segments and touches no old one; the
 driver writes the manifest of the micro-batch's end when all else of it is done. So a micro-batch that is run again,
-whatever died, begins with the manifest of its start.
+whatever died, begins with the manifest of its start. Files are named by their content, which is checked when they are
+read.
 
 Knows files, no Spark.
 """
@@ -129,7 +130,7 @@ class States:
             return PartitionState()
         load: Callable[[], bytes] = lambda: row["unmatched"]  # noqa: E731
         if row["file"]:
-            load = lambda: _read(self.files, row["file"])  # noqa: E731
+            load = lambda: _checked(self.files, row["file"])  # noqa: E731
         return PartitionState.from_bytes(row["head"], load)
 
     def put(self, place: TopicPartition, before: PartitionState, after: PartitionState) -> None:
@@ -141,9 +142,7 @@ class States:
             return
         unmatched, name = after.unmatched_bytes(), ""
         if len(unmatched) >= LARGE:
-            name = f"unmatched-{uuid4()}"
-            with self.files.open_output_stream(name) as out:
-                out.write(unmatched)
+            name = _kept(self.files, "unmatched", unmatched)
             unmatched = b""
         self.rows[place] = {
             "topic": place.topic,
@@ -231,11 +230,12 @@ class Store:
 
         Raises:
             OSError: it cannot be read.
-            pyarrow.ArrowInvalid: it is none.
+            ValueError: it is not what was written.
         """
         states = States(self._files)
         if segment is not None:
-            rows: list[dict[str, Any]] = pa.ipc.open_stream(_read(self._files, segment.name)).read_all().to_pylist()
+            table = pa.ipc.open_stream(_checked(self._files, segment.name)).read_all()
+            rows: list[dict[str, Any]] = table.to_pylist()
             states.rows = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
         return states
 
@@ -247,10 +247,31 @@ class Store:
         """
         rows = list(states.rows.values())
         columns = [pa.array([row[name] for row in rows], _SEGMENT.field(name).type) for name in _SEGMENT.names]
-        name = f"segment-{uuid4()}"
-        with self._files.open_output_stream(name) as out, pa.ipc.new_stream(out, _SEGMENT) as writer:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, _SEGMENT) as writer:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SEGMENT))
+        name = _kept(self._files, "segment", sink.getvalue())
         return Segment(name, tuple(sorted(row["file"] for row in rows if row["file"])))
+
+
+def _kept(files: fs.FileSystem, kind: str, content: Any) -> str:
+    """Write a file that is named by its content; returns the name."""
+    name = f"{kind}-{_digest(content)}"
+    with files.open_output_stream(name) as out:
+        out.write(content)
+    return name
+
+
+def _checked(files: fs.FileSystem, name: str) -> bytes:
+    """Read such a file; a state that is not what was written would make wrong verdicts."""
+    content = _read(files, name)
+    if _digest(content) != name.rpartition("-")[2]:
+        raise ValueError(f"comparison state: {name} is not what was written; it is rebuilt from the tables")
+    return content
+
+
+def _digest(content: Any) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def _read(files: fs.FileSystem, name: str) -> bytes:

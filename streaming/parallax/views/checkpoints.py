@@ -28,13 +28,22 @@ class Checkpoint:
         storage: ``storage.path``; of a URI nothing is looked at.
         query: the query's name.
         hopeless_after: so many failures in a row without a micro-batch, on a disk that can be written, are laid to the
-            checkpoint: what Spark says of a broken state store has many forms. None where the logs, which are checked
+            checkpoint: what is said of a broken state has many forms. None where the logs, which are checked
             here, are all that the checkpoint holds.
+        check: says in words what else is wrong with the folder; None where nothing is.
     """
 
-    def __init__(self, storage: str, query: str, *, hopeless_after: int | None = None) -> None:
+    def __init__(
+        self,
+        storage: str,
+        query: str,
+        *,
+        hopeless_after: int | None = None,
+        check: Callable[[Path], str | None] = lambda _: None,
+    ) -> None:
         self._path = None if "://" in storage else Path(checkpoint_path(storage.removeprefix("file:"), query))
         self._hopeless_after = hopeless_after
+        self._check = check
         self._tried = False
 
     def mend(self, failures: int) -> str | None:
@@ -51,7 +60,7 @@ class Checkpoint:
         """
         if self._path is None or not self._path.exists():
             return None
-        problem = damage(self._path) or self._hopeless(failures)
+        problem = damage(self._path) or self._check(self._path) or self._hopeless(failures)
         if problem is None:
             return None
         aside = self._set_aside(self._path)

@@ -27,6 +27,7 @@ from deltalake import write_deltalake
 
 from parallax.config import StorageSettings
 from parallax.source.schema import VIEW
+from parallax.views.compaction import compact
 from parallax.views.positions import last_rows, open_table, position_rows
 from parallax.views.recording import today
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize
@@ -35,10 +36,6 @@ log = structlog.get_logger(__name__)
 
 KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
-
-
-_LARGE = 128 << 20
-"""Bytes of a file that compaction makes, about."""
 
 
 class Maintenance:
@@ -96,9 +93,8 @@ class Maintenance:
     def _look_after(self, storage: str, name: str, oldest: date) -> None:
         if drop_older(storage, name, oldest):
             log.info("rows dropped", table=name, before=oldest.isoformat())
+        compact(storage, name)
         table = open_table(storage, name)
-        # One file at a time, so that compaction never takes what micro-batches wait for.
-        table.optimize.compact(target_size=_LARGE, max_concurrent_tasks=1)
         hours = int(KEPT.total_seconds() // 3600)
         table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
         shorten_log(storage, name)

@@ -1,4 +1,4 @@
-"""One Parquet file of a view, written by the task that reads its rows, with the statistics that the table's log holds.
+"""One Parquet file of a table, written where its rows are read, with the statistics that the table's log holds.
 
 Each column is encoded for what it holds: hashes are random, so that neither a dictionary nor a codec makes them
 smaller; offsets and timestamps grow by little from row to row; the rest has few distinct values.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,67 +18,107 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from parallax.source.schema import VIEW
+from parallax.source.schema import PROGRESS, VIEW
 
 BROKER = "broker"
 """Partition column of the views: its value is in the table's log, not in the files."""
-
-FILE_SCHEMA = pa.schema([field for field in VIEW if field.name != BROKER])
 
 GROUP_ROWS = 1 << 19
 GROUP_BYTES = 64 << 20
 """A row group ends at so many rows, or bytes in memory: that much a task holds at a time."""
 
-_RANDOM = frozenset({"key_hash_hi", "key_hash_lo", "content_hash"})
-_GROWING = frozenset({"offset", "timestamp"})
-_INDEXED = ("topic", "partition", "kind", "offset", "timestamp")
-"""What anybody filters by; the tables' ``delta.dataSkippingStatsColumns``."""
+RUN_ROWS = 1 << 15
+"""A row group ends where another partition begins, once it holds so many rows: who wants the other skips it."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a table's files are written.
+
+    Attributes:
+        schema: of the files, without partition columns.
+        indexed: what anybody filters by; the table's ``delta.dataSkippingStatsColumns``.
+        random: columns that nothing makes smaller.
+        growing: columns whose values grow by little from row to row.
+    """
+
+    schema: pa.Schema
+    indexed: tuple[str, ...]
+    random: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
+
+    def writer(self, sink: Any) -> pq.ParquetWriter:
+        """A writer of one file."""
+        leaves = dict(_leaves(self.schema))
+        few = [n for n, kind in leaves.items() if n not in self.random | self.growing and not pa.types.is_binary(kind)]
+        return pq.ParquetWriter(
+            sink,
+            self.schema,
+            compression={name: "none" if name in self.random else "snappy" for name in leaves},
+            use_dictionary=few,  # type: ignore[arg-type] # the stubs know no list of columns
+            column_encoding=dict.fromkeys(self.growing, "DELTA_BINARY_PACKED"),
+            write_statistics=list(self.indexed),
+        )
 
 
 def _leaves(fields: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for field in fields:
-        if pa.types.is_struct(field.type):
-            yield from _leaves(field.type, f"{prefix}{field.name}.")
-        else:
-            yield f"{prefix}{field.name}", field.type
+        yield from _leaf(field.type, prefix + field.name)
 
 
-_LEAVES = dict(_leaves(FILE_SCHEMA))
-_FEW = [n for n, kind in _LEAVES.items() if n not in _RANDOM | _GROWING and not pa.types.is_binary(kind)]
+def _leaf(kind: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if pa.types.is_struct(kind):
+        yield from _leaves(kind, f"{path}.")
+    elif pa.types.is_list(kind):
+        yield from _leaf(kind.value_type, f"{path}.list.element")
+    else:
+        yield path, kind
 
 
-class ViewFile:
+FILE_SCHEMA = pa.schema([field for field in VIEW if field.name != BROKER])
+
+OF_VIEWS = Shape(
+    FILE_SCHEMA,
+    ("topic", "partition", "kind", "offset", "timestamp"),
+    random=frozenset({"key_hash_hi", "key_hash_lo", "content_hash"}),
+    growing=frozenset({"offset", "timestamp"}),
+)
+OF_PROGRESS = Shape(PROGRESS, ("topic", "partition", "observed_at"), growing=frozenset({"observed_at"}))
+
+
+class TableFile:
     """A file under way.
 
     Args:
         files: where the table is.
         path: below the table's folder.
+        shape: how it is written.
     """
 
-    def __init__(self, files: fs.FileSystem, path: str) -> None:
+    def __init__(self, files: fs.FileSystem, path: str, shape: Shape = OF_VIEWS) -> None:
         self.path = path
+        self._shape = shape
         self._sink = files.open_output_stream(path)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            FILE_SCHEMA,
-            compression={name: "none" if name in _RANDOM else "snappy" for name in _LEAVES},
-            use_dictionary=_FEW,  # type: ignore[arg-type] # the stubs know no list of columns
-            column_encoding=dict.fromkeys(_GROWING, "DELTA_BINARY_PACKED"),
-            write_statistics=list(_INDEXED),
-        )
+        self._writer = shape.writer(self._sink)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
         self._written = 0
+        self._last: tuple[Any, Any] | None = None
         self._lowest: dict[str, Any] = {}
         self._highest: dict[str, Any] = {}
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Take rows in; `VIEW`, all of one broker.
+        """Take rows in, with the columns of the files at least; of the views all of one broker.
 
         Raises:
             OSError: they cannot be written.
         """
-        rows = batch.select(FILE_SCHEMA.names)
+        if not batch.num_rows:
+            return
+        rows = batch.select(self._shape.schema.names)
+        if self._rows >= RUN_ROWS and _place(rows, 0) != self._last:
+            self._flush()
+        self._last = _place(rows, rows.num_rows - 1)
         self._count(rows)
         self._waiting.append(rows)
         self._rows += rows.num_rows
@@ -109,12 +150,12 @@ class ViewFile:
             "numRecords": self.rows,
             "minValues": {name: _told(value, math.floor) for name, value in self._lowest.items()},
             "maxValues": {name: _told(value, math.ceil) for name, value in self._highest.items()},
-            "nullCount": dict.fromkeys(_INDEXED, 0),
+            "nullCount": dict.fromkeys(self._shape.indexed, 0),
         }
         return json.dumps(stats, separators=(",", ":"))
 
     def _count(self, rows: pa.RecordBatch) -> None:
-        for name in _INDEXED:
+        for name in self._shape.indexed:
             ends: Any = pc.min_max(rows.column(name))
             low, high = ends["min"].as_py(), ends["max"].as_py()
             self._lowest[name] = min(low, self._lowest.get(name, low))
@@ -122,9 +163,16 @@ class ViewFile:
 
     def _flush(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, FILE_SCHEMA), row_group_size=GROUP_ROWS)
+            self._writer.write_table(
+                pa.Table.from_batches(self._waiting, self._shape.schema), row_group_size=GROUP_ROWS
+            )
         self._written += self._rows
         self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+def _place(rows: pa.RecordBatch, number: int) -> tuple[Any, Any]:
+    """The partition that a row is of."""
+    return rows.column("topic")[number].as_py(), rows.column("partition")[number].as_py()
 
 
 def _told(value: Any, whole: Any) -> Any:
@@ -136,4 +184,4 @@ def _told(value: Any, whole: Any) -> Any:
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
-__all__ = ["BROKER", "FILE_SCHEMA", "ViewFile"]
+__all__ = ["BROKER", "FILE_SCHEMA", "OF_PROGRESS", "OF_VIEWS", "Shape", "TableFile"]

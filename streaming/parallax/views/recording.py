@@ -26,7 +26,7 @@ from parallax.source.schema import VIEW
 
 if TYPE_CHECKING:
     from parallax.source.options import ReplicaOptions
-    from parallax.views.parquet import ViewFile
+    from parallax.views.parquet import TableFile
 
 STORAGE = "storage.path"
 """The option that this format has beside those of ``kafka-replica``."""
@@ -138,7 +138,7 @@ def _write(options: ReplicaOptions, storage: str, pieces: list[Piece]) -> Record
     isolation, broker = pieces[0].reader.isolation, pieces[0].reader.broker
     recorded_on = today()
     path = f"broker={broker}/recorded_on={recorded_on}/part-{uuid.uuid4()}.parquet"
-    file: ViewFile | None = None
+    file: TableFile | None = None
     told: list[pa.RecordBatch] = []
     for batch in read_pieces(options, pieces):
         if not batch.num_rows:
@@ -154,12 +154,12 @@ def _write(options: ReplicaOptions, storage: str, pieces: list[Piece]) -> Record
     return Recorded(isolation, broker, recorded_on, path, size, file.rows, file.statistics, _stream(told))
 
 
-def _open(storage: str, table: str, path: str) -> ViewFile:
-    from parallax.views.parquet import ViewFile
+def _open(storage: str, table: str, path: str) -> TableFile:
+    from parallax.views.parquet import TableFile
 
     files = _folder(storage, table)
     files.create_dir(path.rpartition("/")[0], recursive=True)
-    return ViewFile(files, path)
+    return TableFile(files, path)
 
 
 @lru_cache(maxsize=8)

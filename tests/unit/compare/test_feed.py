@@ -226,6 +226,19 @@ def test_a_large_state_is_written_again_only_when_it_changes(storage: Path, monk
     assert comparison.compared_up_to == {"t": (50, 50)}
 
 
+def test_a_segment_that_is_not_what_was_written_is_an_error(storage: Path) -> None:
+    comparison = Comparison(storage)
+    append(storage, *healthy(0, 3))
+    comparison.step()
+    append(storage, *healthy(3, 6))
+    (segment,) = (storage / "checkpoints" / QUERY / "segments").glob("segment-*")
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    with pytest.raises(ValueError, match="not what was written"):
+        comparison.tasks()
+
+
 def test_a_manifest_that_is_no_manifest_is_an_error(storage: Path) -> None:
     store = Store(str(storage), QUERY)
     store.prepare()

@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from parallax.source.schema import VIEW
 from parallax.views.appending import Appender
 from parallax.views.maintenance import shorten_log
-from parallax.views.parquet import ViewFile
+from parallax.views.parquet import TableFile
 from parallax.views.recording import Recorded
 from parallax.views.tables import RECORDED_ON, create_tables
 
@@ -38,7 +38,7 @@ def written(storage: str, name: str, *offsets: int) -> Recorded:
 
     files, path = filesystem(f"{storage}/{VIEW_NAME}"), f"broker=2/recorded_on=2026-01-01/{name}.parquet"
     files.create_dir("broker=2/recorded_on=2026-01-01", recursive=True)
-    file = ViewFile(files, path)
+    file = TableFile(files, path)
     file.take(
         rows(*offsets).set_column(
             5, VIEW.field("timestamp"), pa.array([0] * len(offsets), VIEW.field("timestamp").type)

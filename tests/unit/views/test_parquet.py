@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from parallax.source.schema import VIEW
 from parallax.views import parquet
-from parallax.views.parquet import FILE_SCHEMA, ViewFile
+from parallax.views.parquet import FILE_SCHEMA, TableFile
 
 TIMES = st.datetimes(datetime(1960, 1, 1), datetime(2200, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
 
@@ -26,8 +26,8 @@ def batch(*rows: dict[str, Any]) -> Any:
     return pa.RecordBatch.from_pylist([{**given, **row} for row in rows], schema=VIEW)
 
 
-def written(folder: Path, *batches: Any) -> tuple[ViewFile, int]:
-    file = ViewFile(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), "one.parquet")
+def written(folder: Path, *batches: Any) -> tuple[TableFile, int]:
+    file = TableFile(fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem()), "one.parquet")
     for rows in batches:
         file.take(rows)
     return file, file.close()
@@ -90,3 +90,15 @@ def test_a_row_of_plain_traffic_takes_few_bytes(tmp_path: Path) -> None:
     _, few = written(tmp_path, rows(1_000))
     _, many = written(tmp_path, rows(11_000))
     assert (many - few) / 10_000 < 26
+
+
+def test_a_row_group_ends_where_another_partition_begins_once_it_is_worth_skipping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "RUN_ROWS", 3)
+    parts = [(0, 2), (1, 2), (1, 1), (2, 1), (2, 3)]
+    written(
+        tmp_path, *(batch(*[{"partition": partition, "offset": n} for n in range(rows)]) for partition, rows in parts)
+    )
+    metadata = pq.read_metadata(tmp_path / "one.parquet")
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [5, 4]
