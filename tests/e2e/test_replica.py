@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parallax.jars import class_path, kafka_jars
+from parallax.java import KAFKA_NEEDS, find_java
 from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, Outcome, RowKind
@@ -445,3 +449,46 @@ def test_a_broker_that_dies_in_the_middle_of_a_range_leaves_the_chunks_before_st
     assert offsets == list(range(held[-1].position))
     assert position is None or position < 2000
     client.close()
+
+
+# --- quotas ---
+
+
+def set_quota(cluster: Cluster, client_id: str, bytes_per_second: int) -> None:
+    """As an operator would, by Kafka's own tool."""
+    tool = [find_java(KAFKA_NEEDS).path, "-Xmx128m", "-cp", class_path(kafka_jars()), "kafka.admin.ConfigCommand"]
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--entity-type", "clients", "--entity-name", client_id]
+    change = ["--alter", "--add-config", f"consumer_byte_rate={bytes_per_second}"]
+    subprocess.run([*tool, *where, *change], check=True, capture_output=True)
+
+
+@pytest.mark.timeout(300)
+def test_a_client_quota_slows_the_reading_down_and_ends_it_nowhere(kafka: Cluster, topic: str) -> None:
+    kafka.create_topic(topic, replicas=[2])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 100_000, "linger.ms": 20})
+    for number in range(600):
+        producer.produce(topic, value=random.Random(number).randbytes(10_000), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    client = ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers, "client.id": topic})
+    set_quota(kafka, topic, 400_000)
+    try:
+        began = time.monotonic()
+        chunks = read_range(
+            client,
+            2,
+            topic,
+            0,
+            0,
+            600,
+            isolation=IsolationLevel.READ_COMMITTED,
+            hasher=HASHER,
+            max_bytes=500_000,
+            deadline_ms=1000,
+        )
+        assert sum(len(chunk.columns.offset) for chunk in chunks) == 600
+        took = time.monotonic() - began
+    finally:
+        client.close()
+    # The quota counts over a window of eleven seconds, so that the first four megabytes come at once.
+    assert took > 2, "the quota was in force"

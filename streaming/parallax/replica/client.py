@@ -6,13 +6,14 @@ is answered from that broker's own log. `parallax.replica.versions` says which v
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica import options, requests, versions
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
-from parallax.replica.errors import DeadlineExceeded, ReplicaError, from_code
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, Throttled, from_code
 from parallax.replica.options import Address
 from parallax.replica.types import (
     FetchedPartition,
@@ -38,6 +39,8 @@ class PendingFetch:
         self._broker = broker
         self._positions = positions
         self._exchange = exchange
+        self.throttle_ms = 0
+        """For how long from its answer on the broker answers nothing more on the connection (KIP-219)."""
 
     def result(self, timeout_ms: float, into: ReceiveBuffer | None = None) -> list[FetchedPartition]:
         """Wait for the answer.
@@ -47,14 +50,15 @@ class PendingFetch:
             into: memory to receive into, overwritten by the next answer received into it; fresh memory by default.
 
         Raises:
+            Throttled: the answer holds nothing, for a quota is used up.
             ReplicaError: as :meth:`ReplicaClient.fetch`.
         """
         response = self._connections.finish(self._broker, self._exchange, Deadline(timeout_ms), into)
         if response.error_code:
             raise from_code(response.error_code, broker=self._broker)
         if not response.partitions and response.throttle_time_ms > 0:
-            wait = response.throttle_time_ms
-            raise DeadlineExceeded(f"throttled for {wait} ms by the broker's quota; raise it", broker=self._broker)
+            raise Throttled(response.throttle_time_ms, broker=self._broker)
+        self.throttle_ms = response.throttle_time_ms
         return requests.fetched(self._broker, self._positions, response)
 
     def cancel(self) -> None:
@@ -148,10 +152,18 @@ class ReplicaClient:
             ReplicaError: the broker as a whole could not be asked. What concerns one partition is in its ``error``.
         """
         budget = (self._timeout_ms if timeout_ms is None else timeout_ms) + max_wait_ms
-        pending = self.begin_fetch(
-            broker, positions, isolation=isolation, max_bytes=max_bytes, max_wait_ms=max_wait_ms, timeout_ms=budget
-        )
-        return pending.result(budget)
+        end = time.monotonic() + budget / 1000
+        while True:
+            pending = self.begin_fetch(
+                broker, positions, isolation=isolation, max_bytes=max_bytes, max_wait_ms=max_wait_ms, timeout_ms=budget
+            )
+            try:
+                return pending.result(budget)
+            except Throttled as told:
+                budget = (end - time.monotonic()) * 1000 - told.wait_ms
+                if budget <= 0:
+                    raise
+                time.sleep(told.wait_ms / 1000)
 
     def begin_fetch(
         self,

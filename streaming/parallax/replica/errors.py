@@ -82,6 +82,18 @@ class DeadlineExceeded(Unreachable):
     """The broker did not answer in time."""
 
 
+class Throttled(DeadlineExceeded):
+    """The broker gave no records, for a quota is used up; it answers nothing more on the connection until a time.
+
+    Attributes:
+        wait_ms: how long that is.
+    """
+
+    def __init__(self, wait_ms: int, **place: Any) -> None:
+        super().__init__(f"throttled for {wait_ms} ms by the broker's quota; raise it", **place)
+        self.wait_ms = wait_ms
+
+
 class NotHosted(ReplicaError):
     """The broker holds no usable replica of the partition."""
 

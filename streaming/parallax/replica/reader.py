@@ -6,6 +6,7 @@ of the last answer say where to go on.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,12 +18,15 @@ from parallax.replica import kernels
 from parallax.replica.client import FetchedPartition, FetchPosition, PendingFetch, ReplicaClient
 from parallax.replica.connection import ReceiveBuffer
 from parallax.replica.decode import Columns, ContentHasher, Payload, batch_table, decode_slices, no_columns
-from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unsupported
+from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Throttled, Unsupported
 from parallax.replica.inflate import Inflater
 from parallax.replica.listed import with_emptied, with_listed
 from parallax.replica.outcomes import Int8, outcomes
 
 _MAX_FETCH = 1 << 29
+
+_MOST_THROTTLED_MS = 60_000
+"""How long a quota may have a reader wait between two answers; brokers ask for the length of their windows at most."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,11 @@ def read_range(
         reader.ask(start)
         position = start
         while position < end:
-            answer = reader.answer(buffers.receive)
+            try:
+                answer = reader.answer(buffers.receive)
+            except Throttled as told:
+                reader.wait_out(told, position)
+                continue
             if reader.checked(answer, position):
                 continue
             batches = _Batches(answer, position, end)
@@ -169,6 +177,8 @@ class _Range:
         self._pending: PendingFetch | None = None
         self._failure: ReplicaError | None = None
         self._forgotten = -1
+        self._muted_ms = 0
+        self._waited_ms = 0
         self.end = end
         self.isolation = isolation
         self.epoch = -1
@@ -182,9 +192,10 @@ class _Range:
         if self._pace is not None:
             self._pace.wait()
         wanted = [FetchPosition(*self._place, position, self._max_bytes, self.epoch)]
+        patience = self._deadline_ms + self._muted_ms
         try:
             self._pending = self._client.begin_fetch(
-                self._broker, wanted, isolation=self.isolation, max_bytes=self._max_bytes, timeout_ms=self._deadline_ms
+                self._broker, wanted, isolation=self.isolation, max_bytes=self._max_bytes, timeout_ms=patience
             )
         except ReplicaError as error:
             self._failure = error
@@ -196,12 +207,25 @@ class _Range:
         if self._pending is None:
             raise ReplicaError("no Fetch is in flight")
         pending, self._pending = self._pending, None
-        (answer,) = pending.result(self._deadline_ms, into)
+        (answer,) = pending.result(self._deadline_ms + self._muted_ms, into)
+        self._muted_ms, self._waited_ms = pending.throttle_ms, 0
         if answer.error is not None and not (isinstance(answer.error, OffsetOutOfRange) and self.epoch >= 0):
             raise answer.error
         if self._pace is not None:
             self._pace.received(len(answer.records))
         return answer
+
+    def wait_out(self, told: Throttled, position: int) -> None:
+        """Wait as long as the broker's quota asks for, and send the Fetch again.
+
+        Raises:
+            Throttled: it has asked for too much, and given nothing meanwhile.
+        """
+        self._waited_ms += told.wait_ms
+        if self._waited_ms > _MOST_THROTTLED_MS:
+            raise told
+        time.sleep(told.wait_ms / 1000)
+        self.ask(position)
 
     def checked(self, answer: FetchedPartition, position: int) -> bool:
         """Whether the answer was about epochs and the Fetch has been sent again without one.

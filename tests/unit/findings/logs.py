@@ -48,6 +48,7 @@ class Log:
 @dataclass
 class Fetch:
     answer: Callable[[], FetchedPartition]
+    throttle_ms: int = 0
 
     def result(self, *_: Any) -> list[FetchedPartition]:
         return [self.answer()]

@@ -67,6 +67,8 @@ def test_its_row_has_no_payload() -> None:
 class Replica:
     """Stands in for the client: one log, and one list of aborted transactions, as of read_committed or not."""
 
+    throttle_ms = 0
+
     def __init__(self, batches: list[Batch], aborted: list[tuple[int, int]], end: int) -> None:
         self._batches, self._listed, self._end = batches, aborted, end
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from parallax.model import IsolationLevel
+from parallax.replica import reader
 from parallax.replica.client import FetchedPartition
 from parallax.replica.decode import ContentHasher
-from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Unreachable
+from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Throttled, Unreachable
 from parallax.replica.reader import Chunk, read_range
 from tests.chunks import read_all
 
@@ -24,6 +25,7 @@ class Log:
     high_watermark: int
     failure: ReplicaError | None = None
     fail_after: int = 10**9
+    throttle_ms: int = 0
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def begin_fetch(self, broker: int, positions: Any, *, max_bytes: int, **_: Any) -> Any:
@@ -126,6 +128,8 @@ class Epochs:
     Answers as Kafka's ``Partition.readRecords``: where the last fetched epoch ends below the position, with that end.
     """
 
+    throttle_ms = 0
+
     def __init__(self, epochs: list[tuple[int, int]], end: int) -> None:
         self.epochs, self.end = epochs, end
         self.asked: list[tuple[int, int]] = []
@@ -203,3 +207,50 @@ def test_a_batch_that_was_written_while_the_answer_was_made_is_no_contradiction(
     assert failure is None
     assert position == 3
     assert [c.columns.offset.tolist() for c in chunks] == [[0, 1, 2]]
+
+
+@dataclass
+class Quota(Log):
+    """Gives nothing, and asks to wait, now and then."""
+
+    refuse: frozenset[int] = frozenset()
+    wait_ms: int = 400
+
+    def result(self, timeout_ms: float, *_: Any) -> list[FetchedPartition]:
+        self.patience.append(timeout_ms)
+        if len(self.asked) in self.refuse:
+            raise Throttled(self.wait_ms, broker=2)
+        return super().result()
+
+    patience: list[float] = field(default_factory=list)
+
+
+class OneByOne(Quota):
+    """Gives one batch with each answer."""
+
+    def result(self, timeout_ms: float, *_: Any) -> list[FetchedPartition]:
+        self.data = batch(self.asked[-1][0], 1)
+        return super().result(timeout_ms)
+
+
+def test_a_quota_is_waited_out_and_the_reading_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(reader.time, "sleep", slept.append)
+    log = Quota(batch(0, 5), 5, refuse=frozenset({1, 2}))
+    assert [chunk.position for chunk in read(log, 0, 5)] == [5]
+    assert slept == [0.4, 0.4]
+    assert [offset for offset, _ in log.asked] == [0, 0, 0]
+
+
+def test_a_broker_that_answers_with_records_and_will_be_silent_for_a_while_is_given_that_time() -> None:
+    log = OneByOne(b"", 3, throttle_ms=7000)
+    assert [chunk.position for chunk in read(log, 0, 3)] == [1, 2, 3]
+    assert log.patience == [3000, 10000, 10000]
+
+
+def test_a_quota_that_never_ends_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader.time, "sleep", lambda _: None)
+    log = Quota(b"", 5, refuse=frozenset(range(1000)), wait_ms=11_000)
+    with pytest.raises(Throttled, match="11000 ms by the broker's quota"):
+        list(read(log, 0, 5))
+    assert len(log.asked) == 6

@@ -18,6 +18,8 @@ from parallax.source.planning import Piece
 class Breaking:
     """Stands in for a client whose broker answers with one partition error or answer; counts from a local log start."""
 
+    throttle_ms = 0
+
     def __init__(self, answer: FetchedPartition, local_log_start: int = 0) -> None:
         self.answer, self.local_log_start = answer, local_log_start
         self.epochs: list[int] = []

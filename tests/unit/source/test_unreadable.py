@@ -33,6 +33,8 @@ GOOD, BAD = [batch(0, 5), batch(5, 5), batch(10, 10)], [batch(0, 5), broken(batc
 class Brokers:
     """Stands in for the client: each broker's log, as batches, or why it does not answer."""
 
+    throttle_ms = 0
+
     def __init__(self, logs: dict[int, list[bytes] | ReplicaError]) -> None:
         self.logs = logs
         self.asked: list[tuple[int, int]] = []
