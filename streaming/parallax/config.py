@@ -166,7 +166,7 @@ class ReadSettings(_Section):
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
         "isolation", description="Which readers share a streaming query: all, one query per isolation level, ..."
     )
-    trigger_ms: int = Field(1000, ge=0, le=_MAX_MS)
+    trigger_ms: int = Field(500, ge=0, le=_MAX_MS)
     progress_interval_ms: int = Field(2000, ge=100, le=_MAX_MS)
 
     @field_validator("hash_key")
@@ -200,7 +200,7 @@ class StorageSettings(_Section):
 class CompareSettings(_Section):
     """How the views are compared."""
 
-    trigger_ms: int = Field(1000, ge=0, le=_MAX_MS)
+    trigger_ms: int = Field(500, ge=0, le=_MAX_MS)
     max_rows_per_trigger: int = Field(
         1_000_000, ge=1, le=MAX_BYTES, description="Recorded rows that a micro-batch compares."
     )

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from parallax.compare.following import Follower, Place, admit, tasks_for
-from parallax.compare.segments import Manifest, Segment, Store, bucket_of, offset_mark
+from parallax.compare.segments import Manifest, Segment, States, Store, bucket_of, offset_mark
 from parallax.config import CompareSettings
 from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import PROGRESS, VIEWS
@@ -209,9 +209,11 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
 def _compared(options: Options, share: Share) -> Any:
     import pyarrow as pa
 
-    made = [_step_bucket(options, share.work, bucket, seen) for bucket, seen in _observed(options, share)]
-    made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.
     work = share.work
+    stepped = [_step_bucket(options, work, bucket, seen) for bucket, seen in _observed(options, share)]
+    kept = _store(options.storage).save([states for states, _ in stepped]) if stepped else {}
+    made = [(states.bucket, kept[states.bucket], results) for states, results in stepped]
+    made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.
     columns: list[Any] = [
         pa.array([work.since] * len(made), pa.string()),
         pa.array([work.until] * len(made), pa.string()),
@@ -249,13 +251,12 @@ def _observed(options: Options, share: Share) -> Iterator[tuple[int, Mapping[Top
 
 def _step_bucket(
     options: Options, work: Work, bucket: int, seen: Mapping[TopicPartition, list[Observations]]
-) -> tuple[int, Segment, list[str]]:
+) -> tuple[States, list[str]]:
     from parallax.compare.observations import Observations
     from parallax.compare.results import to_json
     from parallax.compare.step import step
 
-    store = _store(options.storage)
-    states = store.load(work.manifest.segments.get(bucket))
+    states = _store(options.storage).load(bucket, work.manifest.segments.get(bucket))
     results = []
     for place, parts in sorted(seen.items()):
         before = states.get(place)
@@ -263,7 +264,7 @@ def _step_bucket(
         result = step(before, observations, options.compare, work.now_ms, from_log_start=options.from_log_start)
         states.put(place, before, result.state)
         results.append(to_json(result.suspects, result.coverage))
-    return bucket, store.save(states), results
+    return states, results
 
 
 __all__ = ["QUERY", "RESULT_DDL", "ComparisonReader", "ComparisonSource", "Options"]

@@ -1,11 +1,11 @@
 """The comparison's state between two micro-batches: immutable files beside its checkpoint, whose names are the state.
 
-A *segment* holds the states of a bucket of partitions. What of one is large lies in a file of its own, which is written
-again only when it has changed: while a replica is away it may be tens of megabytes, and the same for days. A *manifest*
-names the segments as they stand at one offset of the source. A task writes new segments and touches no old one; the
-driver writes the manifest of the micro-batch's end when all else of it is done. So a micro-batch that is run again,
-whatever died, begins with the manifest of its start. Files are named by their content, which is checked when they are
-read.
+A *segment* holds the states of the partitions that a task has compared, by their bucket. What of one is large lies in a
+file of its own, which is written again only when it has changed: while a replica is away it may be tens of megabytes,
+and the same for days. A *manifest* names the segments as they stand at one offset of the source. A task writes new
+segments and touches no old one; the driver writes the manifest of the micro-batch's end when all else of it is done. So
+a micro-batch that is run again, whatever died, begins with the manifest of its start. Files are named by their content,
+which is checked when they are read.
 
 Knows files, no Spark.
 """
@@ -15,12 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from parallax.compare.state import PartitionState
@@ -38,6 +39,7 @@ _KEPT = 4
 """Manifests that stay: Spark goes back by one micro-batch at most."""
 
 _FIELDS: list[Any] = [
+    pa.field("bucket", pa.int32()),
     pa.field("topic", pa.string()),
     pa.field("partition", pa.int32()),
     pa.field("head", pa.binary()),
@@ -63,7 +65,7 @@ def offset_mark(offset: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment by its name, and the files that it names in turn."""
+    """A bucket's segment by its name, which may be that of others, and the files that it names of this bucket."""
 
     name: str
     files: tuple[str, ...] = ()
@@ -116,6 +118,7 @@ class States:
     """The states of a bucket's partitions; each is unpacked when it is asked for."""
 
     files: fs.FileSystem
+    bucket: int
     rows: dict[TopicPartition, Mapping[str, Any]] = field(default_factory=dict)
 
     def get(self, place: TopicPartition) -> PartitionState:
@@ -145,6 +148,7 @@ class States:
             name = _kept(self.files, "unmatched", unmatched)
             unmatched = b""
         self.rows[place] = {
+            "bucket": self.bucket,
             "topic": place.topic,
             "partition": place.partition,
             "head": head,
@@ -225,33 +229,36 @@ class Store:
                 if self._files.get_file_info(name).type is not fs.FileType.NotFound:
                     self._files.delete_file(name)
 
-    def load(self, segment: Segment | None) -> States:
-        """Read a bucket's segment.
+    def load(self, bucket: int, segment: Segment | None) -> States:
+        """Read a bucket's states.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: its segment cannot be read.
             ValueError: it is not what was written.
         """
-        states = States(self._files)
+        states = States(self._files, bucket)
         if segment is not None:
             table = pa.ipc.open_stream(_checked(self._files, segment.name)).read_all()
-            rows: list[dict[str, Any]] = table.to_pylist()
-            states.rows = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
+            mine: list[dict[str, Any]] = table.filter(pc.equal(table["bucket"], bucket)).to_pylist()
+            states.rows = {TopicPartition(row["topic"], row["partition"]): row for row in mine}
         return states
 
-    def save(self, states: States) -> Segment:
-        """Write a bucket's states as a new segment.
+    def save(self, buckets: Sequence[States]) -> dict[int, Segment]:
+        """Write the states of some buckets as one new segment; returns it for each.
 
         Raises:
             OSError: it cannot be written.
         """
-        rows = list(states.rows.values())
+        rows = [row for states in buckets for row in states.rows.values()]
         columns = [pa.array([row[name] for row in rows], _SEGMENT.field(name).type) for name in _SEGMENT.names]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _SEGMENT) as writer:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SEGMENT))
         name = _kept(self._files, "segment", sink.getvalue())
-        return Segment(name, tuple(sorted(row["file"] for row in rows if row["file"])))
+        return {
+            states.bucket: Segment(name, tuple(sorted(row["file"] for row in states.rows.values() if row["file"])))
+            for states in buckets
+        }
 
 
 def _kept(files: fs.FileSystem, kind: str, content: Any) -> str:

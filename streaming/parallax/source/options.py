@@ -186,7 +186,7 @@ def _split(options: Mapping[str, str], known: set[str]) -> tuple[dict[str, str],
         "metadata_refresh_ms": _integer(own, "metadata.refresh.ms", 5000, 1),
         "patience_ms": _integer(own, "planning.patience.ms", 500, 1),
         "retry_ms": _integer(own, "retry.backoff.ms", 500, 1),
-        "retry_max_ms": _integer(own, "retry.backoff.max.ms", 5000, 1),
+        "retry_max_ms": _integer(own, "retry.backoff.max.ms", 1000, 1),
     }
 
 

@@ -8,6 +8,7 @@ look, and neither Spark nor the state of the whole table.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from pyarrow import fs
 
 from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
+
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\b.*\.parquet")
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""
@@ -114,7 +117,11 @@ class TableLog:
     def _checkpointed(self) -> int:
         """The version up to which the log may have been cleaned; -1 for none."""
         text = self._text("_delta_log/_last_checkpoint")
-        return -1 if text is None else int(json.loads(text)["version"])
+        if text is not None:
+            return int(json.loads(text)["version"])
+        # It is no more than a hint (PROTOCOL.md, Last Checkpoint File): without it the checkpoints themselves tell.
+        names = [info.base_name for info in self.files.get_file_info(fs.FileSelector("_delta_log"))]
+        return max((int(name.split(".")[0]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1)
 
     def _text(self, path: str) -> str | None:
         try:

@@ -113,3 +113,16 @@ def test_a_store_that_is_named_by_a_uri_is_read_as_a_folder_is(storage: str) -> 
         assert source.read(4) == b"PAR1"
     with pytest.raises(FileNotFoundError):
         files.open_input_stream("_delta_log/none.json")
+
+
+def test_a_log_that_was_cleaned_is_known_to_be_without_its_hint_at_the_last_checkpoint(storage: str) -> None:
+    for _ in range(3):
+        append(storage, 1)
+    log = Path(storage, NAME, "_delta_log")
+    DeltaTable(f"{storage}/{NAME}").create_checkpoint()
+    (log / "_last_checkpoint").unlink()
+    for version in range(3):
+        (log / f"{version:020d}.json").unlink()
+    with pytest.raises(LogGoneError):
+        TableLog(storage, NAME).appended(1)
+    assert TableLog(storage, NAME).appended(4) is None
