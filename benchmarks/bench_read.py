@@ -181,7 +181,6 @@ def kernels_report(cluster: Cluster) -> None:
         ("decode, all of it", lambda: decode(data, hasher=HASHER, inflater=inflater), n),
         ("  peer: kafka-python, uncompressed", lambda: kafka_python(bytes(plain.records), objects), objects),
         ("walk the batch headers", lambda: kernels.walk(frozen), n),
-        ("decompress", lambda: inflater.inflate(frozen.data, kernels.walk(frozen)[0]), n),
         ("outcomes", lambda: outcomes(columns, answer.aborted), n),
         ("SipHash-2-4-128 by call", lambda: [HASHER.key_hash(key) for key in keys], len(keys)),
         ("  peer: PyNaCl", lambda: [nacl.bindings.crypto_shorthash_siphashx24(k, HASHER.key) for k in keys], len(keys)),

@@ -239,7 +239,7 @@ class Store:
         states = States(self._files, bucket)
         if segment is not None:
             table = pa.ipc.open_stream(_checked(self._files, segment.name)).read_all()
-            mine: list[dict[str, Any]] = table.filter(pc.equal(table["bucket"], bucket)).to_pylist()
+            mine: list[dict[str, Any]] = table.filter(pc.field("bucket") == bucket).to_pylist()
             states.rows = {TopicPartition(row["topic"], row["partition"]): row for row in mine}
         return states
 
