@@ -188,6 +188,8 @@ class Judge:
             return "a finding of which nothing is left"
         if self._may_be_deleted_everywhere(truth, place):
             return "nothing: it may have been deleted on all"
+        if self._began_above(truth, place, told.shown):
+            return "nothing: every log began above it before anybody read it"
         harmed = name_of(place) in self.harmed
         if harmed and not told.audited:
             return "nothing: it was lost after it was read"
@@ -218,6 +220,12 @@ class Judge:
     def once(self, standing: Sequence[Said]) -> None:
         """No cause is reported twice: judge what stands after all of it was looked at again."""
         self.broken += properties.repeated(standing, self.now())
+
+    def _began_above(self, truth: oracle.Truth, place: Place, shown: Shown) -> bool:
+        """Whether every log begins above the record that decides a key, and no reader was given any of the key."""
+        decides = truth.latest.get(place.key, -1) if place.key is not None else -1
+        unread = not any(seen.get(place.key) for seen in shown.visible.values())
+        return decides >= 0 and unread and all(log.log_start > decides for log in self.cluster.replicas.values())
 
     def _may_be_deleted_everywhere(self, truth: oracle.Truth, place: Place) -> bool:
         """Whether every log begins above what is wrong where the policy deletes: that is what retention does.

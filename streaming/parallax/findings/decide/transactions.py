@@ -178,9 +178,9 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
 def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:
     """The accused, and of the others that hold the transaction open those that have missed its end as well.
 
-    One that has not come to the end marker yet may get it.
+    One that has not come to the end marker yet may get it; but not the leader, who gets nothing from anybody.
     """
-    past = {a.broker for a in case.others if _past_the_marker(case.claim, a, closed)}
+    past = {a.broker for a in case.others if _past_the_marker(case.claim, a, closed) or a.broker == case.answers.leader}
     return sorted(past.intersection(is_open) | {case.accused.broker})
 
 
