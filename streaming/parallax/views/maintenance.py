@@ -26,6 +26,7 @@ import structlog
 from deltalake import write_deltalake
 
 from parallax.config import StorageSettings
+from parallax.model import ReadEvent
 from parallax.source.schema import VIEW
 from parallax.views.compaction import compact
 from parallax.views.positions import last_rows, open_table, position_rows
@@ -128,16 +129,35 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
 
 
 def _carry_positions(table: Any, oldest: date) -> None:
-    """Record again, under today's date, the positions that would be dropped with the old dates."""
+    """Record again, under today's date, the positions that would be dropped with the old dates.
+
+    But for those of topics that are deleted, or have a successor of their name: a row of the dead one would be the
+    newest of its reader, and set it back.
+    """
     rows = position_rows(table, VIEW.names)
     is_old = pc.less(rows[RECORDED_ON], pa.scalar(oldest, pa.date32()))
     old, young = rows.filter(is_old), rows.filter(pc.invert(is_old))
-    busy = set(last_rows(young))
-    idle = [row for reader, row in last_rows(old).items() if reader not in busy]
+    busy, ids = set(last_rows(young)), _topic_ids(rows)
+    last = {reader: row for reader, row in last_rows(old).items() if reader not in busy}
+    told = dict(zip(last, old["position"].take(list(last.values())).to_pylist(), strict=True)) if last else {}
+    idle = [
+        row
+        for reader, row in last.items()
+        if told[reader]["event"] != ReadEvent.TOPIC_DELETED
+        and told[reader]["topic_id"] in (None, "", ids.get(reader[0]))
+    ]
     if idle:
         carried = old.take(idle).drop_columns([RECORDED_ON])
         recorded_on = pa.repeat(pa.scalar(date.fromisoformat(today()), pa.date32()), len(idle))
         write_deltalake(table, carried.append_column(RECORDED_ON, recorded_on), mode="append")
+
+
+def _topic_ids(rows: Any) -> dict[str, str]:
+    """The id of each topic, as the newest of its position rows has it."""
+    ids: Any = pc.struct_field(rows["position"], "topic_id")
+    known: Any = pa.table({"topic": rows["topic"], "timestamp": rows["timestamp"], "id": ids})
+    told = known.filter(pc.field("id") != "").sort_by("timestamp")  # A comparison with null keeps no row.
+    return dict(zip(told["topic"].to_pylist(), told["id"].to_pylist(), strict=True))
 
 
 def shorten_log(storage: str, name: str) -> None:

@@ -1,0 +1,69 @@
+"""Retention: what is carried over when old dates are dropped."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.source.columns import Position, position_batch
+from parallax.source.offsets import Reader
+from parallax.views.maintenance import drop_older
+from parallax.views.positions import recorded_positions
+from parallax.views.tables import RECORDED_ON, create_tables
+
+OLD, TODAY = date(2026, 1, 1), date(2026, 1, 9)
+RC = IsolationLevel.READ_COMMITTED
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    create_tables(str(tmp_path))
+    return str(tmp_path)
+
+
+def record(
+    storage: str, on: date, broker: int, offset: int, topic_id: str = "A", event: ReadEvent = ReadEvent.OK
+) -> None:
+    at_ms = int(datetime(on.year, on.month, on.day, tzinfo=UTC).timestamp() * 1000) + broker
+    row = Position(Reader(int(RC), broker, "t", 0), offset, at_ms, event, "", topic_id, 9, 9, 0)
+    table = pa.Table.from_batches([position_batch([row], with_isolation=False)])
+    write_deltalake(
+        f"{storage}/{RC.option}", table.append_column(RECORDED_ON, pa.array([on], pa.date32())), mode="append"
+    )
+
+
+def positions(storage: str) -> dict[int, tuple[int, str]]:
+    return {r.broker: (e.position, e.topic_id) for r, e in recorded_positions(storage, RC).items()}
+
+
+def test_the_position_of_an_idle_reader_is_carried_over(storage: str) -> None:
+    record(storage, OLD, 1, 5)
+    record(storage, OLD, 2, 7)
+    record(storage, TODAY, 1, 6)
+    assert drop_older(storage, RC.option, TODAY)
+    assert positions(storage) == {1: (6, "A"), 2: (7, "A")}
+
+
+def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
+    record(storage, OLD, 1, 5000)
+    record(storage, OLD, 2, 5000)
+    record(storage, TODAY, 1, 3, "B", ReadEvent.TOPIC_RECREATED)
+    assert drop_older(storage, RC.option, TODAY)
+    assert positions(storage) == {1: (3, "B")}
+
+
+def test_readers_of_a_deleted_topic_end_with_their_rows(storage: str) -> None:
+    for broker in (1, 2):
+        record(storage, OLD, broker, 9, event=ReadEvent.TOPIC_DELETED)
+    assert drop_older(storage, RC.option, TODAY)
+    assert positions(storage) == {}
+
+
+def test_where_nothing_is_old_nothing_is_written(storage: str) -> None:
+    record(storage, TODAY, 1, 5)
+    assert not drop_older(storage, RC.option, TODAY)
