@@ -21,6 +21,8 @@ HASHER = ContentHasher(bytes(range(16)))
 class Broker:
     """Answers each Fetch with the response, received as a connection receives it."""
 
+    throttle_ms = 0
+
     def __init__(self, data: bytes) -> None:
         self._data = data
 

@@ -49,6 +49,7 @@ class Broker:
     replica: Replica
     draw: random.Random
     salt: int
+    throttle_ms: int = 0
 
     def begin_fetch(
         self, _broker: int, positions: Sequence[FetchPosition], *, isolation: IsolationLevel, **_: Any
