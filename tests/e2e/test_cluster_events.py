@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
 
@@ -20,6 +21,7 @@ from parallax.lab.traffic import LegacyTransactionalProducer
 from parallax.lab.waiting import until
 from parallax.model import FindingKind
 from parallax.replica.client import ReplicaClient, Watermarks
+from parallax.views.positions import open_table
 from tests.e2e.job_process import JobProcess, expected_places, places
 
 pytestmark = pytest.mark.timeout(1500)
@@ -290,6 +292,8 @@ def test_a_replica_that_was_wiped_or_moved_is_counted_from_its_beginning_and_a_l
     watched.compared(name, end)
     admin.reassign(lab, name, replicas=[1, 3, 2])
     end = watched.write(name, "with broker 2 again")
+    # What is read of the others before that is compared without broker 2, and is unknown of it.
+    until(lambda: hosts(watched.job, name) == {1, 2, 3}, "the job to know that broker 2 hosts it again")
     watched.compared(name, end)
     assert [f for f in watched.job.findings() if f.topic == name] == []
     conductor = _OnItsTopic(
@@ -310,6 +314,14 @@ def test_a_replica_that_was_wiped_or_moved_is_counted_from_its_beginning_and_a_l
         return places([f for f in watched.job.findings() if f.topic == name])
 
     until(lambda: reported() == expected_places(result.expected), "the tombstone's loss, and nothing else", timeout=180)
+
+
+def hosts(job: JobProcess, topic: str) -> set[int]:
+    """The brokers that host partition 0 of a topic, as the job has recorded last."""
+    columns = ["topic", "partition", "observed_at", "replicas"]
+    table = open_table(job.storage, "replica_progress").to_pyarrow_table(columns=columns)
+    rows = table.filter((pc.field("topic") == topic) & (pc.field("partition") == 0)).to_pylist()
+    return set(max(rows, key=lambda row: row["observed_at"])["replicas"] or ())
 
 
 def test_topics_re_created_partitions_added_brokers_that_come_and_go(
