@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-NAMES = ("read", "source", "compare", "state", "probe", "page", "latency")
+NAMES = ("read", "source", "compare", "state", "probe", "page", "latency", "partitions")
 
 
 def main() -> int:

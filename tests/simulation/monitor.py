@@ -305,8 +305,7 @@ class Monitor(Readers):
         order.shuffle(names)
         for view, broker in names:
             self.read(view, broker)
-        for broker in self.cluster.replicas:
-            self.progress(broker)
+        self.tick(awaited=self.coverage is not None and self.coverage.awaits_report)
         self.batch()
         return self.probe(between)
 

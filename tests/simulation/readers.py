@@ -7,9 +7,10 @@ from collections import deque
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from parallax.model import Outcome, ReadEvent, RowKind
+from parallax.model import Outcome, ReadEvent, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader
 from parallax.source.planning import LogState, next_range, stopped
+from parallax.source.repeats import Repeats
 from tests.simulation import wire
 from tests.simulation.cluster import Cluster
 from tests.simulation.content import content_hash, key_halves, key_size, value_size
@@ -65,6 +66,8 @@ class Readers:
         brokers = (*self.cluster.replicas, *self.cluster.away)
         self.positions = {(v, b): 0 for v in (RU, RC) for b in brokers}
         self.queues = {(v, b): deque() for v in (RU, RC, PROGRESS) for b in brokers}
+        self.repeats = Repeats()
+        self.ticked: dict[tuple[int, int], Row] = {}
 
     def read(self, view: int, broker: int, limit: int = 1_000) -> bool:
         """What a micro-batch reads of one replica, at most ``limit`` offsets; False where there is nothing to read."""
@@ -218,10 +221,36 @@ class Readers:
         self.queues[reader.isolation, reader.broker].append(row)
 
     def progress(self, broker: int) -> None:
-        """One tick of the progress reader for one broker."""
+        """What the progress reader is told of one broker, recorded whatever it is."""
         replica = self.cluster.replicas.get(broker)
-        if replica is None:
-            return
+        if replica is not None:
+            self.queues[PROGRESS, broker].append(self._told(replica))
+
+    def tick(self, *, awaited: bool) -> None:
+        """One tick of the progress reader: what only repeats the one before is held back, unless it is awaited."""
+        rows = {(r.id, self.cluster.now): self._told(r) for r in self.cluster.replicas.values()}
+        self.ticked |= rows
+        asked = ("leader", "replicas", "high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+        known = dict.fromkeys((*asked, "open_transactions"))
+        worth = self.repeats.without(
+            [
+                {
+                    "topic": TOPIC,
+                    "partition": PARTITION,
+                    **known,
+                    **row,
+                    "observed_at": row["observed_at"] * 1000,
+                    "delete_retention_ms": self.cluster.limits.delete_retention,
+                }
+                for row in rows.values()
+            ],
+            [TopicPartition(TOPIC, PARTITION)] if awaited else (),
+        )
+        for row in worth:
+            self.queues[PROGRESS, row["broker"]].append(self.ticked[row["broker"], row["observed_at"] // 1000])
+
+    def _told(self, replica: Replica) -> Row:
+        broker = replica.id
         row: Row = {"broker": broker, "observed_at": self.cluster.now, "reachable": replica.up}
         if replica.up:
             row |= {
@@ -235,7 +264,7 @@ class Readers:
                 "deletes": int(self.deletes),
                 "open_transactions": [(pid, first) for pid, (_, first) in replica.open_transactions().items()],
             }
-        self.queues[PROGRESS, broker].append(row)
+        return row
 
     def forget(self, *brokers: int) -> None:
         """Nothing is promised of what lies below where these replicas have been read to: their logs are others now."""

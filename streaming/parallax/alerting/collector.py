@@ -190,7 +190,7 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "compared_timestamp_seconds",
-        "When the partition was last compared.",
+        "When the partition was last compared; every five minutes at least, be there nothing new.",
         _PARTITION,
         [(names, c.compared_at / 1000) for names, c in partitions],
     )
@@ -452,7 +452,8 @@ def _queries(snapshot: Snapshot) -> Iterator[Metric]:
 def _job(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "heartbeat_timestamp_seconds",
-        "When offsets last came out of the comparison: end-to-end progress, not merely a live process.",
+        "When offsets last came out of the comparison, or, with all compared, when more was looked for: end-to-end "
+        "progress, not merely a live process.",
         (),
         [([], snapshot.heartbeat)],
     )

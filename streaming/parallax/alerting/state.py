@@ -18,6 +18,7 @@ from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
+from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
@@ -110,13 +111,25 @@ class Snapshot:
     initially_read: Mapping[TopicPartition, bool]
     started_at: float
     taken_at: float
+    is_all_compared: bool = False
 
     @property
     def heartbeat(self) -> float | None:
-        """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC."""
-        times = [c.compared_at / 1000 for c in self.coverage.values()]
-        return max(times, default=None)
+        """When a read offset last came out of the comparison: end-to-end progress, seconds since 1970 UTC.
 
+        Or when all queries were last seen to look for more, where all that was recorded has been compared. For no
+        longer than the brokers' reports may be held back (`parallax.source.repeats`): then something is recorded, be
+        it only that nothing has changed, and has to come through.
+        """
+        compared = max((c.compared_at / 1000 for c in self.coverage.values()), default=None)
+        if compared is None or not self.is_all_compared or not self.queries:
+            return compared
+        looked = min(query.last_progress or 0.0 for query in self.queries.values())
+        return max(compared, min(looked, compared + _IDLE_S))
+
+
+_IDLE_S = 1.5 * LONGEST_US / 1e6
+"""For how long nothing may come out of the comparison while there is nothing to compare."""
 
 _OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 
@@ -211,6 +224,7 @@ class MonitorState:
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
         self._has_progress = self._has_positions = False
+        self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
         self._refusals = Refusals()
         self._queries: dict[str, QueryState] = {}
@@ -232,6 +246,7 @@ class MonitorState:
         answered: dict[int, bool] = {}
         with self._lock:
             self._has_progress |= bool(rows)
+            self._is_all_compared &= not rows
             for row in rows:
                 broker = int(row["broker"])
                 answered[broker] = answered.get(broker, False) or _has_answered(row)
@@ -256,6 +271,7 @@ class MonitorState:
         """Take in how far a view has been recorded: the next offset to read, by replica."""
         with self._lock:
             self._has_positions |= bool(positions)
+            self._is_all_compared &= not positions
             for replica, offset in positions.items():
                 self._positions[replica, isolation] = int(offset)
                 self._touch(replica)
@@ -268,6 +284,7 @@ class MonitorState:
         """
         now = self._clock()
         with self._lock:
+            self._is_all_compared = True
             for coverage in coverages:
                 self._coverage[coverage.place] = coverage
                 self._covered_at[coverage.place] = now
@@ -349,6 +366,7 @@ class MonitorState:
                 initially_read=self._initial.read(self._positions),
                 started_at=self._started_at,
                 taken_at=now,
+                is_all_compared=self._is_all_compared,
             )
 
     def _touch(self, replica: Replica) -> None:

@@ -18,9 +18,11 @@ from parallax.audit.plan import (
 )
 from parallax.config import Settings
 from parallax.model import IsolationLevel, RowKind, TopicPartition
+from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, table_path
 
-_EARLIER = timedelta(minutes=2)
+_EARLIER = timedelta(microseconds=2 * LONGEST_US)
+"""Within this time there is a row of every replica that is asked: what only repeats itself may be held back."""
 
 
 def recorded_plan(
@@ -110,8 +112,8 @@ def _positions(
 def _last_ticks(session: Any, settings: Settings, places: Sequence[TopicPartition]) -> list[dict[str, Any]]:
     """The progress of the last while before the newest row: long enough to see a last stable offset stand still.
 
-    A job on a busy machine may have looked once in that time: of each replica the first row of the last minutes is
-    taken as well.
+    A job on a busy machine may have looked once in that time, or had nothing new to record: of each replica the first
+    row of the last minutes is taken as well, and the last one.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
@@ -123,10 +125,11 @@ def _last_ticks(session: Any, settings: Settings, places: Sequence[TopicPartitio
         return []
     span = timedelta(milliseconds=3 * (settings.compare.grace_ms + settings.read.progress_interval_ms))
     in_turn = Window.partitionBy("topic", "partition", "broker").orderBy("observed_at")
-    known = rows.where(sf.col("observed_at") >= sf.lit(newest - max(span, _EARLIER))).withColumn(
-        "turn", sf.row_number().over(in_turn)
+    known = rows.where(sf.col("observed_at") >= sf.lit(newest - max(span, _EARLIER))).select(
+        "*", sf.row_number().over(in_turn).alias("turn"), sf.lead("observed_at").over(in_turn).alias("next")
     )
-    recent = known.where((sf.col("observed_at") >= sf.lit(newest - span)) | (sf.col("turn") == 1)).drop("turn")
+    is_edge = (sf.col("turn") == 1) | sf.col("next").isNull()
+    recent = known.where((sf.col("observed_at") >= sf.lit(newest - span)) | is_edge).drop("turn", "next")
     micros = sf.unix_micros("observed_at").alias("observed_at")
     columns = [micros if name == "observed_at" else sf.col(name) for name in recent.columns]
     found = [row.asDict(recursive=True) for row in recent.select(*columns).collect()]

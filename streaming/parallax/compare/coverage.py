@@ -42,7 +42,14 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int) -> 
         brokers=tuple(_broker(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
         compared_at=now_ms,
         unread=unread,
+        awaits_report=_awaits_report(state),
     )
+
+
+def _awaits_report(state: PartitionState) -> bool:
+    """An absence is judged by what was reported after it was passed, an open transaction by what is listed later."""
+    is_open = (state.intervals["end"] == NEVER) & (state.intervals["over_by"] == NEVER)
+    return bool(len(state.candidates) or is_open.any() or outcome.open_disputes(state.pending).any())
 
 
 def _begun(state: PartitionState, view: int) -> int:

@@ -12,8 +12,10 @@ from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
+from parallax.model import TopicPartition
+from parallax.source.feedback import AwaitedFile, write_awaited
 from parallax.views.checkpoints import Checkpoint
-from parallax.views.queries import QuerySpec
+from parallax.views.queries import QuerySpec, awaited_path
 from parallax.views.sink import short_errors
 from parallax.views.tables import checkpoint_path, create_tables
 
@@ -83,10 +85,13 @@ class ComparisonSink:
         self._on_batch = on_batch or (lambda _suspects, _coverages: None)
         self._store = Store(storage, QUERY)
         self._known: tuple[str, Manifest] | None = None
+        self._awaited: set[TopicPartition] | None = None
 
     def prepare(self) -> None:
         """Look at the state; to be called before each start of the query."""
         self._known = None
+        # What the file names from before stays until the partition has been compared: a report too many does no harm.
+        self._awaited = set(AwaitedFile(awaited_path(self._storage)).read())
         self._store.prepare()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
@@ -107,11 +112,22 @@ class ComparisonSink:
         if suspects:
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
             append_suspects(self._storage, suspects, query_id, batch_id)
-        self._on_batch(suspects, [coverage for _, coverage in results])
+        coverages = [coverage for _, coverage in results]
+        self._await_reports(coverages)
+        self._on_batch(suspects, coverages)
         new = {row["bucket"]: Segment(row["segment"], tuple(row["files"])) for row in rows if row["segment"]}
         manifest = self._before(rows[0]).with_segments(new)
         self._store.commit(rows[0]["until"], manifest)
         self._known = rows[0]["until"], manifest
+
+    def _await_reports(self, coverages: Sequence[Coverage]) -> None:
+        """Have what the replicas report next recorded where a verdict waits for it."""
+        compared = {coverage.place for coverage in coverages}
+        awaited = {coverage.place for coverage in coverages if coverage.awaits_report}
+        awaited |= (self._awaited or set()) - compared
+        if awaited != self._awaited:
+            write_awaited(awaited_path(self._storage), awaited)
+            self._awaited = awaited
 
     def _before(self, row: dict[str, Any]) -> Manifest:
         """The state at the start of a micro-batch."""

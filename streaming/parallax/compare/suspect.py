@@ -203,6 +203,7 @@ class Coverage:
         candidates: absences that wait for an explanation; those below ``compared_up_to`` are counted in ``unknown``.
         state_bytes: size of the state when packed.
         unread: what an audit is needed for, in order; counted in ``unknown``.
+        awaits_report: a verdict waits for what the replicas report next, be it what they have reported before.
     """
 
     topic: str
@@ -215,6 +216,7 @@ class Coverage:
     brokers: tuple[BrokerCoverage, ...]
     compared_at: int
     unread: tuple[UnreadRange, ...] = ()
+    awaits_report: bool = False
 
     @property
     def place(self) -> TopicPartition:

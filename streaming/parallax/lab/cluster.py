@@ -55,6 +55,7 @@ class Cluster:
         detached: bool = False,
         proxied: bool = False,
         progress: Progress | None = None,
+        heap: str = "256m",
     ) -> None:
         """Choose ports and a folder; nothing is started yet.
 
@@ -67,8 +68,10 @@ class Cluster:
             proxied: whether each broker has a second listener (``Broker.proxied``), for clients that are to reach it
                 through a proxy of the caller's.
             progress: called with what is being resolved or started.
+            heap: of each broker at most, as the JVM's ``-Xmx`` has it.
         """
         self.version = version
+        self._heap = heap
         self.cluster_id = kafka_uuid()
         self.keep_logs = False
         self.on_processes: Callable[[Cluster], None] | None = None
@@ -172,7 +175,8 @@ class Cluster:
         """Start a broker that is down; returns before it answers."""
         java = find_java(KAFKA_NEEDS)
         jars = kafka_jars(self.version)
-        self.brokers[broker_id].start(java.path, jars, archive_options(java, jars, self.version, self._progress))
+        options = archive_options(java, jars, self.version, self._progress)
+        self.brokers[broker_id].start(java.path, jars, [f"-Xmx{self._heap}", *options])
         self._processes_changed()
 
     def stop_broker(self, broker_id: int) -> None:

@@ -1,20 +1,22 @@
-"""The file by which the sink reports to the source what has been recorded.
+"""The files by which a job's driver reports to its sources.
 
 A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
 sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
+And the comparison says of which partitions it awaits a report.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from parallax.model import ReadEvent
+from parallax.model import ReadEvent, TopicPartition
 from parallax.source.offsets import Reader
+
+Content = TypeVar("Content")
 
 
 class Recorded(NamedTuple):
@@ -37,7 +39,15 @@ class Recorded(NamedTuple):
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded]) -> None:
     """Replace the file at once; a reader sees the old or the new one, never half of it."""
-    rows = [[*reader, *entry] for reader, entry in recorded.items()]
+    _replace(path, [[*reader, *entry] for reader, entry in recorded.items()])
+
+
+def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
+    """Replace the file of the partitions that a report is awaited of."""
+    _replace(path, sorted(places))
+
+
+def _replace(path: str | Path, rows: Sequence[Sequence[Any]]) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
@@ -57,16 +67,37 @@ def load(path: str | Path) -> tuple[dict[Reader, Recorded], int]:
         return {}, 0
 
 
-@dataclass
-class FeedbackFile:
-    """Reads the file, again only when it has been replaced.
+class _Watched(Generic[Content]):
+    """Reads a file, again only when it has been replaced; one that is not there says nothing."""
 
-    A file that is not there says nothing: positions are then those of the checkpoint.
+    def __init__(self, path: str | None, parse: Callable[[str], Content], nothing: Content) -> None:
+        self._path, self._parse, self._nothing = path, parse, nothing
+        self._seen: tuple[int, int] | None = None
+        self._content = nothing
+
+    def read(self) -> Content:
+        if self._path is None:
+            return self._nothing
+        try:
+            facts = Path(self._path).stat()
+        except FileNotFoundError:
+            return self._nothing
+        # Each write makes a new file, so the inode and the time together identify it.
+        seen = (facts.st_ino, facts.st_mtime_ns)
+        if seen != self._seen:
+            self._content, self._seen = self._parse(self._path), seen
+        return self._content
+
+
+class FeedbackFile:
+    """Reads what has been recorded. Where the file is not there positions are those of the checkpoint.
+
+    Args:
+        path: of the file; None where there is none.
     """
 
-    path: str | None
-    _seen: tuple[int, int] = (0, 0)
-    _recorded: Mapping[Reader, Recorded] | None = None
+    def __init__(self, path: str | None) -> None:
+        self._file: _Watched[Mapping[Reader, Recorded]] = _Watched(path, _parse, {})
 
     def read(self) -> Mapping[Reader, Recorded]:
         """Return the recorded position of each reader.
@@ -74,18 +105,30 @@ class FeedbackFile:
         Raises:
             ValueError: the file is not what the sink writes.
         """
-        if self.path is None:
-            return {}
-        try:
-            facts = Path(self.path).stat()
-        except FileNotFoundError:
-            return {}
-        # Each write makes a new file, so the inode and the time together identify it.
-        seen = (facts.st_ino, facts.st_mtime_ns)
-        if self._recorded is None or seen != self._seen:
-            self._recorded = _parse(self.path)
-            self._seen = seen
-        return self._recorded
+        return self._file.read()
+
+
+class AwaitedFile:
+    """Reads of which partitions a report is awaited; of none where nothing sound says so.
+
+    Args:
+        path: of the file; None where there is none.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._file: _Watched[frozenset[TopicPartition]] = _Watched(path, _parse_awaited, frozenset())
+
+    def read(self) -> frozenset[TopicPartition]:
+        """Return the partitions."""
+        return self._file.read()
+
+
+def _parse_awaited(path: str) -> frozenset[TopicPartition]:
+    try:
+        rows = json.loads(Path(path).read_text(encoding="utf-8"))
+        return frozenset(TopicPartition(str(topic), int(partition)) for topic, partition in rows)
+    except (ValueError, TypeError):
+        return frozenset()  # a file that another version left; the comparison writes it anew
 
 
 def _parse(path: str) -> dict[Reader, Recorded]:

@@ -93,6 +93,18 @@ class ReplicaOptions(SourceOptions):
     meter: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProgressOptions(SourceOptions):
+    """How ``kafka-progress`` asks.
+
+    Attributes:
+        awaited: file in which the comparison names the partitions that it awaits a report of
+            (``parallax.source.feedback``), so that what only repeats itself can be left out; None to record every tick.
+    """
+
+    awaited: str | None = None
+
+
 _COMMON = {
     "brokers",
     "topics",
@@ -118,6 +130,7 @@ _REPLICA = _COMMON | {
     "maxbytespersecond",
     "meter.path",
 }
+_PROGRESS = _COMMON | {"awaited.path"}
 _SPELLING = {
     "startingoffsets": "startingOffsets",
     "endingoffsets": "endingOffsets",
@@ -157,13 +170,14 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
     )
 
 
-def progress_options(options: Mapping[str, str]) -> SourceOptions:
+def progress_options(options: Mapping[str, str]) -> ProgressOptions:
     """Validate the options of ``kafka-progress``.
 
     Raises:
         BadOption: an option is unknown, missing or ill-typed.
     """
-    return SourceOptions(**_split(options, _COMMON)[1])
+    given, common = _split(options, _PROGRESS)
+    return ProgressOptions(**common, awaited=given.get("awaited.path"))
 
 
 def _split(options: Mapping[str, str], known: set[str]) -> tuple[dict[str, str], dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 An offset is the number of a tick. The brokers are asked in the driver-side planning process, each in a thread of its
 own; the answers travel to the one task of a tick inside its input partition. So a broker that hangs delays nobody, and
-a tick costs a task nothing but turning the answers into columns.
+a tick costs a task nothing but turning the answers into columns. With ``awaited.path`` a tick that only repeats what
+was recorded is none (`parallax.source.repeats`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from parallax.model import ReadEvent, TopicPartition
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unauthorized
 from parallax.replica.types import ProducerState, TopicMetadata, Watermarks
-from parallax.source.options import SourceOptions, progress_options
+from parallax.source.feedback import AwaitedFile
+from parallax.source.options import ProgressOptions, SourceOptions, progress_options
+from parallax.source.repeats import Repeats
 from parallax.source.schema import PROGRESS_DDL
 
 DESCRIBE_EVERY_S = 10.0
@@ -113,34 +116,52 @@ class RowsPartition(InputPartition):
 
 
 class ProgressStreamReader(DataSourceStreamReader):
-    """Each trigger is a tick: the brokers are asked, and a row per replica records what they said."""
+    """With each trigger the brokers are asked; where they say anything new, a row per replica records it."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: ProgressOptions) -> None:
         self._options = options
         self._watch: Any = None
         self._clock: SteadyClock | None = None
+        self._repeats = Repeats()
+        self._awaited = AwaitedFile(options.awaited)
+        self._planned: tuple[dict[str, Any], list[Any]] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Tick 0, which has no rows."""
         return {"tick": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The next tick, and when it was; the trigger's interval paces them."""
-        del limit
-        return {"tick": start["tick"] + 1, "at": self._steady(start)()}
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Ask the brokers; one task takes all the answers.
+        """The next tick, and when it was; ``start`` itself where nothing is worth recording.
 
         Raises:
             ReplicaError: no broker has answered yet since the query started.
         """
+        del limit
+        rows = self._ask(start)
+        if self._options.awaited is not None:
+            rows = self._repeats.without(rows, self._awaited.read())
+        if not rows:
+            return start
+        end = {"tick": start["tick"] + 1, "at": self._steady(start)()}
+        self._planned = end, rows
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One task takes all the answers; a tick that is run again asks again.
+
+        Raises:
+            ReplicaError: see `latestOffset`.
+        """
         if start == end:
             return []
-        if self._watch is None:
-            self._watch = ProgressWatch(self._options, clock=self._steady(end))
-        rows = self._watch.tick()
+        planned, self._planned = self._planned, None
+        rows = planned[1] if planned is not None and planned[0] == end else self._ask(end)
         return [RowsPartition(rows)] if rows else []
+
+    def _ask(self, offset: dict[str, Any]) -> list[dict[str, Any]]:
+        if self._watch is None:
+            self._watch = ProgressWatch(self._options, clock=self._steady(offset))
+        return list(self._watch.tick())
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Turn a tick's rows into a record batch."""

@@ -167,7 +167,8 @@ def _progress_query(settings: Settings, on_progress: OnProgress | None) -> Query
 
     def start(spark: Any) -> Any:
         create_tables(storage)
-        rows = spark.readStream.format("kafka-progress").options(**source_options(settings)).load()
+        options = source_options(settings) | {"awaited.path": awaited_path(storage)}
+        rows = spark.readStream.format("kafka-progress").options(**options).load()
         return _start(rows, sink, settings, "progress", settings.read.progress_interval_ms)
 
     return QuerySpec("progress", start, Checkpoint(storage, "progress"))
@@ -181,6 +182,11 @@ def _start(rows: Any, sink: Callable[[Any, int], None], settings: Settings, name
         .foreachBatch(sink)
         .start()
     )
+
+
+def awaited_path(storage: str) -> str:
+    """Where the comparison names the partitions that it awaits a report of."""
+    return _feedback_path(storage, "awaited")
 
 
 def _feedback_path(storage: str, name: str) -> str:

@@ -561,3 +561,37 @@ def test_a_replica_of_a_deleted_topic_is_unauthorized_no_longer(state: MonitorSt
     assert samples(state)["unauthorized_replicas", ("orders", "read")] == 1
     clock.now += 2
     assert ("unauthorized_replicas", ("orders", "read")) not in samples(state)
+
+
+def looked(state: MonitorState, at: float) -> None:
+    """All queries were seen to look for more."""
+    for name in ("read_committed", "compare"):
+        state.update_query(replace(Report(), name=name, last_progress=at))
+
+
+def test_while_there_is_nothing_to_compare_looking_for_more_is_a_sign_of_life(
+    state: MonitorState, clock: Clock
+) -> None:
+    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    looked(state, clock.now + 30)
+    assert state.snapshot().heartbeat == clock.now + 30
+
+
+def test_what_was_recorded_and_never_compared_is_no_sign_of_life(state: MonitorState, clock: Clock) -> None:
+    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    state.update_positions(IsolationLevel.READ_COMMITTED, {("orders", 0, 1): 7})
+    looked(state, clock.now + 30)
+    assert state.snapshot().heartbeat == clock.now
+
+
+def test_a_query_that_does_not_look_is_no_sign_of_life(state: MonitorState, clock: Clock) -> None:
+    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    looked(state, clock.now + 30)
+    state.update_query(replace(Report(), name="progress", last_progress=clock.now - 60))
+    assert state.snapshot().heartbeat == clock.now
+
+
+def test_that_nothing_comes_for_ever_is_no_sign_of_life(state: MonitorState, clock: Clock) -> None:
+    state.update_coverage([coverage(compared_at=int(clock.now * 1000))])
+    looked(state, clock.now + 3600)
+    assert state.snapshot().heartbeat == clock.now + 450

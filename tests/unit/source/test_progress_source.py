@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parallax.model import MissingRight
+from parallax.model import MissingRight, TopicPartition
 from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized, Unreachable
 from parallax.replica.types import PartitionMetadata, ProducerState, TopicMetadata, Watermarks
+from parallax.source.feedback import write_awaited
 from parallax.source.options import progress_options
 from parallax.source.progress_source import (
     Described,
@@ -147,15 +149,61 @@ def test_a_clock_that_is_set_does_not_move_the_time_of_the_rows() -> None:
     assert clock() == 1_000_005
 
 
-def test_a_clock_that_is_set_back_between_two_starts_does_not_take_the_rows_back() -> None:
-    options = progress_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "orders"})
+@pytest.fixture
+def reader(client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ProgressStreamReader]:
+    monkeypatch.setattr("parallax.replica.client.ReplicaClient", lambda *_, **__: client)
+    given = {"kafka.bootstrap.servers": "nowhere:1", "topics": "orders", "planning.patience.ms": "20000"}
+    given["awaited.path"] = str(tmp_path / "awaited.json")
+    made = ProgressStreamReader(progress_options(given))
+    yield made
+    made.stop()
+
+
+def latest(reader: ProgressStreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    return reader.latestOffset(start, None)  # type: ignore[arg-type]
+
+
+def rows(reader: ProgressStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    return [row["high_watermark"] for part in reader.partitions(start, end) for row in part.rows]  # type: ignore[attr-defined]
+
+
+def test_a_clock_that_is_set_back_between_two_starts_does_not_take_the_rows_back(reader: ProgressStreamReader) -> None:
     ahead = SteadyClock()() + 3_600_000
-    first = ProgressStreamReader(options).latestOffset({"tick": 4, "at": ahead}, None)  # type: ignore[arg-type]
+    first = latest(reader, {"tick": 4, "at": ahead})
     assert first["tick"] == 5
     assert first["at"] > ahead
 
 
-def test_an_offset_of_an_earlier_version_has_no_time(client: Client) -> None:
-    options = progress_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "orders"})
+def test_an_offset_of_an_earlier_version_has_no_time(reader: ProgressStreamReader) -> None:
     before = SteadyClock()()
-    assert ProgressStreamReader(options).latestOffset({"tick": 4}, None)["at"] >= before  # type: ignore[arg-type]
+    assert latest(reader, {"tick": 4})["at"] >= before
+
+
+def test_what_only_repeats_the_tick_before_is_no_tick(client: Client, reader: ProgressStreamReader) -> None:
+    first = latest(reader, reader.initialOffset())
+    assert rows(reader, reader.initialOffset(), first) == [10]
+    assert latest(reader, first) == first
+    client.marks[ORDERS] = Watermarks(11, 11, 0, 11)
+    second = latest(reader, first)
+    assert rows(reader, first, second) == [10, 11]
+
+
+def test_what_the_comparison_awaits_is_a_tick_whatever_it_says(reader: ProgressStreamReader, tmp_path: Path) -> None:
+    first = latest(reader, reader.initialOffset())
+    write_awaited(tmp_path / "awaited.json", [TopicPartition("orders", 0)])
+    second = latest(reader, first)
+    assert rows(reader, first, second) == [10]
+    write_awaited(tmp_path / "awaited.json", [])
+    assert latest(reader, second) == second
+
+
+def test_a_file_of_what_is_awaited_that_cannot_be_read_names_nothing(
+    reader: ProgressStreamReader, tmp_path: Path
+) -> None:
+    (tmp_path / "awaited.json").write_text("[[1")
+    first = latest(reader, reader.initialOffset())
+    assert latest(reader, first) == first
+
+
+def test_a_tick_that_is_run_again_asks_again(reader: ProgressStreamReader) -> None:
+    assert rows(reader, {"tick": 6}, {"tick": 7, "at": 1}) == [10]

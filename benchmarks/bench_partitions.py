@@ -1,0 +1,217 @@
+"""What a job costs by the number of its partitions, and while nothing happens.
+
+Runs the job as ``parallax demo`` does on three real brokers, for each number of partitions in turn, with light traffic
+spread over all of them, and prints for a steady stretch: processor time of the job's processes (the brokers' beside
+it), their memory, the micro-batches of each query, new files and the size of the newest offset in each checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+import psutil
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bench_latency import Watch
+from parallax.demo import demo_settings
+from parallax.job import Job
+from parallax.lab.cluster import Cluster
+from parallax.lab.waiting import until
+
+
+@dataclass
+class Cost:
+    """What was measured of one job.
+
+    Attributes:
+        partitions: of all topics.
+        rate: records a second.
+        started_s: from the start of the job until all partitions were read.
+        processor: percent of a core, by kind of process.
+        memory: MB, proportional set size, by kind of process.
+        files_per_hour: new files below the storage.
+        batches: seconds of each micro-batch, by query.
+        offsets: bytes of the newest offset, by query.
+    """
+
+    partitions: int
+    rate: int
+    started_s: float = 0.0
+    processor: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+    files_per_hour: float = 0.0
+    batches: dict[str, list[float]] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+
+
+class Traffic(threading.Thread):
+    """Writes records of a hundred bytes to all partitions: one to each, then so many a second."""
+
+    def __init__(self, servers: str, topics: list[str], partitions: int, rate: int) -> None:
+        super().__init__(daemon=True)
+        self._servers, self._topics, self._partitions, self._rate = servers, topics, partitions, rate
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Write until stopped."""
+        producer, number = Producer({"bootstrap.servers": self._servers}), 0
+        for topic, partition in product(self._topics, range(self._partitions)):
+            producer.produce(topic, b"v" * 90, b"first", partition=partition)
+        producer.flush()
+        while not self._ended.wait(0.1):
+            for _ in range(self._rate // 10):
+                key = f"k{number % 10_000}".encode()
+                producer.produce(self._topics[number % len(self._topics)], b"v" * 90, key)
+                number += 1
+            producer.poll(0)
+        producer.flush()
+
+    def stop(self) -> None:
+        """End it."""
+        self._ended.set()
+        self.join()
+
+
+def _processes() -> Iterator[tuple[str, psutil.Process]]:
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        kind = "brokers" if "kafka.Kafka" in words else "workers"
+        if "org.apache.spark.deploy.SparkSubmit" in words:
+            kind = "Spark's JVM"
+        yield "driver" if process.pid == own.pid else kind, process
+
+
+class Processor:
+    """Processor time by kind of process, of those that have ended since it was looked at as well."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+        self.used: dict[str, float] = {}
+        self.look()
+        self.used = {}
+
+    def look(self) -> None:
+        """Count what was used since the look before; of a process that is new, all."""
+        for kind, process in _processes():
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total = times.user + times.system
+            self.used[kind] = self.used.get(kind, 0.0) + total - self._seen.get(process.pid, 0.0)
+            self._seen[process.pid] = total
+
+
+def _memory() -> dict[str, float]:
+    used: dict[str, float] = {}
+    for kind, process in _processes():
+        try:
+            used[kind] = used.get(kind, 0.0) + process.memory_full_info().pss / 1e6
+        except psutil.Error:
+            continue
+    return used
+
+
+def _new_files(folder: Path, known: set[str]) -> int:
+    before = len(known)
+    for where, _, names in os.walk(folder):
+        known.update(f"{where}/{name}" for name in names)
+    return len(known) - before
+
+
+def measure(partitions: int, rate: int, seconds: float, heap: str) -> Cost:
+    """Start a cluster and a job, wait until it is steady, and watch it."""
+    cost = Cost(partitions, rate)
+    per_topic = 50 if partitions >= 50 else 1
+    names = [f"demo.{number}" for number in range(max(1, partitions // per_topic))]
+    with Cluster(heap=heap) as cluster, tempfile.TemporaryDirectory(prefix="parallax-bench-") as name:
+        folder = Path(name)
+        for topic in names:
+            cluster.create_topic(topic, partitions=per_topic, replicas=[1, 2, 3])
+        job = Job(demo_settings(cluster.bootstrap_servers, folder))
+        traffic = Traffic(cluster.bootstrap_servers, names, per_topic, rate)
+        traffic.start()
+        begun = time.monotonic()
+        job.start()
+        watch = Watch(job)
+        watch.start()
+        try:
+            until(lambda: job.has_recorded(names[-1], per_topic - 1, 3, 0), "all to be read", timeout=300)
+            cost.started_s = time.monotonic() - begun
+            time.sleep(30)
+            watch.batches.clear()
+            processor, known, at = Processor(), set[str](), time.monotonic()
+            _new_files(folder, known)
+            files = 0
+            while time.monotonic() < at + seconds:
+                time.sleep(1)
+                processor.look()
+                files += _new_files(folder, known)
+            took = time.monotonic() - at
+            cost.processor = {kind: used / took * 100 for kind, used in processor.used.items()}
+            cost.memory = _memory()
+            cost.files_per_hour = files / took * 3600
+            cost.batches = {query: sorted(seen.values()) for query, seen in watch.batches.items()}
+            for offsets in folder.rglob("checkpoints/*/offsets"):
+                newest = max((f for f in offsets.iterdir() if f.name.isdecimal()), key=lambda f: int(f.name))
+                cost.offsets[offsets.parent.name] = newest.stat().st_size
+        finally:
+            watch.stop()
+            traffic.stop()
+            job.stop()
+    return cost
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="six partitions, for a short time")
+    parser.add_argument("--partitions", type=int, nargs="*", default=[6, 100, 500])
+    parser.add_argument("--rate", type=int, default=200, help="records a second; 0 for an idle job")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--heap", default="512m", help="of each broker, such as 1g")
+    options = parser.parse_args()
+    console = Console(width=150)
+    counts, seconds = ([6], 10.0) if options.quick else (options.partitions, options.seconds)
+    table = Table("partitions", "records/s", "all read after s", title="cost of a job, three brokers, RF 3")
+    for name in ("driver %", "workers %", "JVM %", "together %", "brokers %", "MB", "new files/h"):
+        table.add_column(name)
+    batches = Table("partitions", "query", "batches seen", "median s", "95 % s", "offset bytes", title="micro-batches")
+    for count in counts:
+        cost = measure(count, options.rate, seconds, options.heap)
+        mine = [cost.processor.get(kind, 0.0) for kind in ("driver", "workers", "Spark's JVM")]
+        memory = sum(used for kind, used in cost.memory.items() if kind != "brokers")
+        row = [*mine, sum(mine), cost.processor.get("brokers", 0.0)]
+        table.add_row(
+            str(count),
+            str(cost.rate),
+            f"{cost.started_s:.1f}",
+            *(f"{value:.1f}" for value in row),
+            f"{memory:.0f}",
+            f"{cost.files_per_hour:.0f}",
+        )
+        for query, values in sorted(cost.batches.items()):
+            tail = f"{values[int(len(values) * 0.95)]:.2f}"
+            size = str(cost.offsets.get(query, ""))
+            batches.add_row(str(count), query, str(len(values)), f"{median(values):.2f}", tail, size)
+    console.print(table)
+    console.print(batches)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parallax.model import TopicPartition
+from parallax.source.repeats import LONGEST_US, Repeats
+
+SECOND = 1_000_000
+DAY_MS = 86_400_000
+
+Row = dict[str, Any]
+
+
+def row(broker: int, at: int, end: int = 10, **said: Any) -> Row:
+    return {
+        "topic": "orders",
+        "partition": 0,
+        "broker": broker,
+        "observed_at": at,
+        "policy_at": at,
+        "leader": 1,
+        "isr": [1, 2],
+        "replicas": [1, 2],
+        "delete_retention_ms": DAY_MS,
+        "reachable": True,
+        "high_watermark": end,
+        "last_stable_offset": end,
+        "log_start_offset": 0,
+        "log_end_offset": end,
+        "open_transactions": None,
+    } | said
+
+
+def tick(at: int, end: int = 10, **second: Any) -> list[Row]:
+    """Two replicas; what is said of the second may differ."""
+    return [row(1, at, end), row(2, at, end, **second)]
+
+
+def times(rows: Any) -> list[int]:
+    return sorted({r["observed_at"] // SECOND for r in rows})
+
+
+@pytest.fixture
+def repeats() -> Repeats:
+    return Repeats()
+
+
+def test_the_first_tick_is_recorded_whole(repeats: Repeats) -> None:
+    assert repeats.without(tick(0)) == tick(0)
+
+
+def test_the_last_equal_tick_is_recorded_once_something_changes(repeats: Repeats) -> None:
+    repeats.without(tick(0))
+    assert [repeats.without(tick(at * SECOND)) for at in (2, 4, 6)] == [[], [], []]
+    assert repeats.without(tick(8 * SECOND, 11)) == [*tick(6 * SECOND), *tick(8 * SECOND, 11)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"last_stable_offset": 4},
+        {"high_watermark": 9},
+        {"log_start_offset": 3},
+        {"log_end_offset": 11},
+        {"reachable": False},
+    ],
+)
+def test_what_is_out_of_step_is_recorded_with_every_tick(repeats: Repeats, said: Row) -> None:
+    for at in (0, 2, 4):
+        assert times(repeats.without(tick(at * SECOND, **said))) == [at]
+
+
+def test_a_replica_of_which_no_row_tells_is_out_of_step(repeats: Repeats) -> None:
+    for at in (0, 2):
+        assert times(repeats.without(tick(at * SECOND)[:1])) == [at]
+
+
+def test_a_transaction_that_all_show_open_is_recorded_with_every_tick(repeats: Repeats) -> None:
+    held = {"last_stable_offset": 4}
+    for at in (0, 2):
+        assert times(repeats.without([row(1, at * SECOND, **held), row(2, at * SECOND, **held)])) == [at]
+
+
+def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: Repeats) -> None:
+    repeats.without(tick(0))
+    assert times(repeats.without(tick(2 * SECOND, open_transactions=[]))) == [2]
+    assert repeats.without(tick(4 * SECOND, open_transactions=[])) == []
+    assert repeats.without(tick(6 * SECOND)) == []
+
+
+@pytest.mark.parametrize("retention_ms", [8_000, 60_000, DAY_MS, None])
+def test_rows_vouch_for_each_other_within_the_retention(repeats: Repeats, retention_ms: int | None) -> None:
+    recorded = [
+        at
+        for at in range(0, 1200, 2)
+        if repeats.without([row(b, at * SECOND, delete_retention_ms=retention_ms) for b in (1, 2)])
+    ]
+    longest = LONGEST_US // SECOND if retention_ms is None else min(LONGEST_US // SECOND, retention_ms // 4000)
+    assert {b - a for a, b in pairwise(recorded)} == {longest + longest % 2}
+
+
+def test_partitions_that_are_due_one_after_the_other_are_recorded_together(repeats: Repeats) -> None:
+    def both(at: int) -> list[Row]:
+        return [*tick(at), *({**r, "partition": 1} for r in (tick(at) if at >= 100 * SECOND else []))]
+
+    recorded = {at: rows for at in range(0, 400, 2) if (rows := repeats.without(both(at * SECOND)))}
+    assert {at: {r["partition"] for r in rows} for at, rows in recorded.items()} == {0: {0}, 100: {1}, 300: {0, 1}}
+
+
+def test_what_is_awaited_is_recorded_with_every_tick(repeats: Repeats) -> None:
+    for at in (0, 2, 4):
+        assert times(repeats.without(tick(at * SECOND), [TopicPartition("orders", 0)])) == [at]
+    assert repeats.without(tick(6 * SECOND), [TopicPartition("orders", 1)]) == []
+
+
+def test_a_partition_that_is_gone_is_forgotten(repeats: Repeats) -> None:
+    repeats.without(tick(0))
+    repeats.without([])
+    assert times(repeats.without(tick(4 * SECOND))) == [4]
+
+
+@given(st.lists(st.tuples(st.integers(10, 12), st.booleans()), max_size=30))
+def test_each_change_is_recorded_together_with_the_tick_before_it(steps: list[tuple[int, bool]]) -> None:
+    repeats, recorded = Repeats(), list[Row]()
+    ticks = [tick(at * SECOND, end, reachable=up) for at, (end, up) in enumerate(steps)]
+    for one in ticks:
+        recorded += repeats.without(one)
+    assert [r["observed_at"] for r in recorded] == sorted(r["observed_at"] for r in recorded)
+    for before, after in pairwise(ticks):
+        if [r["log_end_offset"] for r in before] != [r["log_end_offset"] for r in after]:
+            assert all(r in recorded for r in (*before, *after))
