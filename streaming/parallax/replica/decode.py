@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -122,6 +122,18 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    def only(self, wanted: Array) -> Columns:
+        """Some of the rows; ``batches`` does not count them any more.
+
+        Args:
+            wanted: bool[n], a mask.
+        """
+        kept: dict[str, Any] = {name: getattr(self, name)[wanted] for name in DTYPES}
+        for name in ("keys", "values", "headers"):
+            payload = getattr(self, name)
+            kept[name] = None if payload is None else payload.filter(pa.array(wanted))
+        return replace(self, **kept)
 
     def epochs_at(self, offsets: Sequence[int]) -> dict[int, int]:
         """The leader epoch of the first batch that ends at or above each offset, so far as there is one."""

@@ -1,15 +1,16 @@
-"""A range of one replica's log, read as a consumer of one isolation level, chunk by chunk.
+"""Ranges of one broker's logs, read as a consumer of one isolation level.
 
-While a chunk is decoded, the broker already works on the next Fetch: the request goes out as soon as the batch headers
-of the last answer say where to go on.
+One Fetch asks for all ranges that are not at their end, as every consumer does. While its answer is decoded, the broker
+already works on the next one: that goes out as soon as the batch headers of the answer say where to go on.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,11 +20,20 @@ from parallax.replica.client import FetchedPartition, FetchPosition, PendingFetc
 from parallax.replica.connection import ReceiveBuffer
 from parallax.replica.decode import Columns, ContentHasher, Payload, batch_table, decode_slices, no_columns
 from parallax.replica.errors import CorruptBatch, LogTruncated, OffsetOutOfRange, ReplicaError, Throttled, Unsupported
+from parallax.replica.fetch_response import no_aborted
 from parallax.replica.inflate import Inflater
 from parallax.replica.listed import with_emptied, with_listed
 from parallax.replica.outcomes import Int8, outcomes
 
+Int64 = np.ndarray[Any, np.dtype[np.int64]]
+
 _MAX_FETCH = 1 << 29
+
+_MOST = 1_000
+"""Logs that one Fetch asks for at most."""
+
+_SMALL = 1 << 16
+"""Bytes up to which a log's part of an answer is decoded together with others': a pass costs some 50 microseconds."""
 
 _MOST_THROTTLED_MS = 60_000
 """How long a quota may have a reader wait between two answers; brokers ask for the length of their windows at most."""
@@ -64,6 +74,67 @@ class Pacing(Protocol):
         """Called with the bytes of records in each answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is to be read of one log.
+
+    Attributes:
+        topic: its name.
+        partition: its number.
+        start: first offset.
+        end: offset to stop before.
+        after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. From then
+            on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    after_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a log has been read; attributes as of `Chunk`."""
+
+    position: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    epoch: int = -1
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Rows of one Fetch response, of one or several logs, each log's in offset order and without those of others.
+
+    Attributes:
+        columns: as of `Chunk`.
+        outcome: as of `Chunk`.
+        of: int64[n], which span a row is of, by its index; None where all are of the first mark's.
+        marks: index of the span and where it has been read to, once all of its rows up to there have been yielded.
+    """
+
+    columns: Columns
+    outcome: Int8
+    of: Int64 | None
+    marks: Sequence[tuple[int, Mark]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A span is not read on; what was yielded of it stands.
+
+    Attributes:
+        index: which one.
+        error: why.
+    """
+
+    index: int
+    error: ReplicaError
+
+
 @dataclass
 class Buffers:
     """Memory for one reader at a time, for range after range. It goes back to its usual size at the end of each."""
@@ -89,14 +160,10 @@ def read_range(
     after_epoch: int = -1,
     pace: Pacing | None = None,
 ) -> Iterator[Chunk]:
-    """Read what one replica shows in [start, end).
+    """Read what one replica shows in [start, end): `read_ranges` of one, chunk by chunk.
 
     What stands in front of a corrupt batch is still yielded, before the error is raised. A response that inflates to
     much comes as several chunks (`parallax.replica.decode.decode_slices`), some of which may end within a batch.
-
-    Ends when the position has reached ``end``: by a batch there, or because the replica has nothing more below its high
-    watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is below ``end``,
-    reading ends there, and the last chunk's position is below ``end``: the replica does not show the rest at present.
 
     Args:
         client: connections to the cluster.
@@ -111,8 +178,7 @@ def read_range(
         max_bytes: of one Fetch; a batch that is larger comes whole.
         deadline_ms: for each Fetch, from when it is waited for.
         buffers: memory to use; its own by default.
-        after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. From then
-            on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
+        after_epoch: see `Span`.
         pace: holds the Fetches back; as fast as it goes by default.
 
     Yields:
@@ -122,126 +188,177 @@ def read_range(
         ReplicaError: the broker failed or its data are corrupt. The chunks before it stand: the position of the last
             one (``start`` where there is none) is where to go on.
     """
-    reader = _Range(client, broker, topic, partition, end, isolation, max_bytes, deadline_ms, pace)
-    reader.epoch = after_epoch
+    span = Span(topic, partition, start, end, after_epoch)
+    events = read_ranges(
+        client,
+        broker,
+        [span],
+        isolation=isolation,
+        hasher=hasher,
+        payload=payload,
+        max_bytes=max_bytes,
+        deadline_ms=deadline_ms,
+        buffers=buffers,
+        pace=pace,
+    )
+    for event in events:
+        if isinstance(event, Failed):
+            error = event.error
+            raise error.at(broker=broker, topic=topic, partition=partition) from error.__cause__
+        ((_, mark),) = event.marks
+        yield Chunk(
+            event.columns,
+            event.outcome,
+            mark.position,
+            mark.high_watermark,
+            mark.last_stable_offset,
+            mark.log_start_offset,
+            mark.epoch,
+        )
+
+
+def read_ranges(
+    client: ReplicaClient,
+    broker: int,
+    spans: Sequence[Span],
+    *,
+    isolation: IsolationLevel,
+    hasher: ContentHasher,
+    payload: Payload = Payload.HASH,
+    max_bytes: int = 4 << 20,
+    deadline_ms: float = 3000,
+    buffers: Buffers | None = None,
+    pace: Pacing | None = None,
+) -> Iterator[Shown | Failed]:
+    """Read what one broker's replicas show in some spans, of different partitions.
+
+    A span ends when its position has reached its end: by a batch there, or because the replica has nothing more below
+    its high watermark (last stable offset in read_committed), as in a compacted tail. If that watermark is below the
+    end, reading ends there: the replica does not show the rest at present. What is wrong with one log holds up no
+    other; where the broker itself fails, all that have not ended are `Failed`.
+
+    Args:
+        client: connections to the cluster.
+        broker: whose replicas to read.
+        spans: no partition twice; empty ones are passed over in silence.
+        isolation: see `read_range`; so all others.
+        hasher: identity of keys and contents.
+        payload: which bytes to copy out beside the hashes.
+        max_bytes: of one Fetch.
+        deadline_ms: for each Fetch.
+        buffers: memory to use.
+        pace: holds the Fetches back.
+
+    Yields:
+        Rows and marks, and what has failed.
+    """
     buffers = buffers or Buffers()
+    reading = _Reading(client, broker, isolation, max_bytes, deadline_ms, pace)
+    decoder = _Decoder(isolation, hasher, payload, buffers.inflater)
+    # What is short comes first: the long ones ride along until they are alone.
+    logs = sorted(
+        (_Log(broker, n, span, max_bytes) for n, span in enumerate(spans)), key=lambda log: log.end - log.position
+    )
+    live = {log.index: log for log in logs if log.position < log.end}
     try:
-        reader.ask(start)
-        position = start
-        while position < end:
-            try:
-                answer = reader.answer(buffers.receive)
-            except Throttled as told:
-                reader.wait_out(told, position)
-                continue
-            if reader.checked(answer, position):
-                continue
-            batches = _Batches(answer, position, end)
-            if batches.cut_short:
-                reader.widen(position)
-                continue
-            reader.go_on(batches)
-            for chunk in batches.chunks(isolation, hasher, payload, buffers.inflater):
-                position = chunk.position
-                yield chunk
-            if not len(batches.table):
-                return
+        reading.ask(live.values())
+        while live:
+            found, failed = _look_at(live, reading.answer(buffers.receive))
+            for failure in failed:
+                del live[failure.index]
+                yield failure
+            over = {log.index for log, batches in found if not log.goes_on(batches)}
+            reading.ask(log for log in live.values() if log.index not in over)
+            for event in decoder.events(found):
+                if isinstance(event, Failed):
+                    live.pop(event.index, None)
+                else:
+                    for index, mark in event.marks:
+                        live[index].position = mark.position
+                yield event
+            for log, batches in found:
+                if log.index in live and (log.position >= log.end or not len(batches.table)):
+                    del live[log.index]
     except ReplicaError as error:
-        raise error.at(broker=broker, topic=topic, partition=partition) from error.__cause__
+        for index in live:
+            yield Failed(index, error.at(broker=broker))
     finally:
-        reader.forget()
+        reading.forget()
         buffers.receive.shrink()
 
 
-class _Range:
-    """The Fetches of one range, one in flight at a time."""
+def _look_at(
+    live: dict[int, _Log], answers: Sequence[tuple[_Log, FetchedPartition]]
+) -> tuple[list[tuple[_Log, _Batches]], list[Failed]]:
+    """The batches of an answer, of each log that is still read; and what is wrong with others.
 
-    def __init__(
-        self,
-        client: ReplicaClient,
-        broker: int,
-        topic: str,
-        partition: int,
-        end: int,
-        isolation: IsolationLevel,
-        max_bytes: int,
-        deadline_ms: float,
-        pace: Pacing | None,
-    ) -> None:
-        self._client = client
-        self._pace = pace
-        self._broker = broker
-        self._place = topic, partition
-        self._max_bytes = max_bytes
-        self._deadline_ms = deadline_ms
-        self._pending: PendingFetch | None = None
-        self._failure: ReplicaError | None = None
-        self._forgotten = -1
-        self._muted_ms = 0
-        self._waited_ms = 0
-        self.end = end
-        self.isolation = isolation
-        self.epoch = -1
-        """Leader epoch of the last batch below the position, if it is known."""
-
-    def ask(self, position: int) -> None:
-        """Send the Fetch from ``position`` on, unless the range ends there; a failure comes out in :meth:`answer`."""
-        self.forget()
-        if position >= self.end:
-            return
-        if self._pace is not None:
-            self._pace.wait()
-        wanted = [FetchPosition(*self._place, position, self._max_bytes, self.epoch)]
-        patience = self._deadline_ms + self._muted_ms
+    That a log has nothing more is only said by an answer that holds no records at all: else they may have left no room
+    for those of this log, and the broker then answers as if there were none.
+    """
+    is_empty = not any(len(answer.records) for _, answer in answers)
+    found: list[tuple[_Log, _Batches]] = []
+    failed: list[Failed] = []
+    for log, answer in answers:
+        if log.index not in live:
+            continue
         try:
-            self._pending = self._client.begin_fetch(
-                self._broker, wanted, isolation=self.isolation, max_bytes=self._max_bytes, timeout_ms=patience
-            )
+            if log.checked(answer):
+                continue
+            batches = _Batches(answer, log.position, log.end)
+            if batches.cut_short:
+                log.widen()
+            elif len(answer.records) or is_empty:
+                found.append((log, batches))
         except ReplicaError as error:
-            self._failure = error
+            failed.append(log.failed(error))
+    return found, failed
 
-    def answer(self, into: ReceiveBuffer) -> FetchedPartition:
-        """Wait for the Fetch in flight."""
-        if self._failure is not None:
-            raise self._failure
-        if self._pending is None:
-            raise ReplicaError("no Fetch is in flight")
-        pending, self._pending = self._pending, None
-        (answer,) = pending.result(self._deadline_ms + self._muted_ms, into)
-        self._muted_ms, self._waited_ms = pending.throttle_ms, 0
-        if answer.error is not None and not (isinstance(answer.error, OffsetOutOfRange) and self.epoch >= 0):
-            raise answer.error
-        if self._pace is not None:
-            self._pace.received(len(answer.records))
-        return answer
 
-    def wait_out(self, told: Throttled, position: int) -> None:
-        """Wait as long as the broker's quota asks for, and send the Fetch again.
+class _Log:
+    """Where the reading of one span stands.
 
-        Raises:
-            Throttled: it has asked for too much, and given nothing meanwhile.
-        """
-        self._waited_ms += told.wait_ms
-        if self._waited_ms > _MOST_THROTTLED_MS:
-            raise told
-        time.sleep(told.wait_ms / 1000)
-        self.ask(position)
+    Attributes:
+        index: of the span.
+        place: topic and partition.
+        position: what was yielded lies below.
+        ahead: from where on the Fetch in flight asks.
+        end: of the span.
+        epoch: leader epoch of the last batch below ``ahead``, if it is known.
+        max_bytes: that are asked for.
+    """
 
-    def checked(self, answer: FetchedPartition, position: int) -> bool:
-        """Whether the answer was about epochs and the Fetch has been sent again without one.
+    def __init__(self, broker: int, index: int, span: Span, max_bytes: int) -> None:
+        self._broker = broker
+        self.index = index
+        self.place = span.topic, span.partition
+        self.position = self.ahead = span.start
+        self.end = span.end
+        self.epoch = span.after_epoch
+        self.max_bytes = max_bytes
+        self._forgotten = -1
+
+    def failed(self, error: ReplicaError) -> Failed:
+        """That it is not read on; the error names its place."""
+        topic, partition = self.place
+        return Failed(self.index, error.at(broker=self._broker, topic=topic, partition=partition))
+
+    def checked(self, answer: FetchedPartition) -> bool:
+        """Whether the answer was about epochs and the same is to be asked without one.
 
         A log may not know an epoch that was read and still hold all of it: a copy of a log whose records of that epoch
         had been cleaned. It is truncated only if a higher epoch begins below the position.
 
         Raises:
             LogTruncated: the log was truncated below the position.
+            ReplicaError: what else the broker says of this partition.
         """
-        epoch = self.epoch
+        epoch, position = self.epoch, self.position
         if answer.error is not None:
+            if not (isinstance(answer.error, OffsetOutOfRange) and epoch >= 0):
+                raise answer.error
             # Out of range of the log, or the log knows neither this epoch nor a higher one: the next answer shows
             # which.
             self._forgotten, self.epoch = epoch, -1
-            self.ask(position)
             return True
         if self._forgotten >= 0:
             problem = f"the log does not know leader epoch {self._forgotten} any more, in which it was read"
@@ -253,21 +370,98 @@ class _Range:
             problem = f"the log of leader epoch {epoch} ends at offset {end}, it was read up to {position}"
             raise LogTruncated(problem, end=end)
         self.epoch = -1
-        self.ask(position)
         return True
 
-    def go_on(self, batches: _Batches) -> None:
-        """Send the next Fetch, if these batches are neither the last ones nor followed by a fault."""
-        if len(batches.table) and batches.failure is None:
-            self.epoch = int(batches.table[-1, kernels.EPOCH])
-            self.ask(batches.reached)
+    def goes_on(self, batches: _Batches) -> bool:
+        """Whether there is more behind these: they are neither the last ones nor followed by a fault."""
+        if not len(batches.table) or batches.failure is not None:
+            return False
+        self.epoch, self.ahead = int(batches.table[-1, kernels.EPOCH]), batches.reached
+        return self.ahead < self.end
 
-    def widen(self, position: int) -> None:
-        """Ask again for twice as many bytes, since not even one batch came whole."""
-        self._max_bytes *= 2
-        if self._max_bytes > _MAX_FETCH:
-            raise Unsupported(f"a batch at offset {position} is larger than {_MAX_FETCH >> 20} MiB")
-        self.ask(position)
+    def widen(self) -> None:
+        """Ask again for twice as many bytes, since not even one batch came whole.
+
+        Raises:
+            Unsupported: they are too many.
+        """
+        self.max_bytes *= 2
+        if self.max_bytes > _MAX_FETCH:
+            raise Unsupported(f"a batch at offset {self.position} is larger than {_MAX_FETCH >> 20} MiB")
+
+
+class _Reading:
+    """The Fetches, one in flight at a time."""
+
+    def __init__(
+        self,
+        client: ReplicaClient,
+        broker: int,
+        isolation: IsolationLevel,
+        max_bytes: int,
+        deadline_ms: float,
+        pace: Pacing | None,
+    ) -> None:
+        self._client = client
+        self._pace = pace
+        self._broker = broker
+        self._isolation = isolation
+        self._max_bytes = max_bytes
+        self._deadline_ms = deadline_ms
+        self._asked: list[_Log] = []
+        self._pending: PendingFetch | None = None
+        self._failure: ReplicaError | None = None
+        self._muted_ms = 0
+
+    def ask(self, logs: Iterable[_Log]) -> None:
+        """Send a Fetch for logs, as many as one asks for; a failure comes out in :meth:`answer`."""
+        self.forget()
+        self._asked = list(islice(logs, _MOST))
+        if not self._asked:
+            return
+        if self._pace is not None:
+            self._pace.wait()
+        wanted = [FetchPosition(*log.place, log.ahead, log.max_bytes, log.epoch) for log in self._asked]
+        largest = max(self._max_bytes, *(log.max_bytes for log in self._asked))
+        patience = self._deadline_ms + self._muted_ms
+        try:
+            self._pending = self._client.begin_fetch(
+                self._broker, wanted, isolation=self._isolation, max_bytes=largest, timeout_ms=patience
+            )
+        except ReplicaError as error:
+            self._failure = error
+
+    def answer(self, into: ReceiveBuffer) -> list[tuple[_Log, FetchedPartition]]:
+        """Wait for the Fetch in flight, and as long as the broker's quota asks for: what is said of each log.
+
+        Raises:
+            Throttled: a quota has asked for too much, and given nothing meanwhile.
+            ReplicaError: the broker has failed.
+        """
+        waited_ms = 0
+        while True:
+            try:
+                answers = self._received(into)
+                break
+            except Throttled as told:
+                waited_ms += told.wait_ms
+                if waited_ms > _MOST_THROTTLED_MS:
+                    raise
+                time.sleep(told.wait_ms / 1000)
+                self.ask(self._asked)
+        if self._pace is not None:
+            self._pace.received(sum(len(answer.records) for answer in answers))
+        return list(zip(self._asked, answers, strict=True))
+
+    def _received(self, into: ReceiveBuffer) -> list[FetchedPartition]:
+        if self._failure is not None:
+            raise self._failure
+        if self._pending is None:
+            raise ReplicaError("no Fetch is in flight")
+        pending, self._pending = self._pending, None
+        answers = pending.result(self._deadline_ms + self._muted_ms, into)
+        self._muted_ms = pending.throttle_ms
+        return answers
 
     def forget(self) -> None:
         """Give up the Fetch in flight."""
@@ -276,11 +470,78 @@ class _Range:
             self._pending = None
 
 
+class _Decoder:
+    """Makes rows of the batches of an answer."""
+
+    def __init__(self, isolation: IsolationLevel, hasher: ContentHasher, payload: Payload, inflater: Inflater) -> None:
+        self._isolation = isolation
+        self._hasher = hasher
+        self._payload = payload
+        self._inflater = inflater
+
+    def events(self, found: Sequence[tuple[_Log, _Batches]]) -> Iterator[Shown | Failed]:
+        """Decode them: the small ones in one pass, the others one after the other."""
+        small = [one for one in found if one[1].is_plain(self._isolation)]
+        together = self._together(small) if len(small) > 1 else None
+        done: set[int] = set()
+        if together is not None:
+            yield from together
+            done = {log.index for log, _ in small}
+        over = [(log.index, batches) for log, batches in found if batches.is_nothing]
+        if over:
+            marks = [(index, batches.mark(batches.shown_to(self._isolation))) for index, batches in over]
+            yield Shown(no_columns(self._payload, 0), np.empty(0, np.int8), np.empty(0, np.int64), marks)
+            done |= {index for index, _ in over}
+        for log, batches in found:
+            if log.index not in done:
+                yield from self._alone(log, batches)
+
+    def _alone(self, log: _Log, batches: _Batches) -> Iterator[Shown | Failed]:
+        try:
+            for chunk in batches.chunks(self._isolation, self._hasher, self._payload, self._inflater):
+                yield replace(chunk, marks=[(log.index, chunk.marks[0][1])])
+        except ReplicaError as error:
+            yield log.failed(error)
+
+    def _together(self, small: Sequence[tuple[_Log, _Batches]]) -> list[Shown] | None:
+        """Decode the batches of several logs as if they were one; None where one of them is broken."""
+        parts = [batches.answer.records for _, batches in small]
+        table = np.concatenate([batches.table for _, batches in small])
+        counts = [len(batches.table) for _, batches in small]
+        begins = np.cumsum([0, *(len(part) for part in parts[:-1])])
+        table[:, [kernels.AT, kernels.BODY, kernels.END]] += np.repeat(begins, counts)[:, None]
+        of = np.repeat(np.array([log.index for log, _ in small], np.int64), counts)
+        low, high = (
+            np.repeat(np.array([getattr(b, name) for _, b in small], np.int64), counts) for name in ("position", "end")
+        )
+        whole = b"".join(parts)
+        slices = decode_slices(whole, hasher=self._hasher, payload=self._payload, inflater=self._inflater, table=table)
+        try:
+            made = [self._rows(columns, of, low, high) for columns in slices]
+        except ReplicaError:
+            return None  # Which one, and what stands in front of it, shows when each is decoded alone.
+        marks = [(log.index, batches.mark()) for log, batches in small]
+        return [*made[:-1], replace(made[-1], marks=marks)]
+
+    def _rows(self, columns: Columns, of: Int64, low: Int64, high: Int64) -> Shown:
+        """A slice with which log each row is of, without rows beyond what is read."""
+        counts = columns.batches[:, kernels.ROWS]
+        n = len(counts)
+        outcome = outcomes(columns, no_aborted(), self._isolation)
+        of, low, high = (np.repeat(values[:n], counts) for values in (of, low, high))
+        inside = (columns.offset >= low) & (columns.offset < high)
+        if not inside.all():
+            columns, outcome, of = columns.only(inside), outcome[inside], of[inside]
+        return Shown(columns, outcome, of, [])
+
+
 class _Batches:
     """The batches of an answer.
 
     Attributes:
+        answer: of the broker.
         position: from where on they were asked for.
+        end: where reading stops.
         table: the headers of the whole ones, in front of the first that is broken.
         failure: what is wrong with that one; None where nothing is.
         reached: next offset to read behind those of the table.
@@ -288,8 +549,8 @@ class _Batches:
     """
 
     def __init__(self, answer: FetchedPartition, position: int, end: int) -> None:
-        self._answer = answer
-        self._end = end
+        self.answer = answer
+        self.end = end
         self.position = position
         self.table, self.failure = batch_table(answer.records)
         self._check_offsets()
@@ -307,7 +568,7 @@ class _Batches:
         A gap is nothing unusual, but a batch that lies beyond the answer's high watermark cannot stand for what was
         asked for. A batch within the range ends below the high watermark, which is always at a batch's border.
         """
-        answer, end = self._answer, self._end
+        answer, end = self.answer, self.end
         base, last = self.table[:, kernels.BASE], self.table[:, kernels.LAST]
         before = np.concatenate(([self.position], last[:-1] + 1))
         beyond = np.where(base < end, last >= answer.high_watermark, base > answer.high_watermark)
@@ -321,15 +582,45 @@ class _Batches:
                 base_offset=offset,
             )
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the log has no more to show up to the end, or up to what it shows at present."""
+        return not len(self.table) and self.failure is None and not len(self.answer.aborted)
+
+    def shown_to(self, isolation: IsolationLevel) -> int:
+        """Where the log has been read to, where there is no batch."""
+        answer = self.answer
+        shown = answer.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else answer.high_watermark
+        return max(self.position, min(shown, self.end))
+
+    def is_plain(self, isolation: IsolationLevel) -> bool:
+        """Whether they are few, and their outcomes follow from the batches alone."""
+        if not len(self.table) or self.failure is not None or len(self.answer.aborted):
+            return False
+        if len(self.answer.records) > _SMALL:
+            return False
+        if isolation is not IsolationLevel.READ_COMMITTED:
+            return True
+        emptied = (self.table[:, kernels.ATTRIBUTES] & kernels.IS_CONTROL != 0) & (self.table[:, kernels.COUNT] == 0)
+        return not emptied.any()
+
+    def mark(self, position: int | None = None, epoch: int | None = None) -> Mark:
+        """Where the log has been read to, with these or with some of them."""
+        answer = self.answer
+        if epoch is None:
+            epoch = int(self.table[-1, kernels.EPOCH]) if len(self.table) else -1
+        place = self.reached if position is None else position
+        return Mark(place, answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, epoch)
+
     def chunks(
         self, isolation: IsolationLevel, hasher: ContentHasher, payload: Payload, inflater: Inflater
-    ) -> Iterator[Chunk]:
-        """Decode them.
+    ) -> Iterator[Shown]:
+        """Decode them; the marks' index is 0.
 
         Raises:
             ReplicaError: one is broken; those in front of it have been yielded.
         """
-        answer, start, end = self._answer, self.position, self._end
+        answer, start, end = self.answer, self.position, self.end
         slices = decode_slices(
             answer.records, hasher=hasher, payload=payload, start=start, end=end, inflater=inflater, table=self.table
         )
@@ -344,26 +635,17 @@ class _Batches:
         if self.failure is not None:
             raise self.failure
         if not len(self.table):
-            shown = answer.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else answer.high_watermark
-            self.reached = max(start, min(shown, end))
-            yield self._chunk(no_columns(payload, start), (start, self.reached), isolation)
+            yield self._chunk(no_columns(payload, start), (start, self.shown_to(isolation)), isolation)
 
-    def _chunk(self, columns: Columns, span: tuple[int, int], isolation: IsolationLevel) -> Chunk:
-        answer, table = self._answer, columns.batches
+    def _chunk(self, columns: Columns, span: tuple[int, int], isolation: IsolationLevel) -> Shown:
+        answer, table = self.answer, columns.batches
         outcome = outcomes(columns, answer.aborted, isolation)
         if len(answer.aborted):
             columns, outcome = with_listed(columns, outcome, answer.aborted, *span)
         if isolation is IsolationLevel.READ_COMMITTED:
             columns, outcome = with_emptied(columns, outcome, *span)
-        return Chunk(
-            columns=columns,
-            outcome=outcome,
-            position=span[1],
-            high_watermark=answer.high_watermark,
-            last_stable_offset=answer.last_stable_offset,
-            log_start_offset=answer.log_start_offset,
-            epoch=int(table[-1, kernels.EPOCH]) if len(table) else -1,
-        )
+        epoch = int(table[-1, kernels.EPOCH]) if len(table) else -1
+        return Shown(columns, outcome, None, [(0, self.mark(span[1], epoch))])
 
 
-__all__ = ["Buffers", "Chunk", "read_range"]
+__all__ = ["Buffers", "Chunk", "Failed", "Mark", "Shown", "Span", "read_range", "read_ranges"]

@@ -55,21 +55,49 @@ class Position:
     epoch: int = -1
 
 
-def record_batches(chunk: Any, reader: Reader, *, with_isolation: bool) -> Iterator[pa.RecordBatch]:
-    """Cut a chunk (``parallax.replica.reader.Chunk``) into record batches of the source's schema.
+class Readers:
+    """Those that read some spans, by their indexes: names of the rows.
 
     Args:
-        chunk: rows of one replica.
-        reader: who read them.
+        readers: of one broker and isolation level.
+    """
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self.readers = readers
+        self._topics: Array = pa.array([reader.topic for reader in readers], pa.string())
+        self._partitions = np.array([reader.partition for reader in readers], np.int32)
+
+    def places(self, of: Any, n: int, only: int) -> tuple[Array, Array]:
+        """The columns of topics and partitions.
+
+        Args:
+            of: int64[n] of indexes; None where all rows are of one.
+            n: how many rows.
+            only: that one's index.
+        """
+        if of is None:
+            reader = self.readers[only]
+            return _repeated_text(reader.topic).slice(0, n), _repeated(reader.partition, "i4").slice(0, n)
+        return self._topics.take(pa.array(of)), pa.array(self._partitions[of])
+
+
+def record_batches(shown: Any, readers: Readers, *, with_isolation: bool) -> Iterator[pa.RecordBatch]:
+    """Cut rows (``parallax.replica.reader.Shown``) into record batches of the source's schema.
+
+    Args:
+        shown: rows of one broker's replicas.
+        readers: by the index of the span.
         with_isolation: add the column ``isolation``.
     """
-    columns = chunk.columns
+    columns = shown.columns
+    only = shown.marks[0][0] if shown.marks else 0
+    reader = readers.readers[only]
     for start in range(0, len(columns.offset), ROWS):
         part = slice(start, start + ROWS)
         n = len(columns.offset[part])
+        of = None if shown.of is None else shown.of[part]
         arrays: list[Array] = [
-            _repeated_text(reader.topic).slice(0, n),
-            _repeated(reader.partition, "i4").slice(0, n),
+            *readers.places(of, n, only),
             _repeated(reader.broker, "i4").slice(0, n),
             _column(columns.kind[part], np.int8),
             _column(columns.offset[part], np.int64),
@@ -77,7 +105,7 @@ def record_batches(chunk: Any, reader: Reader, *, with_isolation: bool) -> Itera
             _column(columns.leader_epoch[part], np.int32),
             _column(columns.producer_id[part], np.int64),
             _column(columns.producer_epoch[part], np.int32),
-            _column(chunk.outcome[part], np.int8),
+            _column(shown.outcome[part], np.int8),
             _column(columns.key_hash_hi[part], np.int64),
             _column(columns.key_hash_lo[part], np.int64),
             _column(columns.content_hash[part], np.int64),

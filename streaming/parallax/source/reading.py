@@ -1,4 +1,4 @@
-"""What one Spark task of ``kafka-replica`` does: reads its pieces of one replica's logs, and says where it got to.
+"""What one Spark task of ``kafka-replica`` does: reads its pieces of one broker's logs, and says where it got to.
 
 A failure in the middle of a piece either ends it early, with a position row that says why (the sink then says
 where the source goes on), or fails the task where nothing takes that row.
@@ -7,10 +7,11 @@ where the source goes on), or fails the task where nothing takes that row.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
@@ -23,8 +24,8 @@ from parallax.replica.errors import (
     ReplicaError,
     Unreachable,
 )
-from parallax.replica.reader import Buffers, read_range
-from parallax.source.columns import ROWS, Position, position_batch, record_batches
+from parallax.replica.reader import Buffers, Failed, Mark, Span, read_ranges
+from parallax.source.columns import ROWS, Position, Readers, position_batch, record_batches
 from parallax.source.offsets import Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.pace import Meter, Pace, TokenBucket
@@ -48,19 +49,38 @@ def _buffers() -> Buffers:
 
 @dataclass
 class _Progress:
-    """How far a piece has been read, and what the replica said when."""
+    """How far a piece has been read, what the replica said when, and why it ended early."""
 
+    piece: Piece
     position: int
-    high_watermark: int | None = None
-    last_stable_offset: int | None = None
-    log_start_offset: int | None = None
+    at_ms: int
+    mark: Mark | None = None
     epoch: int = -1
     passed_over: str = ""
     skipped: str = ""
+    error: ReplicaError | None = None
+
+    @classmethod
+    def of(cls, piece: Piece) -> Self:
+        return cls(piece, piece.span.start, _now_ms(), epoch=piece.follows_epoch)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to read."""
+        return self.piece.span.start < self.piece.span.end
+
+    def reached(self, mark: Mark) -> None:
+        # What lies below a position that moved without a batch is of no epoch that is known.
+        self.epoch = mark.epoch if mark.position > self.position else self.epoch
+        self.position, self.mark, self.at_ms = mark.position, mark, _now_ms()
+
+    def move(self, position: int) -> None:
+        """Go on from an offset, whatever lies below."""
+        self.position, self.epoch, self.at_ms = position, -1, _now_ms()
 
 
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
-    """Read pieces one after the other; position rows come last.
+    """Read pieces, those of different partitions at the same time; position rows come last.
 
     Args:
         options: how to read.
@@ -73,66 +93,129 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
         ReplicaError: something failed, and there is no feedback file to go on from.
     """
     client = _client(tuple(sorted(options.kafka.items())), options.timeout_ms)
-    positions: list[Position] = []
     pace = _pace(options, pieces[0].reader.broker)
+    begun = [_event_row(piece) if piece.span.fresh else None for piece in pieces]
     broken: Unreachable | None = None
-    for piece in pieces:
-        if piece.span.fresh:
-            positions.append(_event_row(piece))
-        progress = _Progress(piece.span.start, epoch=piece.follows_epoch)
-        error: ReplicaError | None = broken  # a broker that fails one piece is not asked for the others
-        if error is None and piece.span.start < piece.span.end:
-            try:
-                yield from _read_local(client, options, piece, progress, pace)
-            except ReplicaError as problem:
-                if not _tells(options):
-                    raise
-                error = _behind_unreadable(client, options, piece, progress, problem)
-                # Without its place: the others' rows must not name this partition.
-                broken = (
-                    Unreachable(problem.problem, broker=problem.broker) if isinstance(problem, Unreachable) else None
-                )
-        pace.finished()
-        if piece.last and piece.span.start < piece.span.end:
-            positions.append(_end_row(piece, progress, error))
+    read = [_Progress.of(piece) for piece in pieces]
+    for wave in _waves(progress for progress in read if progress.is_wanted):
+        if broken is None:
+            yield from _read(client, options, wave, pace)
+            broken = _failure_of_the_broker(wave)
+        else:
+            for progress in wave:
+                progress.error = broken  # a broker that has failed is not asked for the others
+        for _ in wave:
+            pace.finished()
     pace.close()
+    positions: list[Position] = []
+    for event, progress in zip(begun, read, strict=True):
+        if event is not None:
+            positions.append(event)
+        if progress.piece.last and progress.is_wanted:
+            positions.append(_end_row(progress))
     for isolation in sorted({position.reader.isolation for position in positions}):
         mine = [position for position in positions if position.reader.isolation == isolation]
         for start in range(0, len(mine), ROWS):
             yield position_batch(mine[start : start + ROWS], with_isolation=options.with_isolation)
 
 
-def _read_local(
-    client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, pace: Pace
-) -> Iterator[Any]:
-    """As `_read`; passes over what has left the replica's own log meanwhile, and says so.
+def _waves(read: Iterable[_Progress]) -> list[list[_Progress]]:
+    """Pieces that can be read at the same time: of one isolation level, and no partition twice."""
+    waves: dict[tuple[int, int], list[_Progress]] = {}
+    seen: Counter[Reader] = Counter()
+    for progress in read:
+        reader = progress.piece.reader
+        waves.setdefault((reader.isolation, seen[reader]), []).append(progress)
+        seen[reader] += 1
+    return [waves[key] for key in sorted(waves)]
 
-    Retention deletes it, or it moves to tiered storage; Fetch below version 14 is answered "out of range" in both
-    cases.
+
+def _failure_of_the_broker(wave: Sequence[_Progress]) -> Unreachable | None:
+    """What is wrong with the broker, where it is not with one partition of it alone."""
+    errors = [progress.error for progress in wave]
+    return next((e for e in errors if isinstance(e, Unreachable) and e.partition is None), None)
+
+
+def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[_Progress], pace: Pace) -> Iterator[Any]:
+    """Read the pieces of a wave; an error is noted with each, where somebody learns from position rows."""
+    readers = [progress.piece.reader for progress in wave]
+    named = Readers(readers)
+    events = read_ranges(
+        client,
+        readers[0].broker,
+        [Span(p.piece.reader.topic, p.piece.reader.partition, p.position, p.piece.span.end, p.epoch) for p in wave],
+        isolation=IsolationLevel(readers[0].isolation),
+        hasher=ContentHasher(options.hash_key),
+        payload=Payload(options.payload),
+        max_bytes=_fetch_bytes(options),
+        deadline_ms=options.timeout_ms,
+        buffers=_buffers(),
+        pace=pace,
+    )
+    give_up_at = time.monotonic() + options.timeout_ms * _PIECE_TIMEOUTS / 1000
+    for event in events:
+        if isinstance(event, Failed):
+            _take_in_error(client, options, wave[event.index], event.error)
+            continue
+        for index, mark in event.marks:
+            pace.passed(mark.position - wave[index].position)
+        yield from record_batches(event, named, with_isolation=options.with_isolation)
+        for index, mark in event.marks:
+            wave[index].reached(mark)
+        if options.feedback is not None and time.monotonic() > give_up_at:
+            _give_up(wave)
+            break
+    if not _tells(options):
+        _refuse_short(wave)
+
+
+def _give_up(wave: Sequence[_Progress]) -> None:
+    for progress in wave:
+        reader, mark = progress.piece.reader, progress.mark
+        is_read = mark is not None and progress.position >= min(progress.piece.span.end, _shown(mark, reader))
+        if progress.error is None and not is_read:
+            progress.error = DeadlineExceeded("it answers too slowly", broker=reader.broker)
+
+
+def _shown(mark: Mark, reader: Reader) -> int:
+    committed = reader.isolation == IsolationLevel.READ_COMMITTED
+    return mark.last_stable_offset if committed else mark.high_watermark
+
+
+def _refuse_short(wave: Sequence[_Progress]) -> None:
+    """Raise an error where a replica shows less than it said."""
+    for progress in wave:
+        reader, end = progress.piece.reader, progress.piece.span.end
+        if progress.position < end:
+            problem = f"shows offsets below {progress.position} only, a moment ago below {end}; read again"
+            raise Unreachable(problem, broker=reader.broker, topic=reader.topic, partition=reader.partition)
+
+
+def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: _Progress, error: ReplicaError) -> None:
+    """Pass over what cannot be read of one piece, and say so; or note why it ends here.
+
+    What has left the replica's own log meanwhile is passed over: retention deletes it, or it moves to tiered storage.
+    Fetch below version 14 is answered "out of range" in both cases. So is a batch that no replica can be read at.
+
+    Raises:
+        ReplicaError: the error, where nobody learns from position rows.
     """
-    try:
-        yield from _read(client, options, piece, progress, pace)
-    except (MovedToTieredStorage, OffsetOutOfRange) as error:
-        start = _local_log_start(client, piece.reader) if _tells(options) else -1
-        if start <= progress.position:
-            raise
-        where = " but in tiered storage" if isinstance(error, MovedToTieredStorage) else ""
-        progress.passed_over = (
-            f"offsets {progress.position} to {start - 1} are no longer in the replica's own log{where}"
-        )
-        progress.position, progress.epoch = start, -1
-
-
-def _behind_unreadable(
-    client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, error: ReplicaError
-) -> ReplicaError | None:
-    """The error; or None, once the position is behind a batch that no replica can be read at."""
-    end = end_of_unreadable(client, piece.reader, progress.position, error, timeout_ms=options.timeout_ms)
-    if end is None:
-        return error
-    progress.skipped = f"no replica can be read at offsets {progress.position} to {end - 1}: {error}"
-    progress.position, progress.epoch = end, -1
-    return None
+    if not _tells(options):
+        raise error
+    reader, position = progress.piece.reader, progress.position
+    if isinstance(error, MovedToTieredStorage | OffsetOutOfRange):
+        start = _local_log_start(client, reader)
+        if start > position:
+            where = " but in tiered storage" if isinstance(error, MovedToTieredStorage) else ""
+            progress.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
+            progress.move(start)
+            return
+    end = end_of_unreadable(client, reader, position, error, timeout_ms=options.timeout_ms)
+    if end is not None:
+        progress.skipped = f"no replica can be read at offsets {position} to {end - 1}: {error}"
+        progress.move(end)
+        return
+    progress.error, progress.at_ms = error, _now_ms()
 
 
 def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
@@ -161,49 +244,13 @@ def _fetch_bytes(options: ReplicaOptions) -> int:
     return options.fetch_bytes if rate is None else max(1024, min(options.fetch_bytes, rate // 2))
 
 
-def _read(
-    client: ReplicaClient, options: ReplicaOptions, piece: Piece, progress: _Progress, pace: Pace
-) -> Iterator[Any]:
-    reader, span = piece.reader, piece.span
-    chunks = read_range(
-        client,
-        reader.broker,
-        reader.topic,
-        reader.partition,
-        span.start,
-        span.end,
-        isolation=IsolationLevel(reader.isolation),
-        hasher=ContentHasher(options.hash_key),
-        payload=Payload(options.payload),
-        max_bytes=_fetch_bytes(options),
-        deadline_ms=options.timeout_ms,
-        buffers=_buffers(),
-        after_epoch=piece.follows_epoch,
-        pace=pace,
-    )
-    give_up_at = time.monotonic() + options.timeout_ms * _PIECE_TIMEOUTS / 1000
-    for chunk in chunks:
-        pace.passed(chunk.position - progress.position)
-        yield from record_batches(chunk, reader, with_isolation=options.with_isolation)
-        # What lies below a position that moved without a batch is of no epoch that is known.
-        progress.epoch = chunk.epoch if chunk.position > progress.position else progress.epoch
-        progress.position = chunk.position
-        progress.high_watermark = chunk.high_watermark
-        progress.last_stable_offset = chunk.last_stable_offset
-        progress.log_start_offset = chunk.log_start_offset
-        if options.feedback is not None and time.monotonic() > give_up_at and chunk.position < span.end:
-            raise DeadlineExceeded("it answers too slowly", broker=reader.broker)
-    if not _tells(options) and progress.position < span.end:
-        problem = f"shows offsets below {progress.position} only, a moment ago below {span.end}; read again"
-        raise Unreachable(problem, broker=reader.broker, topic=reader.topic, partition=reader.partition)
-
-
 def _event_row(piece: Piece) -> Position:
     span = piece.span
     return Position(piece.reader, span.start, _now_ms(), span.state, span.detail, span.topic_id, epoch=piece.epoch)
 
 
-def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> Position:
+def _end_row(progress: _Progress) -> Position:
+    piece, error, mark = progress.piece, progress.error, progress.mark
     event, detail = ReadEvent.OK, ""
     if progress.passed_over:
         event, detail = ReadEvent.LOG_START_ADVANCED, progress.passed_over
@@ -220,13 +267,13 @@ def _end_row(piece: Piece, progress: _Progress, error: ReplicaError | None) -> P
     return Position(
         piece.reader,
         position,
-        _now_ms(),
+        progress.at_ms,
         event,
         detail,
         piece.span.topic_id,
-        progress.high_watermark,
-        progress.last_stable_offset,
-        progress.log_start_offset,
+        None if mark is None else mark.high_watermark,
+        None if mark is None else mark.last_stable_offset,
+        None if mark is None else mark.log_start_offset,
         epoch,
     )
 

@@ -7,10 +7,11 @@ import pyarrow as pa
 
 from parallax.model import Outcome, ReadEvent, RowKind
 from parallax.source import schema
-from parallax.source.columns import ROWS, Position, empty_batch, position_batch, record_batches
+from parallax.source.columns import ROWS, Position, Readers, empty_batch, position_batch, record_batches
 from parallax.source.offsets import Reader
 
 READER = Reader(1, 2, "orders-é", 7)
+READERS = Readers([READER, Reader(1, 2, "payments", 3)])
 
 
 def chunk(n: int, *, keys: bool = False) -> SimpleNamespace:
@@ -31,11 +32,19 @@ def chunk(n: int, *, keys: bool = False) -> SimpleNamespace:
         values=None,
         headers=None,
     )
-    return SimpleNamespace(columns=columns, outcome=np.full(n, Outcome.COMMITTED, np.int8))
+    return SimpleNamespace(columns=columns, outcome=np.full(n, Outcome.COMMITTED, np.int8), of=None, marks=[(0, None)])
+
+
+def test_rows_of_several_partitions_are_named_each_by_its_own() -> None:
+    both = chunk(ROWS + 4)
+    both.of = np.repeat(np.array([1, 0], np.int64), [ROWS + 1, 3])
+    table = pa.Table.from_batches(record_batches(both, READERS, with_isolation=False))
+    places = list(zip(table["topic"].to_pylist(), table["partition"].to_pylist(), strict=True))
+    assert places == [("payments", 3)] * (ROWS + 1) + [("orders-é", 7)] * 3
 
 
 def test_rows_come_in_batches_of_bounded_size_and_keep_their_order() -> None:
-    batches = list(record_batches(chunk(2 * ROWS + 5), READER, with_isolation=False))
+    batches = list(record_batches(chunk(2 * ROWS + 5), READERS, with_isolation=False))
     assert [b.num_rows for b in batches] == [ROWS, ROWS, 5]
     table = pa.Table.from_batches(batches)
     assert table["offset"].to_pylist() == list(range(2 * ROWS + 5))
@@ -46,7 +55,7 @@ def test_rows_come_in_batches_of_bounded_size_and_keep_their_order() -> None:
 
 def test_batches_have_exactly_the_schema_that_spark_compares() -> None:
     for with_isolation, wanted in ((False, schema.VIEW), (True, schema.VIEW_WITH_ISOLATION)):
-        (batch,) = record_batches(chunk(3), READER, with_isolation=with_isolation)
+        (batch,) = record_batches(chunk(3), READERS, with_isolation=with_isolation)
         assert batch.schema == wanted
         batch.validate(full=True)
         assert empty_batch(with_isolation=with_isolation).schema == wanted
@@ -54,12 +63,12 @@ def test_batches_have_exactly_the_schema_that_spark_compares() -> None:
 
 
 def test_milliseconds_become_microseconds() -> None:
-    (batch,) = record_batches(chunk(3), READER, with_isolation=False)
+    (batch,) = record_batches(chunk(3), READERS, with_isolation=False)
     assert batch["timestamp"].cast(pa.int64()).to_pylist() == [0, 1000, 2000]
 
 
 def test_keys_that_were_asked_for_lie_in_the_payload() -> None:
-    batches = list(record_batches(chunk(ROWS + 2, keys=True), READER, with_isolation=False))
+    batches = list(record_batches(chunk(ROWS + 2, keys=True), READERS, with_isolation=False))
     assert batches[0]["payload"][:2].to_pylist() == [
         {"key": None, "value": None, "headers": None},
         {"key": b"k1", "value": None, "headers": None},

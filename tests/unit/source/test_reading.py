@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,10 +28,12 @@ class Breaking:
 
     def begin_fetch(self, broker: int, positions: Any, **_: Any) -> Any:
         self.epochs.append(positions[0].after_epoch)
+        self.asked = positions
         return self
 
     def result(self, *_: Any) -> list[FetchedPartition]:
-        return [self.answer]
+        asked = [position.partition for position in self.asked]
+        return [replace(self.answer, error=copy(self.answer.error), partition=number) for number in asked]
 
     def cancel(self) -> None:
         pass
@@ -93,14 +97,47 @@ def test_one_brokers_word_does_not_make_a_topic_deleted(monkeypatch: pytest.Monk
     assert (row["offset"], row["position"]["event"]) == (10, ReadEvent.NOT_HOSTED)
 
 
-def test_a_broker_that_fails_one_partition_is_not_said_to_have_failed_at_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    client = Breaking(failed(Unreachable("refused", broker=2, topic="t", partition=0)))
+OPTIONS = replica_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"})
+PIECES = [Piece(Reader(0, 2, "t", number), Range(10, 90, "A")) for number in (0, 1)]
+
+
+def details(monkeypatch: pytest.MonkeyPatch, client: Any, pieces: Any = PIECES) -> dict[int, tuple[str, str]]:
     monkeypatch.setattr(reading, "_client", lambda *_: client)
-    options = replica_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"})
-    pieces = [Piece(Reader(0, 2, "t", number), Range(10, 90, "A")) for number in (0, 1)]
-    rows = [row for batch in reading.read_pieces(options, pieces) for row in batch.to_pylist()]
-    details = {row["partition"]: row["position"]["detail"] for row in rows}
-    assert details == {0: "broker 2, t-0: refused", 1: "broker 2: refused"}
-    assert {row["position"]["event"] for row in rows} == {ReadEvent.UNREACHABLE}
+    rows = [row for batch in reading.read_pieces(OPTIONS, pieces) for row in batch.to_pylist()]
+    return {row["partition"]: (row["position"]["event"], row["position"]["detail"] or "") for row in rows}
+
+
+def test_a_broker_that_fails_has_failed_at_all_that_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Down(Breaking):
+        def result(self, *_: Any) -> list[FetchedPartition]:
+            raise Unreachable("refused", broker=2)
+
+    client = Down(FetchedPartition("t", 0, None))
+    assert details(monkeypatch, client) == dict.fromkeys((0, 1), (ReadEvent.UNREACHABLE, "broker 2: refused"))
+    assert len(client.epochs) == 1
+
+
+def test_a_broker_that_has_failed_is_not_asked_in_the_other_isolation_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Down(Breaking):
+        def result(self, *_: Any) -> list[FetchedPartition]:
+            raise Unreachable("refused", broker=2)
+
+    client = Down(FetchedPartition("t", 0, None))
+    pieces = [PIECES[0], Piece(Reader(1, 2, "t", 0), Range(10, 90, "A"))]
+    assert details(monkeypatch, client, pieces) == {0: (ReadEvent.UNREACHABLE, "broker 2: refused")}
+    assert len(client.epochs) == 1
+
+
+def test_what_is_wrong_with_one_partition_is_said_of_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Half(Breaking):
+        def result(self, *_: Any) -> list[FetchedPartition]:
+            whole = FetchedPartition("t", 1, None, 90, 90, 0)
+            return [self.answer if p.partition == 0 else whole for p in self.asked]
+
+    assert details(monkeypatch, Half(failed(from_code(56)))) == {
+        0: (
+            ReadEvent.NOT_HOSTED,
+            "broker 2, t-0: the replica's log folder is offline (KAFKA_STORAGE_ERROR); look at the broker's disks",
+        ),
+        1: (ReadEvent.OK, ""),
+    }

@@ -1,0 +1,238 @@
+"""Several logs by one Fetch at a time: each shows what it shows when it is read alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parallax.model import IsolationLevel
+from parallax.replica import reader
+from parallax.replica.client import FetchedPartition, FetchPosition
+from parallax.replica.decode import ContentHasher, Payload
+from parallax.replica.errors import NotHosted, ReplicaError, Unreachable
+from parallax.replica.parts import DTYPES
+from parallax.replica.reader import Failed, Span, read_range, read_ranges
+from tests.chunks import read_all
+
+from .batches import Batch, Record, logs, marker, transactional
+
+HASHER = ContentHasher(bytes(16))
+END = 1 << 40
+
+LEVELS = pytest.mark.parametrize("isolation", list(IsolationLevel))
+
+
+@dataclass
+class Held:
+    """A log as a broker holds it."""
+
+    batches: Sequence[Batch]
+    aborted: Sequence[tuple[int, int]] = ()
+    error: ReplicaError | None = None
+    garbled: int = -1
+    """Index of a batch whose last byte is another."""
+
+    def encoded(self, n: int) -> bytes:
+        data = bytearray(self.batches[n].encode())
+        if n == self.garbled:
+            data[-1] ^= 1
+        return bytes(data)
+
+    @property
+    def end(self) -> int:
+        return max((batch.last for batch in self.batches), default=-1) + 1
+
+
+@dataclass
+class Broker:
+    """Answers a Fetch as Kafka's ReplicaManager.readFromLog does: logs share the bytes in the order of the request.
+
+    The first log that has anything gives its first batch whole, however large; then one gives what still fits, and
+    nothing where not even its first batch does.
+    """
+
+    held: dict[int, Held]
+    fails_after: int = 10**9
+    throttle_ms: int = 0
+    asked: list[list[FetchPosition]] = field(default_factory=list)
+
+    def begin_fetch(self, broker: int, positions: Sequence[FetchPosition], *, max_bytes: int, **_: Any) -> Any:
+        self.asked.append(list(positions))
+        self._room = max_bytes
+        return self
+
+    def result(self, *_: Any) -> list[FetchedPartition]:
+        if len(self.asked) > self.fails_after:
+            raise Unreachable("it is gone", broker=1)
+        room, answers, is_first = self._room, [], True
+        for position in self.asked[-1]:
+            log = self.held[position.partition]
+            if log.error is not None:
+                answers.append(FetchedPartition(position.topic, position.partition, log.error))
+                continue
+            data, whole = bytearray(), min(room, position.max_bytes)
+            for n, batch in enumerate(log.batches):
+                if batch.last < position.offset:
+                    continue
+                encoded = log.encoded(n)
+                if not data and len(encoded) > whole and not is_first:
+                    break
+                data += encoded if not data else encoded[: max(0, whole - len(data))]
+            is_first = is_first and not data
+            room = max(0, room - len(data))
+            aborted = np.array(log.aborted, np.int64).reshape(-1, 2)
+            marks = log.end, log.end, 0
+            answers.append(
+                FetchedPartition(
+                    position.topic, position.partition, None, *marks, aborted=aborted, records=memoryview(bytes(data))
+                )
+            )
+        return answers
+
+    def cancel(self) -> None: ...
+
+
+Read = tuple[list[tuple[Any, ...]], int, str]
+
+
+def alone(log: Held, start: int, end: int, isolation: IsolationLevel, size: int, payload: Payload) -> Read:
+    broker: Any = Broker({0: log})
+    chunks, reached, failure = read_all(
+        read_range(broker, 1, "t", 0, start, end, isolation=isolation, hasher=HASHER, payload=payload, max_bytes=size)
+    )
+    rows = [row for chunk in chunks for row in _rows(chunk.columns, chunk.outcome)]
+    return rows, start if reached is None else reached, _kind(failure)
+
+
+def together(
+    held: dict[int, Held],
+    spans: Sequence[Span],
+    isolation: IsolationLevel,
+    size: int,
+    payload: Payload = Payload.HASH,
+    **broker: Any,
+) -> tuple[list[Read], Broker]:
+    asked: Any = Broker(held, **broker)
+    rows: list[list[Any]] = [[] for _ in spans]
+    reached, failed = [span.start for span in spans], ["" for _ in spans]
+    events = read_ranges(asked, 1, spans, isolation=isolation, hasher=HASHER, payload=payload, max_bytes=size)
+    for event in events:
+        if isinstance(event, Failed):
+            assert not failed[event.index]
+            failed[event.index] = _kind(event.error)
+            continue
+        made = _rows(event.columns, event.outcome)
+        of = [event.marks[0][0]] * len(made) if event.of is None else event.of.tolist()
+        for index, row in zip(of, made, strict=True):
+            rows[index].append(row)
+        for index, mark in event.marks:
+            assert mark.position >= reached[index]
+            reached[index] = mark.position
+    return list(zip(rows, reached, failed, strict=True)), asked
+
+
+def _rows(columns: Any, outcome: Any) -> list[tuple[Any, ...]]:
+    arrays = [getattr(columns, name).tolist() for name in DTYPES]
+    payload = [
+        [None] * len(columns) if part is None else part.to_pylist()
+        for part in (columns.keys, columns.values, columns.headers)
+    ]
+    return list(zip(*arrays, outcome.tolist(), *payload, strict=True))
+
+
+def _kind(error: ReplicaError | None) -> str:
+    return "" if error is None else type(error).__name__
+
+
+@st.composite
+def helds(draw: st.DrawFn) -> Held:
+    batches = draw(logs())
+    producers = sorted({b.producer for b in batches if b.producer >= 0})
+    aborted: list[tuple[int, int]] = []
+    if producers and draw(st.booleans()):
+        aborted = [(draw(st.sampled_from(producers)), draw(st.integers(0, 40)))]
+    garbled = draw(st.integers(0, len(batches) - 1)) if batches and draw(st.integers(0, 4)) == 0 else -1
+    error = NotHosted("offline") if draw(st.integers(0, 9)) == 0 else None
+    return Held(batches, aborted, error, garbled)
+
+
+@LEVELS
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_each_log_shows_what_it_shows_alone(isolation: IsolationLevel, data: st.DataObject) -> None:
+    held = dict(enumerate(data.draw(st.lists(helds(), min_size=1, max_size=6))))
+    size = data.draw(st.sampled_from([100, 400, 2000, 1 << 20]))
+    payload = data.draw(st.sampled_from(list(Payload)))
+    spans = []
+    for number, log in held.items():
+        start = data.draw(st.integers(0, log.end))
+        spans.append(Span("t", number, start, data.draw(st.integers(start, log.end + 2))))
+    read, _ = together(held, spans, isolation, size, payload)
+    for span, found in zip(spans, read, strict=True):
+        assert found == alone(held[span.partition], span.start, span.end, isolation, 1 << 20, payload)
+
+
+def plain(base: int, records: int = 3) -> Batch:
+    return Batch(base, [Record(b"k%d" % i, b"v", delta=i) for i in range(records)])
+
+
+def whole(held: dict[int, Held]) -> list[Span]:
+    return [Span("t", number, 0, log.end) for number, log in held.items()]
+
+
+def test_many_small_logs_take_one_fetch() -> None:
+    held = {number: Held([plain(0), plain(3)]) for number in range(200)}
+    read, broker = together(held, whole(held), IsolationLevel.READ_UNCOMMITTED, 1 << 20)
+    assert [(len(rows), reached) for rows, reached, _ in read] == [(6, 6)] * 200
+    assert len(broker.asked) == 1
+
+
+def test_no_more_logs_are_asked_for_at_a_time_than_a_broker_is_used_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MOST", 30)
+    held = {number: Held([plain(0)]) for number in range(100)}
+    read, broker = together(held, whole(held), IsolationLevel.READ_UNCOMMITTED, 1 << 20)
+    assert {reached for _, reached, _ in read} == {3}
+    assert [len(asked) for asked in broker.asked] == [30, 30, 30, 10]
+
+
+def test_that_no_room_was_left_for_a_log_is_not_taken_for_its_end() -> None:
+    held = {number: Held([plain(3 * n) for n in range(4)]) for number in range(5)}
+    read, broker = together(held, whole(held), IsolationLevel.READ_UNCOMMITTED, 300)
+    assert [(len(rows), reached) for rows, reached, _ in read] == [(12, 12)] * 5
+    assert len(broker.asked) > 5
+
+
+def test_a_compacted_tail_beside_others_is_passed() -> None:
+    held = {0: Held([plain(0)]), 1: Held([plain(0)]), 2: Held([Batch(0, (), last_delta=9)])}
+    spans = [Span("t", 0, 0, 3), Span("t", 1, 3, 3), Span("t", 2, 10, 10)]
+    assert [reached for _, reached, _ in together(held, spans, IsolationLevel.READ_COMMITTED, 300)[0]] == [3, 3, 10]
+
+
+def test_transactions_of_one_log_end_none_of_another() -> None:
+    open_one, ended = [transactional(0, 7)], [transactional(0, 7), marker(1, 7, commit=False)]
+    held = {0: Held(open_one), 1: Held(ended, [(7, 0)]), 2: Held(open_one)}
+    read, _ = together(held, whole(held), IsolationLevel.READ_COMMITTED, 1 << 20)
+    for number, found in enumerate(read):
+        end = held[number].end
+        assert found == alone(held[number], 0, end, IsolationLevel.READ_COMMITTED, 1 << 20, Payload.HASH)
+
+
+def test_a_broker_that_fails_has_failed_at_all_that_are_not_at_their_end() -> None:
+    held = {0: Held([plain(0)]), 1: Held([plain(3 * n) for n in range(9)]), 2: Held([plain(3 * n) for n in range(9)])}
+    read, _ = together(held, whole(held), IsolationLevel.READ_UNCOMMITTED, 300, fails_after=2)
+    assert [failed for _, _, failed in read] == ["", "Unreachable", "Unreachable"]
+    assert read[0][1] == 3
+
+
+def test_a_log_that_is_broken_ends_and_the_next_answer_of_it_is_passed_over() -> None:
+    broken = Held([plain(3 * n) for n in range(9)], garbled=2)
+    held = {0: broken, 1: Held([plain(3 * n) for n in range(9)])}
+    read, _ = together(held, whole(held), IsolationLevel.READ_UNCOMMITTED, 200)
+    assert (read[0][1], read[0][2]) == (6, "CorruptBatch")
+    assert (len(read[1][0]), read[1][1:]) == (27, (27, ""))
