@@ -24,7 +24,7 @@ from parallax.source.watch import Brokers
 
 _DENSITY_AGE_S = 30.0
 _READ_RETRY_S, _READ_RETRY_MAX_S = 1.0, 60.0
-"""Pauses of a broker that answers when asked for its watermarks and fails when it is read."""
+"""Pauses of a broker or a partition that answers when asked for its watermarks and fails when it is read."""
 _BATCH_RETRY_S, _BATCH_RETRY_MAX_S = 5.0, 300.0
 """Pauses of a reader that met a batch it cannot read; only a repair or a cleaning of the log can help it."""
 
@@ -69,6 +69,7 @@ class Planner:
             options.retry_max_ms / 1000,
         )
         self._broker_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
+        self._partition_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
         self._short_since: dict[Reader, float] = {}
         self._newest_batch = -1
@@ -121,11 +122,14 @@ class Planner:
             return
         self._newest_batch = newest
         latest = {reader: entry.event for reader, entry in recorded.items() if entry.batch == newest}
-        unreachable = {reader.broker for reader, event in latest.items() if event is ReadEvent.UNREACHABLE}
+        worked = {reader.broker for reader, event in latest.items() if event is not ReadEvent.UNREACHABLE}
         for reader, event in latest.items():
             (self._reader_pauses.failed if event in LATER else self._reader_pauses.worked)(reader)
+            # A broker that shows some of its replicas is well: what fails is one partition's own.
+            is_alone = event is ReadEvent.UNREACHABLE and reader.broker in worked
+            (self._partition_pauses.failed if is_alone else self._partition_pauses.worked)(reader)
         for broker in {reader.broker for reader in latest}:
-            (self._broker_pauses.failed if broker in unreachable else self._broker_pauses.worked)(broker)
+            (self._broker_pauses.worked if broker in worked else self._broker_pauses.failed)(broker)
 
     def _wanted(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> list[Reader]:
         if new:
@@ -217,7 +221,7 @@ class Planner:
         return False
 
     def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
-        if reader.broker not in answers or self._reader_pauses.on(reader):
+        if reader.broker not in answers or self._reader_pauses.on(reader) or self._partition_pauses.on(reader):
             return None
         log = answers[reader.broker].logs.get(reader.place)
         if log is not None and log.error is ReadEvent.TOPIC_DELETED:

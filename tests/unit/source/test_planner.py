@@ -140,6 +140,16 @@ def test_a_broker_that_failed_while_it_was_read_gets_a_pause(make: Any, client: 
     assert client.asked == [2]
 
 
+def test_a_partition_that_fails_on_a_broker_that_shows_others_holds_up_itself_only(
+    make: Any, client: FaultyClient, tmp_path: Path
+) -> None:
+    client.topics = {"orders": client.topic("orders", "A", 2)}
+    failed, read = (Recorded(40, "A", event, batch=3) for event in (ReadEvent.UNREACHABLE, ReadEvent.OK))
+    write(tmp_path / "feedback.json", {reader(1): failed, reader(1, 1): read, reader(2): read, reader(2, 1): read})
+    ranges = make().plan({})
+    assert {r for r, span in ranges.items() if span.empty} == {reader(1)}
+
+
 def test_a_batch_that_cannot_be_read_holds_up_its_own_reader_only(make: Any, tmp_path: Path) -> None:
     broken = Recorded(40, "A", ReadEvent.CORRUPT_BATCH, batch=3)
     write(tmp_path / "feedback.json", {reader(1): broken, reader(2): Recorded(50, "A", ReadEvent.OK, batch=3)})
