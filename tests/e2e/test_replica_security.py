@@ -373,6 +373,7 @@ class Monitor:
         given |= {"topics.pattern": pattern, "metadata.refresh.ms": "100", "planning.patience.ms": "10000"}
         self.client = ReplicaClient(options)
         self.feedback = feedback
+        write(feedback, {})
         self.watch = ProgressWatch(progress_options(given))
         reading = {**given, "isolation.level": "both", "feedback.path": str(feedback)}
         self.planner = Planner(replica_options(reading), self.client)

@@ -2,7 +2,8 @@
 
 A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
 sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
-And the comparison says of which partitions it awaits a report.
+Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So
+a micro-batch costs what it moved, on either side. And the comparison says of which partitions it awaits a report.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from parallax.model import ReadEvent, TopicPartition
 from parallax.source.offsets import Reader
 
 Content = TypeVar("Content")
+
+_LONGEST, _TIMES = 10_000, 4
+"""The file is begun anew when it holds so many entries more, and this many times as many, as there are readers."""
 
 
 class Recorded(NamedTuple):
@@ -42,6 +46,37 @@ def write(path: str | Path, recorded: Mapping[Reader, Recorded]) -> None:
     _replace(path, [[*reader, *entry] for reader, entry in recorded.items()])
 
 
+class Journal:
+    """Writes the file of one sink.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._appended = 0
+
+    def write(self, recorded: Mapping[Reader, Recorded]) -> None:
+        """Begin it anew with all that is recorded."""
+        write(self._path, recorded)
+        self._appended = 0
+
+    def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded]) -> None:
+        """Add what a micro-batch has recorded; a reader sees all of it or nothing.
+
+        Args:
+            moved: what it has recorded.
+            recorded: all that is recorded by now, for a file that has become long.
+        """
+        self._appended += len(moved)
+        if self._appended > _LONGEST + _TIMES * len(recorded) or not self._path.exists():
+            self.write(recorded)
+        elif moved:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(_line([[*reader, *entry] for reader, entry in moved.items()]))
+
+
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
     """Replace the file of the partitions that a report is awaited of."""
     _replace(path, sorted(places))
@@ -51,8 +86,12 @@ def _replace(path: str | Path, rows: Sequence[Sequence[Any]]) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(rows, separators=(",", ":")), encoding="utf-8")
+    scratch.write_text(_line(rows), encoding="utf-8")
     scratch.replace(target)
+
+
+def _line(rows: Sequence[Sequence[Any]]) -> str:
+    return json.dumps(rows, separators=(",", ":")) + "\n"
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], int]:
@@ -62,7 +101,10 @@ def load(path: str | Path) -> tuple[dict[Reader, Recorded], int]:
         What it holds, and when it was written (milliseconds since the epoch); nothing and 0 if there is no sound file.
     """
     try:
-        return _parse(str(path)), Path(path).stat().st_mtime_ns // 1_000_000
+        with Path(path).open("rb") as file:
+            data = file.read()
+            # A last line that is not whole is of a micro-batch whose commit is younger than the file.
+            return _parse(str(path), data.rpartition(b"\n")[0] or data), Path(path).stat().st_mtime_ns // 1_000_000
     except (OSError, ValueError):
         return {}, 0
 
@@ -90,22 +132,47 @@ class _Watched(Generic[Content]):
 
 
 class FeedbackFile:
-    """Reads what has been recorded. Where the file is not there positions are those of the checkpoint.
+    """Reads what has been recorded.
 
     Args:
-        path: of the file; None where there is none.
+        path: of the file; None where the source is used alone.
     """
 
     def __init__(self, path: str | None) -> None:
-        self._file: _Watched[Mapping[Reader, Recorded]] = _Watched(path, _parse, {})
+        self._path = path
+        self._seen: int | None = None
+        self._at = 0
+        self._recorded: dict[Reader, Recorded] = {}
 
     def read(self) -> Mapping[Reader, Recorded]:
         """Return the recorded position of each reader.
 
         Raises:
-            ValueError: the file is not what the sink writes.
+            ValueError: the file is not there, or not what the sink writes.
         """
-        return self._file.read()
+        if self._path is None:
+            return {}
+        try:
+            with Path(self._path).open("rb") as file:
+                self._read_on(file)
+        except FileNotFoundError as error:
+            problem = f"option feedback.path: {self._path} is gone; start the query again, its sink writes it anew"
+            raise ValueError(problem) from error
+        return self._recorded
+
+    def _read_on(self, file: Any) -> None:
+        """Take in the lines that are new; all of them where the file is another one."""
+        facts = os.fstat(file.fileno())
+        if self._seen is None or facts.st_ino != self._seen or facts.st_size < self._at:
+            self._seen, self._at, self._recorded = facts.st_ino, 0, {}
+        file.seek(self._at)
+        data = file.read()
+        lines, end, _ = data.rpartition(b"\n")
+        if not self._at and not end:
+            raise ValueError(f"option feedback.path: {self._path} is not a feedback file; delete it")
+        if end:
+            self._recorded = {**self._recorded, **_parse(str(self._path), lines)}
+            self._at += len(lines) + 1
 
 
 class AwaitedFile:
@@ -131,12 +198,12 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
         return frozenset()  # a file that another version left; the comparison writes it anew
 
 
-def _parse(path: str) -> dict[Reader, Recorded]:
+def _parse(path: str, lines: bytes) -> dict[Reader, Recorded]:
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
         return {
             Reader(isolation, broker, topic, partition): Recorded(position, topic_id, ReadEvent(event), *rest)
-            for isolation, broker, topic, partition, position, topic_id, event, *rest in rows
+            for line in lines.splitlines()
+            for isolation, broker, topic, partition, position, topic_id, event, *rest in json.loads(line)
         }
     except (ValueError, TypeError) as error:
         raise ValueError(f"option feedback.path: {path} is not a feedback file ({error}); delete it") from error

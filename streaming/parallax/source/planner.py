@@ -87,7 +87,7 @@ class Planner:
         """Say what the next micro-batch reads.
 
         Args:
-            previous: ranges of the batch before; empty for the first.
+            previous: ranges of the batch before, empty for the first; with feedback those that moved are enough.
             limited: keep to ``maxBytesPerTrigger``.
 
         Returns:
@@ -100,7 +100,7 @@ class Planner:
         """
         recorded = self.recorded()
         self._take_in(recorded)
-        self._catalog.remember(reader.topic for reader in previous)
+        self._catalog.remember(reader.topic for reader in previous.keys() | recorded.keys())
         topics = self._catalog.topics()
         wanted = self._wanted(topics, new=not previous and not recorded)
         answers = self._ask(wanted, previous, recorded)
@@ -189,7 +189,8 @@ class Planner:
         previous: Mapping[Reader, Range],
         recorded: Mapping[Reader, Recorded],
     ) -> Iterable[tuple[Reader, Range]]:
-        partitions = {reader.place for reader in previous}
+        known = previous.keys() | recorded.keys()
+        partitions = {reader.place for reader in known}
         for reader in wanted:
             before, entry = previous.get(reader), recorded.get(reader)
             log = self._log(reader, answers)
@@ -199,7 +200,7 @@ class Planner:
             if log is None:
                 span = settled(before, entry)
             else:
-                added = bool(previous) and reader.place not in partitions
+                added = bool(known) and reader.place not in partitions
                 starting = "earliest" if added else self._options.starting
                 span = next_range(reader, before, entry, log, topics[reader.topic].topic_id, starting)
             if span is not None:
@@ -236,12 +237,12 @@ class Planner:
         previous: Mapping[Reader, Range],
         recorded: Mapping[Reader, Recorded],
     ) -> Iterable[tuple[Reader, Range]]:
-        """Readers of the previous batch whose partition or replica is no longer there."""
-        still = set(wanted)
-        for reader, before in previous.items():
-            if reader in still or (self._options.brokers is not None and reader.broker not in self._options.brokers):
+        """Readers whose partition or replica is no longer there."""
+        for reader in (previous.keys() | recorded.keys()) - set(wanted):
+            known = settled(previous.get(reader), recorded.get(reader))
+            of_another = self._options.brokers is not None and reader.broker not in self._options.brokers
+            if known is None or of_another or reader.isolation not in self._options.isolations:
                 continue
-            known = settled(before, recorded.get(reader)) or before
             topic = topics.get(reader.topic)
             error = UnknownTopic("no such topic", topic=reader.topic) if topic is None else topic.error
             if error is not None and error.event is not None:

@@ -156,7 +156,12 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self._plan().plan(from_json(start), limited=not isinstance(limit, ReadAllAvailable))
         if ranges is not None and self._until is not None:
             ranges = _stop_at(ranges, self._until)
-        return start if ranges is None else to_json(ranges)
+        if ranges is None:
+            return start
+        if self._options.feedback is not None:
+            # What is recorded says where the others stand: the offset grows with what moves.
+            ranges = {reader: span for reader, span in ranges.items() if not span.empty}
+        return to_json(ranges)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Remember where the replicas end now."""

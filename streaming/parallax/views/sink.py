@@ -105,6 +105,7 @@ class ViewSink:
         self._storage = storage
         self._isolations = tuple(isolations)
         self._feedback_path = feedback_path
+        self._journal = feedback.Journal(feedback_path)
         self._on_positions = on_positions or (lambda _: None)
         self.rows = 0
         """How many rows it has committed."""
@@ -123,7 +124,7 @@ class ViewSink:
         self._tables = {isolation: Appender(self._storage, isolation.option) for isolation in self._isolations}
         for isolation in self._isolations:
             self._recorded.update(recorded_positions(self._storage, isolation, written_ms - _CLOCK_SLACK_MS))
-        feedback.write(self._feedback_path, self._recorded)
+        self._journal.write(self._recorded)
         # The source reports a refusal once; a process that was started since then has not received that report.
         refused = [_standing(r, e) for r, e in self._recorded.items() if e.event is ReadEvent.UNAUTHORIZED]
         if refused:
@@ -150,11 +151,9 @@ class ViewSink:
             commit(table, mine, query_id, batch_id)
             seen += _positions(mine)
             self.rows += sum(file.rows for file in mine)
-        for position in seen:
-            self._recorded[position.reader] = Recorded(
-                position.offset, position.topic_id, position.event, batch_id, position.leader_epoch
-            )
-        feedback.write(self._feedback_path, self._recorded)
+        moved = {p.reader: Recorded(p.offset, p.topic_id, p.event, batch_id, p.leader_epoch) for p in seen}
+        self._recorded |= moved
+        self._journal.append(moved, self._recorded)
         self._on_positions(seen)
 
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from parallax.model import ReadEvent
-from parallax.source.feedback import FeedbackFile, Recorded, load, write
+from parallax.source import feedback
+from parallax.source.feedback import FeedbackFile, Journal, Recorded, load, write
 from parallax.source.offsets import Reader
 
 READER = Reader(1, 2, "orders", 0)
+OTHER = Reader(1, 3, "orders", 0)
 ENTRY = Recorded(42, "A", ReadEvent.UNREACHABLE, 7)
 
 
@@ -23,11 +26,66 @@ def test_what_the_sink_writes_the_source_reads(tmp_path: Path) -> None:
 def test_a_new_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "feedback.json"
     file = FeedbackFile(str(path))
-    assert file.read() == {}
     write(path, {READER: ENTRY})
     assert file.read() == {READER: ENTRY}
     write(path, {READER: ENTRY._replace(position=43)})
     assert file.read()[READER].position == 43
+
+
+def test_a_file_that_is_gone_is_no_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.json"
+    file = FeedbackFile(str(path))
+    with pytest.raises(ValueError, match="is gone; start the query again"):
+        file.read()
+    write(path, {READER: ENTRY})
+    assert file.read() == {READER: ENTRY}
+    path.unlink()
+    with pytest.raises(ValueError, match="is gone"):
+        file.read()
+
+
+def test_what_a_micro_batch_moved_is_added(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.json"
+    journal, file = Journal(path), FeedbackFile(str(path))
+    journal.write({READER: ENTRY, OTHER: ENTRY})
+    assert file.read() == {READER: ENTRY, OTHER: ENTRY}
+    moved = ENTRY._replace(position=50, batch=8)
+    journal.append({OTHER: moved}, {READER: ENTRY, OTHER: moved})
+    assert file.read() == FeedbackFile(str(path)).read() == load(path)[0] == {READER: ENTRY, OTHER: moved}
+    assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_line_that_is_not_whole_yet_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.json"
+    write(path, {READER: ENTRY})
+    file = FeedbackFile(str(path))
+    whole = path.read_bytes()
+    line = whole.replace(b"42", b"43")
+    for n in range(len(line)):
+        path.write_bytes(whole + line[:n])
+        assert file.read()[READER].position == load(path)[0][READER].position == 42
+    path.write_bytes(whole + line)
+    assert file.read()[READER].position == load(path)[0][READER].position == 43
+
+
+def test_a_file_that_has_become_long_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feedback, "_LONGEST", 3)
+    path = tmp_path / "feedback.json"
+    journal, file = Journal(path), FeedbackFile(str(path))
+    journal.write({})
+    lines = []
+    for position in range(30):
+        moved = {READER: ENTRY._replace(position=position)}
+        journal.append(moved, moved)
+        lines.append(path.read_bytes().count(b"\n"))
+        assert file.read()[READER].position == position
+    assert max(lines) == 8
+
+
+def test_a_file_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.json"
+    path.write_text(json.dumps([[*READER, *ENTRY]]))
+    assert load(path)[0] == {READER: ENTRY}
 
 
 def test_without_a_path_nothing_is_recorded() -> None:

@@ -70,6 +70,7 @@ def client() -> FaultyClient:
 @pytest.fixture
 def make(client: FaultyClient, tmp_path: Path) -> Iterator[Any]:
     planners: list[Planner] = []
+    write(tmp_path / "feedback.json", {})
 
     def planner(**more: str) -> Planner:
         given = {
@@ -138,6 +139,21 @@ def test_a_broker_that_failed_while_it_was_read_gets_a_pause(make: Any, client: 
     planner = make()
     assert planner.plan({reader(1): Range(0, 100, "A"), reader(2): Range(0, 100, "A")}) is None
     assert client.asked == [2]
+
+
+def test_of_the_batch_before_only_what_moved_has_to_be_known(make: Any, client: FaultyClient, tmp_path: Path) -> None:
+    recorded = {reader(1): Recorded(40, "A", ReadEvent.OK), reader(2): Recorded(100, "A", ReadEvent.OK)}
+    write(tmp_path / "feedback.json", recorded)
+    planner = make(startingOffsets="latest")
+    ranges = planner.plan({reader(1): Range(0, 40, "A")})
+    assert (ranges[reader(1)].start, ranges[reader(1)].end) == (40, 100)
+    assert ranges[reader(2)].empty
+    client.topics = {"orders": client.topic("orders", "A", 2)}
+    added = plan_until(planner, {}, lambda r: reader(1, 1) in r)[reader(1, 1)]
+    assert (added.state, added.start) == (ReadEvent.PARTITION_ADDED, 0)
+    client.topics = {}
+    gone = plan_until(planner, {}, lambda r: r[reader(2)].state is ReadEvent.TOPIC_DELETED)
+    assert gone[reader(2)].fresh
 
 
 def test_a_partition_that_fails_on_a_broker_that_shows_others_holds_up_itself_only(
