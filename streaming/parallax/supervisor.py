@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import Any, Protocol
@@ -22,6 +23,10 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_DEADLINE = 8
 """How many times as long as it is set a deadline becomes, at most."""
+
+
+_START_DEADLINES = 10
+"""How many times as long a query may take to start."""
 
 
 class Query(Protocol):
@@ -104,7 +109,7 @@ class Supervisor:
         on_report: called with each query's report after every look (and must not raise).
         clock: monotonic seconds, for tests.
         draw: spreads the restarts, for tests.
-        last_resort: ends whatever the queries run in, so that one that cannot be stopped can be started again.
+        last_resort: ends whatever the queries run in: where one cannot be stopped, and where it does not even answer.
     """
 
     def __init__(
@@ -124,12 +129,15 @@ class Supervisor:
         self._draw = draw or SystemRandom()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._awaiting: tuple[float, float] | None = None
+        """Since when what the queries run in is waited for, and for how long it may be."""
 
     def start(self, interval_s: float = 0.2) -> None:
         """Start the queries, then look after them every ``interval_s`` seconds."""
         self.look()
         self._thread = threading.Thread(target=self._run, args=(interval_s,), name="supervisor", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._watch_over, args=(interval_s,), name="supervisor-watch", daemon=True).start()
 
     def stop(self, timeout_s: float = 20.0) -> None:
         """Stop looking, then stop every query, each in a thread of its own so that one that hangs delays no other."""
@@ -147,7 +155,8 @@ class Supervisor:
         """Look once at every query: note progress, restart what stopped or stands still."""
         for watch in self._watches:
             try:
-                self._look_at(watch)
+                with self._answering(self._settings.no_progress_deadline_s):
+                    self._look_at(watch)
             except Exception as error:  # noqa: BLE001 - the watchman outlives whatever a query throws
                 self._failed(watch, error)
             self._on_report(watch.report)
@@ -155,6 +164,23 @@ class Supervisor:
     def _run(self, interval_s: float) -> None:
         while not self._stop.wait(interval_s):
             self.look()
+
+    def _watch_over(self, interval_s: float) -> None:
+        """Look after the looking: each question to a JVM that is frozen would wait for its answer for ever."""
+        while not self._stop.wait(interval_s):
+            awaiting = self._awaiting
+            if awaiting is not None and self._clock() - awaiting[0] > awaiting[1]:
+                log.error("what the queries run in does not answer; it is ended", after_s=round(awaiting[1]))
+                self._awaiting = None
+                self._last_resort()
+
+    @contextmanager
+    def _answering(self, within_s: float) -> Iterator[None]:
+        before, self._awaiting = self._awaiting, (self._clock(), within_s)
+        try:
+            yield
+        finally:
+            self._awaiting = before and (self._clock(), before[1])
 
     def _look_at(self, watch: _Watch) -> None:
         now = self._clock()
@@ -198,7 +224,9 @@ class Supervisor:
         if mended is not None:
             watch.report.checkpoints_set_aside += 1
             log.error("checkpoint set aside", query=watch.spec.name, what=mended)
-        watch.query = watch.spec.start()
+        # It reads the tables first, where there is much to be read.
+        with self._answering(_START_DEADLINES * self._settings.no_progress_deadline_s):
+            watch.query = watch.spec.start()
         watch.alive_since, watch.batch_seen, watch.activity = now, None, None
         watch.report.up = True
 

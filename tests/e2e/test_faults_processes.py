@@ -206,6 +206,22 @@ def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
         assert "cannot be stopped" in job.log.read_text()
 
 
+@pytest.mark.release
+def test_a_jvm_that_is_frozen_is_ended_and_costs_no_row(kafka: Cluster, tmp_path: Path, topic: str) -> None:
+    stream = Stream(kafka, f"frozen-{topic}")
+    supervisor = {"no_progress_deadline_s": 20}
+    with JobProcess(tmp_path, kafka.bootstrap_servers, "frozen-.*", supervisor=supervisor) as job:
+        job.start()
+        stream.write()
+        stream.await_recorded_once(job)
+        (before,) = jvm(job)
+        before.suspend()
+        until(lambda: jvm(job) and before not in jvm(job), "another JVM", timeout=240)
+        stream.write()
+        stream.await_recorded_once(job)
+        assert "does not answer; it is ended" in job.log.read_text()
+
+
 def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_reported(
     kafka: Cluster, tmp_path: Path, topic: str
 ) -> None:

@@ -172,6 +172,36 @@ def test_where_a_query_cannot_be_stopped_the_last_resort_is_taken_and_it_starts_
     until(lambda: supervisor.look() or len(started) == 2, "a second start")
 
 
+def test_what_does_not_answer_at_all_is_ended_and_its_queries_start_again() -> None:
+    clock, release, started = Clock(), threading.Event(), list[Commanded]()
+
+    def asked(_: Any) -> bool:
+        release.wait(30)
+        raise ConnectionError("the JVM is gone")
+
+    frozen = type("Frozen", (Commanded,), {"isActive": property(asked, lambda *_: None)})
+
+    def start() -> Commanded:
+        started.append(frozen() if not started else Commanded())
+        return started[-1]
+
+    supervisor = Supervisor([Supervised("q", start)], SETTINGS, clock=clock, draw=Nominal(), last_resort=release.set)
+    supervisor.start(interval_s=0.01)
+    try:
+        until(lambda: supervisor._awaiting is not None, "a question without an answer")
+        assert not release.wait(0.1), "the deadline is not over yet"
+
+        def is_started_again() -> bool:
+            clock.now += 5.0
+            return len(started) == 2
+
+        until(is_started_again, "a second start")
+        assert release.is_set()
+    finally:
+        release.set()
+        supervisor.stop()
+
+
 def test_rows_are_counted_once_per_batch(bench: Bench) -> None:
     bench.look_at(0)
     bench.started[0].advance(1, rows=3)
