@@ -130,8 +130,12 @@ class Broker:
             self.process.wait(10)
 
     def pause(self) -> None:
-        """Send SIGSTOP: connections stay open and nothing is answered."""
-        self._living().suspend()
+        """Send SIGSTOP: connections stay open and nothing is answered, once every thread has stopped."""
+        process = self._living()
+        process.suspend()
+        threads = Path(f"/proc/{process.pid}/task")
+        if threads.is_dir():
+            until(lambda: all(_is_stopped(thread) for thread in threads.iterdir()), f"broker {self.id} to stop")
 
     def resume(self) -> None:
         """Send SIGCONT."""
@@ -149,3 +153,11 @@ class Broker:
         except OSError:
             return "no log"
         return " | ".join(line.strip() for line in text.splitlines()[-lines:]) or "nothing in its log"
+
+
+def _is_stopped(thread: Path) -> bool:
+    """Whether a thread runs nothing: proc(5), the third field of its ``stat``, behind the name in brackets."""
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "TtZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
