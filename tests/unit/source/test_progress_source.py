@@ -164,7 +164,7 @@ def latest(reader: ProgressStreamReader, start: dict[str, Any]) -> dict[str, Any
 
 
 def rows(reader: ProgressStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
-    return [row["high_watermark"] for part in reader.partitions(start, end) for row in part.rows]  # type: ignore[attr-defined]
+    return [row.get("high_watermark") for part in reader.partitions(start, end) for row in part.rows]  # type: ignore[attr-defined]
 
 
 def test_a_clock_that_is_set_back_between_two_starts_does_not_take_the_rows_back(reader: ProgressStreamReader) -> None:
@@ -186,6 +186,21 @@ def test_what_only_repeats_the_tick_before_is_no_tick(client: Client, reader: Pr
     client.marks[ORDERS] = Watermarks(11, 11, 0, 11)
     second = latest(reader, first)
     assert rows(reader, first, second) == [10, 11]
+
+
+@pytest.mark.parametrize("error", [REFUSED, NotHosted("no replica")])
+def test_a_replica_that_does_not_answer_is_a_tick_each_time(
+    client: Client, reader: ProgressStreamReader, error: ReplicaError
+) -> None:
+    at = latest(reader, reader.initialOffset())
+    client.marks[ORDERS], client.ends = error, {ORDERS: 10}
+    for _ in range(3):
+        before, at = at, latest(reader, at)
+        assert at["tick"] == before["tick"] + 1
+    client.marks[ORDERS] = CALM
+    after = latest(reader, at)
+    assert rows(reader, at, after) == [10]
+    assert latest(reader, after) == after
 
 
 def test_what_the_comparison_awaits_is_a_tick_whatever_it_says(reader: ProgressStreamReader, tmp_path: Path) -> None:
