@@ -62,6 +62,8 @@ PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
 
 MAX_BYTES = 1 << 50
 """Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
+LEAST_RATE = 1 << 16
+"""Bytes a second below which a limit would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1
 """Milliseconds that sockets and threads can wait."""
 _MAX_S = 1e9
@@ -158,6 +160,12 @@ class ReadSettings(_Section):
         le=MAX_BYTES,
         description="Bytes per broker and micro-batch; a record counts for at least 100.",
     )
+    max_bytes_per_second: int = Field(
+        0,
+        ge=0,
+        le=MAX_BYTES,
+        description="Read from each broker at most, in both isolation levels together; 0: no limit.",
+    )
     payload: Literal["hash", "key", "full"] = "hash"
     hash_key: SecretStr | None = Field(None, description="32 hex digits; made and kept in the storage path when unset.")
     hash_key_file: str | None = Field(None, description="Or the file that holds it.")
@@ -174,6 +182,13 @@ class ReadSettings(_Section):
     def _hex(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not re.fullmatch("[0-9a-fA-F]{32}", value.get_secret_value()):
             raise ValueError("must be 32 hexadecimal digits (128 bits)")
+        return value
+
+    @field_validator("max_bytes_per_second")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if 0 < value < LEAST_RATE:
+            raise ValueError(f"must be 0 (no limit) or at least {LEAST_RATE}: less than a batch of records a second")
         return value
 
     @model_validator(mode="after")

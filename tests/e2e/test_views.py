@@ -6,6 +6,7 @@ A query may break off at the places where a crash hurts most: by an error there,
 from __future__ import annotations
 
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from deltalake import DeltaTable
 
 from parallax.config import validate
 from parallax.lab.cluster import Cluster
-from parallax.model import RowKind
+from parallax.model import ReadEvent, RowKind
 from parallax.source import feedback
 from parallax.views import sink
 from parallax.views.queries import view_queries
@@ -272,6 +273,27 @@ def test_a_broker_that_is_gone_or_hangs_holds_up_no_other(
         others_are_read_while(accepts_and_never_answers, 40)
         wait(lambda: everything_once(path, [1, 2, 3], 40), "every row once", running)
     kafka.wait_isr(topic, kafka.brokers)
+
+
+def test_what_may_be_read_from_a_broker_in_a_second_is_not_exceeded(
+    spark: Any, kafka: Cluster, topic: str, tmp_path: Path
+) -> None:
+    rate, count = 1 << 20, 60
+    kafka.create_topic(topic, partitions=2, replicas=[1, 2, 3])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all"})
+    for number in range(count):
+        producer.produce(topic, value=random.Random(number).randbytes(100_000), partition=number % 2)
+    assert producer.flush(60) == 0
+    path, began = tmp_path / "data", time.monotonic()
+    with Queries(spark, settings(kafka, topic, path, max_bytes_per_second=rate)) as running:
+        wait(lambda: all(len(records(path, view)) == 3 * count for view in VIEWS), "all rows", running, 480)
+        took = time.monotonic() - began
+    # The first answer is not waited for; it holds half a second's bytes, or one batch of the producer's.
+    assert took > (2 * count * 100_000 - 2 * (1 << 20)) / rate
+    for view in VIEWS:
+        told = DeltaTable(str(path / view)).to_pyarrow_table(columns=["kind", "position"]).to_pylist()
+        events = {row["position"]["event"] for row in told if row["kind"] == RowKind.POSITION}
+        assert events <= {ReadEvent.OK, ReadEvent.PARTITION_ADDED}
 
 
 VIEWS = ("read_uncommitted", "read_committed")

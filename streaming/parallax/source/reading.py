@@ -36,6 +36,10 @@ _PIECE_TIMEOUTS = 20
 """A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
 
 
+_HELD_BACK_S = 60
+"""How much longer a read may take whose bytes are limited."""
+
+
 @lru_cache(maxsize=8)
 def _client(kafka: tuple[tuple[str, str], ...], timeout_ms: int) -> ReplicaClient:
     # Spark reuses its Python workers: connections outlive the task.
@@ -106,6 +110,7 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
                 progress.error = broken  # a broker that has failed is not asked for the others
         for _ in wave:
             pace.finished()
+    pace.wait()  # What was read last is paid for as well: the next task knows nothing of it.
     pace.close()
     positions: list[Position] = []
     for event, progress in zip(begun, read, strict=True):
@@ -152,7 +157,8 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[_Progre
         buffers=_buffers(),
         pace=pace,
     )
-    give_up_at = time.monotonic() + options.timeout_ms * _PIECE_TIMEOUTS / 1000
+    patience_s = options.timeout_ms * _PIECE_TIMEOUTS / 1000
+    give_up_at = time.monotonic() + patience_s + (0 if options.max_bytes_per_second is None else _HELD_BACK_S)
     for event in events:
         if isinstance(event, Failed):
             _take_in_error(client, options, wave[event.index], event.error)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parallax.config import Settings
+from parallax.config import LEAST_RATE, ReadSettings, Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
 from parallax.views.checkpoints import Checkpoint
@@ -22,6 +22,9 @@ from parallax.views.hash_key import hash_key, name_of
 from parallax.views.recording import STORAGE, RecordingSource
 from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
 from parallax.views.tables import checkpoint_path, create_tables
+
+_HELD_BACK_S = 10
+"""Where bytes are limited, a micro-batch plans no more than what may be read in this time."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,11 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
     options = source_options(settings) | {
         "isolation.level": group.isolations[0].option if len(group.isolations) == 1 else BOTH,
         "startingOffsets": read.starting_offsets,
-        "maxBytesPerTrigger": str(read.max_bytes_per_trigger),
         "payload": read.payload,
         "hash.key": key,
         "feedback.path": feedback_path,
         STORAGE: storage,
+        **limits(read, group),
     }
     if group.brokers is not None:
         options["brokers"] = ",".join(map(str, group.brokers))
@@ -159,6 +162,18 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         return _start(rows, sink, settings, group.name, read.trigger_ms)
 
     return QuerySpec(group.name, start, Checkpoint(storage, group.name), lambda: sink.rows)
+
+
+def limits(read: ReadSettings, group: Group) -> dict[str, str]:
+    """How much a query may read, as options of the source; an isolation level with a query of its own has a share."""
+    if not read.max_bytes_per_second:
+        return {"maxBytesPerTrigger": str(read.max_bytes_per_trigger)}
+    rate = read.max_bytes_per_second * len(group.isolations) // len(IsolationLevel)
+    in_time = max(LEAST_RATE, rate * _HELD_BACK_S)
+    return {
+        "maxBytesPerSecond": str(rate),
+        "maxBytesPerTrigger": str(min(read.max_bytes_per_trigger, in_time)),
+    }
 
 
 def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from parallax.config import Settings, validate
+from parallax.config import ReadSettings, Settings, validate
 from parallax.model import IsolationLevel
 from parallax.source.options import replica_options
-from parallax.views.queries import groups, source_options, view_queries
+from parallax.views.queries import groups, limits, source_options, view_queries
 
 
 def settings(path: object = "unused", grouping: str = "isolation", **topics: object) -> Settings:
@@ -53,6 +53,28 @@ def test_a_query_per_broker_needs_to_know_the_brokers() -> None:
     with pytest.raises(ValueError, match=r"set topics\.brokers"):
         groups(settings(grouping="broker"))
     assert len(groups(settings(grouping="broker", brokers=[4, 5]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("grouping", "rate"), [("all", 1000_000), ("isolation", 500_000), ("broker", 1000_000), ("reader", 500_000)]
+)
+def test_a_limit_holds_for_all_that_is_read_from_a_broker(grouping: str, rate: int) -> None:
+    read = ReadSettings(max_bytes_per_second=1000_000)
+    for group in groups(settings(grouping=grouping), brokers=[1, 2]):
+        options = limits(read, group)
+        assert options == {"maxBytesPerSecond": str(rate), "maxBytesPerTrigger": str(10 * rate)}
+        assert replica_options(source_options(settings()) | options).max_bytes_per_second == rate
+
+
+def test_without_a_limit_a_task_may_read_as_fast_as_it_can() -> None:
+    (group,) = groups(settings(grouping="all"))
+    options = replica_options(source_options(settings()) | limits(ReadSettings(), group))
+    assert (options.max_bytes_per_second, options.max_bytes) == (None, 64 << 20)
+
+
+def test_a_limit_below_a_batch_of_records_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 65536"):
+        ReadSettings(max_bytes_per_second=1000)
 
 
 def test_settings_become_options_that_the_source_knows() -> None:
