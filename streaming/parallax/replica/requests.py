@@ -58,7 +58,9 @@ def topics_of(response: Any) -> dict[str, TopicMetadata]:
 
 
 def _topic(answer: Any) -> TopicMetadata:
-    topic_id = base64.urlsafe_b64encode(answer.topic_id.bytes).decode().rstrip("=") if answer.topic_id else ""
+    # The zero id names no topic: brokers below 2.8 have none, and one with an error may be answered without (KIP-516).
+    known = answer.topic_id is not None and answer.topic_id.int != 0
+    topic_id = base64.urlsafe_b64encode(answer.topic_id.bytes).decode().rstrip("=") if known else ""
     partitions = {
         item.partition_index: PartitionMetadata(
             leader=item.leader_id,
