@@ -32,6 +32,9 @@ _MAX_FETCH = 1 << 29
 _MOST = 1_000
 """Logs that one Fetch asks for at most."""
 
+_DOUBTS = 2
+"""How often a log is asked again whose answer contradicts itself."""
+
 _SMALL = 1 << 16
 """Bytes up to which a log's part of an answer is decoded together with others': a pass costs some 50 microseconds."""
 
@@ -305,6 +308,8 @@ def _look_at(
             if log.checked(answer):
                 continue
             batches = _Batches(answer, log.position, log.end)
+            if log.doubts(batches):
+                continue
             if batches.cut_short:
                 log.widen()
             elif len(answer.records) or is_empty:
@@ -336,6 +341,7 @@ class _Log:
         self.epoch = span.after_epoch
         self.max_bytes = max_bytes
         self._forgotten = -1
+        self._doubted = 0
 
     def failed(self, error: ReplicaError) -> Failed:
         """That it is not read on; the error names its place."""
@@ -371,6 +377,22 @@ class _Log:
             raise LogTruncated(problem, end=end)
         self.epoch = -1
         return True
+
+    def doubts(self, batches: _Batches) -> bool:
+        """Whether the same is asked once more, since the answer contradicts itself in its first batch.
+
+        A broker reads its high watermark before it reads the log, bounded by the high watermark of that later moment;
+        after a restart it may have caught up with much in between (``Partition.fetchRecords``). What is garbled on a
+        disk contradicts the next answer as well.
+        """
+        if not batches.contradicts:
+            self._doubted = 0
+            return False
+        if self._doubted == _DOUBTS:
+            return False
+        self._doubted += 1
+        batches.failure, batches.contradicts = None, False
+        return not len(batches.table)
 
     def goes_on(self, batches: _Batches) -> bool:
         """Whether there is more behind these: they are neither the last ones nor followed by a fault."""
@@ -546,7 +568,10 @@ class _Batches:
         failure: what is wrong with that one; None where nothing is.
         reached: next offset to read behind those of the table.
         cut_short: whether the answer holds a part of a batch only.
+        contradicts: the failure is that the answer contradicts itself.
     """
+
+    contradicts = False
 
     def __init__(self, answer: FetchedPartition, position: int, end: int) -> None:
         self.answer = answer
@@ -575,7 +600,7 @@ class _Batches:
         wrong = np.flatnonzero(beyond & (before < end))
         if len(wrong):
             offset = int(base[wrong[0]])
-            self.table = self.table[: wrong[0]]
+            self.table, self.contradicts = self.table[: wrong[0]], True
             self.failure = CorruptBatch(
                 f"batch at offset {offset}: its offsets contradict the answer's high watermark "
                 f"{answer.high_watermark}; it was garbled on the way, or look at this replica's log segment",

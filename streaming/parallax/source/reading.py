@@ -17,6 +17,7 @@ from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import (
+    BrokerTooOld,
     DeadlineExceeded,
     LogTruncated,
     MovedToTieredStorage,
@@ -228,9 +229,19 @@ def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
     """From where on the replica holds its log itself; -1 where it does not say."""
     try:
         start = client.local_log_starts(reader.broker, [reader.place])[reader.place]
+    except BrokerTooOld:
+        return _log_start(client, reader)  # It knows no tiered storage: the log's start is the replica's own.
     except ReplicaError:
         return -1
     return -1 if isinstance(start, ReplicaError) else start
+
+
+def _log_start(client: ReplicaClient, reader: Reader) -> int:
+    try:
+        marks = client.watermarks(reader.broker, [reader.place])[reader.place]
+    except ReplicaError:
+        return -1
+    return -1 if isinstance(marks, ReplicaError) else marks.log_start_offset
 
 
 def _tells(options: ReplicaOptions) -> bool:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -38,11 +39,20 @@ class Log:
             raise self.failure
         at, size = self.asked[-1]
         hw = self.high_watermark
-        answer = FetchedPartition("t", 0, None, hw, hw, 0, records=memoryview(self.data if at < 5 else b"")[:size])
-        return [answer]
+        return [FetchedPartition("t", 0, None, hw, hw, 0, records=memoryview(_from(self.data, at))[:size])]
 
     def cancel(self) -> None:
         pass
+
+
+def _from(data: bytes, offset: int) -> bytes:
+    """The batches that do not end below an offset."""
+    while len(data) > 27:
+        base, length, last_delta = struct.unpack_from(">qi11xi", data)
+        if base + last_delta >= offset:
+            return data
+        data = data[12 + length :]
+    return b""
 
 
 def read(log: Any, start: int, end: int, max_bytes: int = 1 << 20, after_epoch: int = -1) -> Iterator[Chunk]:
@@ -199,6 +209,33 @@ def test_a_batch_whose_base_offset_was_garbled_moves_no_position_past_what_it_hi
     assert position == 2
     assert isinstance(failure, CorruptBatch)
     assert "contradict" in str(failure)
+
+
+@dataclass
+class Restarted(Log):
+    """Reports a high watermark from before it has read its log, for the first answers."""
+
+    stale: int = 1
+
+    def result(self, *asked: Any) -> list[FetchedPartition]:
+        (answer,) = super().result(*asked)
+        return [replace(answer, high_watermark=2)] if len(self.asked) <= self.stale else [answer]
+
+
+def test_a_high_watermark_from_before_the_log_was_read_makes_no_batch_corrupt() -> None:
+    log = Restarted(batch(0, 2) + batch(2, 3), 5)
+    chunks, reached, failure = read_all(read(log, 0, 5))
+    assert (reached, failure, sum(len(chunk.columns) for chunk in chunks)) == (5, None, 5)
+    log = Restarted(batch(0, 3) + batch(3, 2), 5, stale=2)
+    assert read_all(read(log, 0, 5))[1:] == (5, None)
+
+
+def test_a_batch_that_every_answer_contradicts_is_corrupt() -> None:
+    log = Restarted(batch(0, 3) + batch(3, 2), 5, stale=99)
+    _, reached, failure = read_all(read(log, 0, 5))
+    assert reached is None
+    assert isinstance(failure, CorruptBatch)
+    assert len(log.asked) == 3
 
 
 def test_a_batch_that_was_written_while_the_answer_was_made_is_no_contradiction() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from parallax.model import ReadEvent
 from parallax.replica.client import FetchedPartition
-from parallax.replica.errors import ReplicaError, Unreachable, from_code
+from parallax.replica.errors import BrokerTooOld, ReplicaError, Unreachable, from_code
+from parallax.replica.types import Watermarks
 from parallax.source import reading
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
@@ -63,6 +64,18 @@ def test_what_has_left_the_replicas_own_log_is_passed_over_and_said(
     (row,) = position_rows(monkeypatch, client, Piece(READER, Range(10, 90, "A")))
     assert (row["offset"], row["position"]["event"]) == (40, ReadEvent.LOG_START_ADVANCED)
     assert row["position"]["detail"] == f"offsets 10 to 39 are no longer in the replica's own log{where}"
+
+
+def test_a_broker_that_knows_no_tiered_storage_is_asked_where_its_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old(Breaking):
+        def local_log_starts(self, broker: int, partitions: Any) -> dict[Any, int]:
+            raise BrokerTooOld("below Kafka 3.6")
+
+        def watermarks(self, broker: int, partitions: Any) -> dict[Any, Watermarks]:
+            return dict.fromkeys(partitions, Watermarks(90, 90, 40, 90))
+
+    (row,) = position_rows(monkeypatch, Old(failed(from_code(1))), Piece(READER, Range(10, 90, "A")))
+    assert (row["offset"], row["position"]["event"]) == (40, ReadEvent.LOG_START_ADVANCED)
 
 
 def test_an_offset_out_of_range_of_a_log_that_holds_it_is_left_to_the_next_plan(
