@@ -751,6 +751,7 @@ def test_no_secret_no_key_and_no_value_is_let_out_by_the_job(
             timeout=240,
             interval=1.0,
         )
+        until(lambda: job.metric("parallax_heartbeat_timestamp_seconds"), "it to be compared", timeout=60)
         seen = {}
         for process in (job.process, *job.process.children(recursive=True)):
             with contextlib.suppress(psutil.Error):  # some of Spark's live for a moment
