@@ -59,6 +59,7 @@ class _Progress:
     piece: Piece
     position: int
     at_ms: int
+    came_from: int = -1
     mark: Mark | None = None
     epoch: int = -1
     passed_over: str = ""
@@ -75,9 +76,15 @@ class _Progress:
         return self.piece.span.start < self.piece.span.end
 
     def reached(self, mark: Mark) -> None:
+        self.came_from = self.position
         # What lies below a position that moved without a batch is of no epoch that is known.
         self.epoch = mark.epoch if mark.position > self.position else self.epoch
         self.position, self.mark, self.at_ms = mark.position, mark, _now_ms()
+
+    def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
+        where = " but in tiered storage" if in_tiered_storage else ""
+        self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
+        self.move(start)
 
     def move(self, position: int) -> None:
         """Go on from an offset, whatever lies below."""
@@ -169,11 +176,32 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[_Progre
         yield from record_batches(event, named, with_isolation=options.with_isolation)
         for index, mark in event.marks:
             wave[index].reached(mark)
+        if not len(event.columns) and _tells(options):
+            _doubt(client, [wave[index] for index, _ in event.marks])
         if options.feedback is not None and time.monotonic() > give_up_at:
             _give_up(wave)
             break
     if not _tells(options):
         _refuse_short(wave)
+
+
+def _doubt(client: ReplicaClient, passed: Sequence[_Progress]) -> None:
+    """Take back what was passed without a record where it lies in tiered storage.
+
+    A broker that may not, or cannot, read from there now answers without records and without an error
+    (``RemoteLogManager``'s quota; ``remote.fetch.max.wait.ms``): that says nothing of what lies there, nor behind.
+    """
+    moved = {progress.piece.reader.place: progress for progress in passed if progress.position > progress.came_from}
+    if not moved:
+        return
+    try:
+        starts = client.local_log_starts(passed[0].piece.reader.broker, list(moved))
+    except ReplicaError:
+        return  # It knows no tiered storage; or it has failed, which the next plan meets.
+    for place, start in starts.items():
+        progress = moved[place]
+        if not isinstance(start, ReplicaError) and start > progress.came_from:
+            progress.pass_over(progress.came_from, start, in_tiered_storage=True)
 
 
 def _give_up(wave: Sequence[_Progress]) -> None:
@@ -213,9 +241,7 @@ def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: _Pr
     if isinstance(error, MovedToTieredStorage | OffsetOutOfRange):
         start = _local_log_start(client, reader)
         if start > position:
-            where = " but in tiered storage" if isinstance(error, MovedToTieredStorage) else ""
-            progress.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
-            progress.move(start)
+            progress.pass_over(position, start, in_tiered_storage=isinstance(error, MovedToTieredStorage))
             return
     end = end_of_unreadable(client, reader, position, error, timeout_ms=options.timeout_ms)
     if end is not None:

@@ -66,6 +66,15 @@ def test_what_has_left_the_replicas_own_log_is_passed_over_and_said(
     assert row["position"]["detail"] == f"offsets 10 to 39 are no longer in the replica's own log{where}"
 
 
+def test_an_empty_answer_for_what_is_in_tiered_storage_passes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Breaking(FetchedPartition("t", 0, None, 90, 90, 0), local_log_start=40)
+    (row,) = position_rows(monkeypatch, client, Piece(READER, Range(10, 90, "A")))
+    assert (row["offset"], row["position"]["event"]) == (40, ReadEvent.LOG_START_ADVANCED)
+    assert row["position"]["detail"] == "offsets 10 to 39 are no longer in the replica's own log but in tiered storage"
+    (row,) = position_rows(monkeypatch, client, Piece(READER, Range(40, 90, "A")))
+    assert (row["offset"], row["position"]["event"]) == (90, ReadEvent.OK)
+
+
 def test_a_broker_that_knows_no_tiered_storage_is_asked_where_its_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     class Old(Breaking):
         def local_log_starts(self, broker: int, partitions: Any) -> dict[Any, int]:
