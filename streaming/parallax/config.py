@@ -62,7 +62,7 @@ PAGES = "https://github.com/kafka-parallax/kafka-parallax/blob/main/docs"
 
 MAX_BYTES = 1 << 50
 """Bounds bytes and rows where nothing else does: what is computed of them stays a 64-bit integer."""
-LEAST_RATE = 1 << 16
+_LEAST_RATE = 1 << 16
 """Bytes a second below which a limit would hold back single batches of records."""
 _MAX_MS = (1 << 31) - 1
 """Milliseconds that sockets and threads can wait."""
@@ -187,8 +187,8 @@ class ReadSettings(_Section):
     @field_validator("max_bytes_per_second")
     @classmethod
     def _enough(cls, value: int) -> int:
-        if 0 < value < LEAST_RATE:
-            raise ValueError(f"must be 0 (no limit) or at least {LEAST_RATE}: less than a batch of records a second")
+        if 0 < value < _LEAST_RATE:
+            raise ValueError(f"must be 0 (no limit) or at least {_LEAST_RATE}: less than a batch of records a second")
         return value
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parallax.config import LEAST_RATE, ReadSettings, Settings
+from parallax.config import ReadSettings, Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
 from parallax.views.checkpoints import Checkpoint
@@ -169,11 +169,8 @@ def limits(read: ReadSettings, group: Group) -> dict[str, str]:
     if not read.max_bytes_per_second:
         return {"maxBytesPerTrigger": str(read.max_bytes_per_trigger)}
     rate = read.max_bytes_per_second * len(group.isolations) // len(IsolationLevel)
-    in_time = max(LEAST_RATE, rate * _HELD_BACK_S)
-    return {
-        "maxBytesPerSecond": str(rate),
-        "maxBytesPerTrigger": str(min(read.max_bytes_per_trigger, in_time)),
-    }
+    in_time = min(read.max_bytes_per_trigger, rate * _HELD_BACK_S)
+    return {"maxBytesPerSecond": str(rate), "maxBytesPerTrigger": str(in_time)}
 
 
 def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:
