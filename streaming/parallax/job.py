@@ -164,6 +164,7 @@ class Job:
                 lambda spec=spec: spec.start(self._session()),  # type: ignore[misc]
                 spec.checkpoint.mend,
                 lambda query: ended_tasks(self._spark, query),
+                mark=last_report,
             )
             for spec in specs
         ]
