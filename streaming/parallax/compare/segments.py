@@ -115,7 +115,7 @@ class Manifest:
 
 
 class States:
-    """The states of a bucket's partitions; each is unpacked when it is asked for, and what has not changed stays packed.
+    """The states of a bucket's partitions; each is unpacked when it is asked for, what has not changed stays packed.
 
     Args:
         files: where large ones have files of their own.

@@ -204,7 +204,7 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
 def last_report(query: Any) -> Any:
     """Which report of a query is its newest, without the report itself: batch and time, None where it has none."""
     try:
-        newest = query._jsq.lastProgress()  # pyspark parses all of it
+        newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
         return None if newest is None else (newest.batchId(), newest.timestamp())
     except Exception:  # noqa: BLE001 - it is asked of a query that may just be dying
         return None
