@@ -1,8 +1,8 @@
 """Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
 
 A job has some forty series for each partition. With ``differing`` only those partitions have them of which there is
-something to tell. Alerts look back for a quarter of an hour (``min_over_time``), and a series that has just appeared has
-nothing to look back at: so what an alert waits for is shown once it has lasted for as long, and shown on for an hour.
+something to tell. Alerts look back for a quarter of an hour (``min_over_time``), and a series that has just appeared
+has nothing to look back at: so what an alert waits for is shown once it has lasted as long, and shown on for an hour.
 Pure: no clock.
 """
 
