@@ -18,7 +18,7 @@ from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
 from parallax.source.feedback import FeedbackFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
-from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, next_range, settled, stopped
+from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, aligned, next_range, settled, stopped
 from parallax.source.survey import Catalog, Survey, Surveyed, survey
 from parallax.source.watch import Brokers
 
@@ -108,7 +108,8 @@ class Planner:
         ranges.update(self._gone(wanted, topics, previous, recorded))
         if all(span.empty for span in ranges.values()):
             return None
-        return admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
+        admitted = admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
+        return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
         """Let the threads end."""
