@@ -174,6 +174,10 @@ class ReadSettings(_Section):
     grouping: Literal["all", "isolation", "broker", "reader"] = Field(
         "isolation", description="Which readers share a streaming query: all, one query per isolation level, ..."
     )
+    fetch: Literal["separate", "shared"] = Field(
+        "separate",
+        description="shared: one Fetch serves both isolation levels, up to the last stable offset; half the bytes.",
+    )
     trigger_ms: int = Field(500, ge=0, le=_MAX_MS)
     progress_interval_ms: int = Field(2000, ge=100, le=_MAX_MS)
 
@@ -190,6 +194,15 @@ class ReadSettings(_Section):
         if 0 < value < _LEAST_RATE:
             raise ValueError(f"must be 0 (no limit) or at least {_LEAST_RATE}: less than a batch of records a second")
         return value
+
+    @model_validator(mode="after")
+    def _in_one_query(self) -> Self:
+        if self.fetch == "shared" and self.grouping not in ("all", "broker"):
+            raise ValueError(
+                f"fetch is shared, and grouping is {self.grouping}, which reads each isolation level in a query of its "
+                "own; set grouping to all or broker"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_key(self) -> Self:

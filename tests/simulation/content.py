@@ -7,7 +7,8 @@ from functools import lru_cache
 from parallax.replica.decode import ContentHasher
 from tests.simulation.batches import content_bytes, key_bytes, value_bytes
 
-HASHER = ContentHasher(bytes(range(16)))
+HASH_KEY = bytes(range(16))
+HASHER = ContentHasher(HASH_KEY)
 KEYS = 128
 """Keys are smaller than this."""
 

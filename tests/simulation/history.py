@@ -45,6 +45,8 @@ class Profile:
     """The topic is compacted; if not, nothing is ever cleaned, and a replica may lose a batch for no reason at all."""
     wired: bool = False
     """What replicas hold is read as bytes, by the product's own reader and decoder."""
+    shared: bool = False
+    """One Fetch serves both isolation levels of a replica."""
     idempotent: bool = False
     """Some writes come from an idempotent producer; in a topic that is not compacted some have no key."""
     wipes: bool = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from parallax.model import Outcome, ReadEvent, RowKind, TopicPartition
 from parallax.source.offsets import Range, Reader
-from parallax.source.planning import LogState, next_range, stopped
+from parallax.source.planning import LogState, Piece, aligned, next_range, stopped
 from parallax.source.repeats import Repeats
 from tests.simulation import wire
 from tests.simulation.cluster import Cluster
@@ -41,6 +41,8 @@ class Readers:
     """The cleanup policy deletes as well, so that log starts may move."""
     wired: bool = False
     """What a replica holds goes over the wire as bytes, through the product's reader and decoder."""
+    shared: bool = False
+    """One Fetch serves both isolation levels; now and then one level is read alone all the same, as after a failure."""
     reads_decoded: int = 0
     listed_alone: int = 0
     """Transactions that an aborted list named, and no record."""
@@ -49,6 +51,7 @@ class Readers:
 
     def __post_init__(self) -> None:
         self.draw = random.Random(f"wire {self.seed}")
+        self.draw_levels = random.Random(f"levels {self.seed}")
         self.ranges: dict[Reader, Range] = {}
         self.recorded: dict[tuple[int, tuple[int, int]], list[int]] = {}
         """Offsets that the read_committed view has recorded, by broker and key, in the order of reading."""
@@ -72,20 +75,51 @@ class Readers:
 
     def read(self, view: int, broker: int, limit: int = 1_000) -> bool:
         """What a micro-batch reads of one replica, at most ``limit`` offsets; False where there is nothing to read."""
+        if self.shared and self.draw_levels.random() < 0.8:
+            return self._read_both(broker, limit)
+        planned = self._plan(view, broker)
+        if planned is None:
+            return False
+        reader, replica, span = planned
+        follows = self._tell(reader, span)
+        return self._range(reader, replica, (span.start, min(span.end, span.start + limit)), follows)
+
+    def _read_both(self, broker: int, limit: int) -> bool:
+        """What a micro-batch reads of one replica in both levels, by one Fetch as far as that can be."""
+        planned = [one for view in (RU, RC) if (one := self._plan(view, broker)) is not None]
+        if not planned:
+            return False
+        whole = {reader: span for reader, _, span in planned}
+        cut = {r: replace(s, end=max(s.start, min(s.end, s.start + limit))) for r, s in whole.items()}
+        spans, replica = aligned(whole, cut), planned[0][1]
+        follows = {reader: self._tell(reader, span) for reader, span in whole.items()}
+        wanted = [Piece(r, replace(spans[r], fresh=False), epoch=follows[r]) for r in whole]
+        wanted = [piece for piece in wanted if piece.span.start < piece.span.end]
+        done: dict[int, wire.Done] = {}
+        if self.wired and wanted:
+            done = wire.read_pieces(wire.Broker(replica, self.draw, self.seed), wanted)
+        has_read = False
+        for piece in wanted:
+            span, view = piece.span, piece.reader.isolation
+            place = (span.start, span.end)
+            has_read |= self._range(piece.reader, replica, place, piece.epoch, done.get(view))
+        return has_read
+
+    def _plan(self, view: int, broker: int) -> tuple[Reader, Replica, Range] | None:
+        """What a reader would read, and of which replica; None where there is nothing to read."""
         reader = Reader(view, broker, TOPIC, PARTITION)
         previous = self.ranges.get(reader)
         replica = self.cluster.replicas.get(broker)
         if replica is None:
             if previous is not None:
                 self._tell(reader, stopped(previous, ReadEvent.NOT_HOSTED, "no longer a replica"))
-            return False
+            return None
         if not replica.up:
-            return False
+            return None
         log = LogState(replica.hw, replica.lso, replica.log_start, replica.leo)
         span = next_range(reader, previous, None, log, TOPIC_ID, "latest" if self.late else "earliest")
         assert span is not None
-        follows = self._tell(reader, span)
-        return self._range(reader, replica, (span.start, min(span.end, span.start + limit)), follows)
+        return reader, replica, span
 
     def begun(self) -> dict[tuple[int, int], int]:
         """Where the readers stand that have ever read, by view and broker."""
@@ -111,8 +145,18 @@ class Readers:
             self._position(reader, span.start, span.state, epoch)
         return epoch if span.state is ReadEvent.OK else -1
 
-    def _range(self, reader: Reader, replica: Replica, span: tuple[int, int], follows: int) -> bool:
-        """Read one range, unless the log turns out to have been truncated below it."""
+    def _range(
+        self,
+        reader: Reader,
+        replica: Replica,
+        span: tuple[int, int],
+        follows: int,
+        done: wire.Done | None = None,
+    ) -> bool:
+        """Read one range, unless the log turns out to have been truncated below it.
+
+        ``done`` is what the product has made of it, where it has read it together with another one.
+        """
         view = reader.isolation
         start, end = span
         if end <= start:
@@ -120,7 +164,8 @@ class Readers:
         cut = _cut_below(replica, start, follows)
         if cut is not None:
             if self.wired:
-                noticed = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows).cut
+                done = done or wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
+                noticed = done.cut
                 assert noticed == cut, f"a truncated log must be noticed: {noticed}, not {cut}"
             self._close(reader, replica, cut[0], ReadEvent.LOG_TRUNCATED, follows if cut[1] else -1)
             return True
@@ -136,7 +181,7 @@ class Readers:
         bound = replica.hw if view == RU else replica.lso
         epoch = next((b.leader_epoch for b in replica.batches if b.last >= end - 1 and b.base < bound), -1)
         if self.wired:
-            done = wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
+            done = done or wire.read(wire.Broker(replica, self.draw, self.seed), view, start, end, follows)
             assert done.cut is None, f"a log that was not truncated must not be reported as such: {done.cut}"
             assert done.rows == rows, f"what is decoded must be what the replica holds: {done.rows}; it holds {rows}"
             assert done.position == end, f"a range must be read to its end: {done.position} of {span}"

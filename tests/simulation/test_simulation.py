@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from parallax.findings.incidents import ALONE
@@ -56,6 +58,18 @@ def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy:
 def test_they_hold_as_well_where_every_finding_on_a_key_is_an_incident(first: int, healthy: bool) -> None:
     worlds = hold(range(first, first + CHUNK), healthy, alone=0)
     assert any(w.monitor.singles.known for w in worlds) is not healthy
+
+
+@pytest.mark.parametrize("first", [0, kinds.FIRST], ids=name)
+@pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
+def test_levels_that_share_their_fetches_record_what_each_would_be_shown_alone(first: int, healthy: bool) -> None:
+    """And so have the verdicts of readings at the same moments that are separate; the readers hold each row to that."""
+    worlds = []
+    for seed in range(first, first + CHUNK // 2):
+        p = replace(kinds.profile(seed, healthy), shared=True, wired=True)
+        worlds.append(World(p))
+        worlds[-1].run(kinds.generate(p))
+    assert sum(w.monitor.reads_decoded for w in worlds) > CHUNK
 
 
 RAISED_AGAIN = (76, 103, 126)

@@ -9,16 +9,20 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, ReadEvent, RowKind, TopicPartition
 from parallax.replica.client import FetchedPartition, FetchPosition
-from parallax.replica.errors import LogTruncated, OffsetOutOfRange
+from parallax.replica.errors import BrokerTooOld, LogTruncated, OffsetOutOfRange
 from parallax.replica.reader import Chunk, read_range
+from parallax.source import reading
+from parallax.source.options import ReplicaOptions
+from parallax.source.planning import Piece
 from tests.chunks import read_all
 from tests.simulation.batches import encode
-from tests.simulation.content import HASHER
+from tests.simulation.content import HASH_KEY, HASHER
 from tests.simulation.replica import Replica
 
 _COLUMNS = (
@@ -101,6 +105,10 @@ class Broker:
         self.draw.shuffle(listed)
         return listed
 
+    def local_log_starts(self, _broker: int, _partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """It knows no tiered storage."""
+        raise BrokerTooOld("a broker of the model")
+
     def cancel(self) -> None:
         """Nothing is under way."""
 
@@ -150,6 +158,40 @@ def read(broker: Broker, view: int, start: int, end: int, after_epoch: int = -1)
     rows = [row for chunk in chunks for row in _rows(chunk, view, broker.replica.id)]
     cut = None if failure is None else (min(at, failure.end), failure.known)
     return Done(rows, start if position is None else position, epoch, cut)
+
+
+def read_pieces(broker: Broker, pieces: Sequence[Piece]) -> dict[int, Done]:
+    """Read the pieces of both isolation levels of a log as a task does that shares its Fetches; by isolation level."""
+    options = ReplicaOptions(
+        kafka={},
+        topics=("t",),
+        pattern=None,
+        brokers=None,
+        with_isolation=True,
+        hash_key=HASH_KEY,
+        feedback="unused",
+        fetch_bytes=broker.draw.choice((1024, 4096, 1 << 20)),
+        shared=True,
+    )
+    with patch.object(reading, "_client", lambda *_: broker):
+        rows = [row for batch in reading.read_pieces(options, pieces) for row in batch.to_pylist()]
+    found: dict[int, Done] = {}
+    for piece in pieces:
+        mine = [row for row in rows if row["isolation"] == piece.reader.isolation]
+        *shown, end = [row for row in mine if row["kind"] != RowKind.POSITION] + [mine[-1]]
+        event = end["position"]["event"]
+        assert event in (ReadEvent.OK, ReadEvent.LOG_TRUNCATED), end
+        known = end["leader_epoch"] >= 0
+        cut = (end["offset"], known) if event == ReadEvent.LOG_TRUNCATED else None
+        told = [_row(row, broker.replica.id) for row in shown]
+        found[piece.reader.isolation] = Done(told, end["offset"], end["leader_epoch"], cut)
+    return found
+
+
+def _row(row: dict[str, Any], broker: int) -> dict[str, int]:
+    told = {name: row[name] for name in ("outcome", *_COLUMNS)}
+    told["timestamp"] = round(row["timestamp"].timestamp() * 1000)
+    return {"view": row["isolation"], "broker": broker, **told}
 
 
 def _rows(chunk: Chunk, view: int, broker: int) -> list[dict[str, int]]:

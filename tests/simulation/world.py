@@ -81,6 +81,7 @@ class World:
             compacted=p.compacted,
             deletes=p.trims or not p.compacted,
             wired=p.wired and not audits,
+            shared=p.shared and not audits,
             eventful=eventful,
             alone=p.alone,
             hear=self._hear,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parallax.model import IsolationLevel, Outcome
+from parallax.model import IsolationLevel, Outcome, RowKind
 from parallax.replica import kernels
 from parallax.replica.decode import Columns
 
@@ -43,6 +43,24 @@ def outcomes(columns: Columns, aborted: Any, isolation: IsolationLevel = Isolati
     if isolation is IsolationLevel.READ_UNCOMMITTED:
         out[columns.transactional & (columns.kind == 0)] = Outcome.UNDECIDED
     return out
+
+
+def as_uncommitted(columns: Columns, outcome: Int8) -> Int8:
+    """What a read_uncommitted consumer makes of rows that were read in read_committed.
+
+    Below the last stable offset a broker sends both the same batches; the list of aborted transactions beside them is
+    all that tells the levels apart (``Partition.fetchRecords``). Rows that this list has made are none of its.
+
+    Args:
+        columns: rows of a read_committed reading.
+        outcome: of each row.
+
+    Returns:
+        int8[n] of Outcome.
+    """
+    told = outcome.copy()
+    told[columns.transactional & (columns.kind == RowKind.RECORD)] = Outcome.UNDECIDED
+    return told
 
 
 def _index(producers: Any, of_batch: Any) -> Any:

@@ -15,6 +15,7 @@ from parallax.source.offsets import Range, Reader, from_json
 
 BOTH = "both"
 PAYLOADS = ("hash", "key", "full")
+SHARED = "shared"
 NO_KEY = "0" * 32
 """Hash key where none is given: hashes then compare between runs, and anybody can compute them."""
 
@@ -75,6 +76,8 @@ class ReplicaOptions(SourceOptions):
             says why, and goes on with the others; otherwise the failure fails the read.
         max_bytes_per_second: of Fetch responses from one broker, held by reading a broker in one task; None without
             a limit. Two reads at the same time have it each for itself.
+        shared: one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
+            `parallax.source.sharing`).
         meter: folder in which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
     """
 
@@ -91,6 +94,7 @@ class ReplicaOptions(SourceOptions):
     tells_failures: bool = False
     max_bytes_per_second: int | None = None
     meter: str | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +127,7 @@ _REPLICA = _COMMON | {
     "payload",
     "hash.key",
     "feedback.path",
+    "fetch",
     "fetch.max.bytes",
     "parallelism",
     "ranges",
@@ -152,6 +157,9 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
     given, common = _split(options, _REPLICA)
     _one_of(given, "endingoffsets", "latest", ("latest",))
     isolation = _one_of(given, "isolation.level", "read_committed", (*(i.option for i in IsolationLevel), BOTH))
+    shared = _one_of(given, "fetch", "separate", ("separate", SHARED)) == SHARED
+    if shared and isolation != BOTH:
+        raise _bad("fetch", f"is {SHARED!r}, which needs both isolation levels; set isolation.level to {BOTH}")
     return ReplicaOptions(
         **common,
         isolations=tuple(i for i in IsolationLevel if isolation in (i.option, BOTH)),
@@ -167,6 +175,7 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
         tells_failures=_one_of(given, "onfailure", "fail", ("fail", "tell")) == "tell",
         max_bytes_per_second=_integer(given, "maxbytespersecond", None, 1),
         meter=given.get("meter.path"),
+        shared=shared,
     )
 
 

@@ -23,7 +23,7 @@ from parallax.source.board import Board, boards
 from parallax.source.feedback import FeedbackFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
-from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, next_range, settled, stopped
+from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, aligned, next_range, settled, stopped
 from parallax.source.survey import Catalog, Survey, Surveyed, survey
 from parallax.source.watch import Brokers
 
@@ -120,7 +120,8 @@ class Planner:
         ranges.update(self._gone(topics, previous))
         if all(span.empty for span in ranges.values()):
             return None
-        return admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
+        admitted = admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
+        return aligned(ranges, admitted) if self._options.shared else admitted
 
     def close(self) -> None:
         """Let the threads end."""

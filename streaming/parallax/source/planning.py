@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from parallax.model import IsolationLevel, ReadEvent
+from parallax.model import IsolationLevel, ReadEvent, TopicPartition
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Range, Ranges, Reader
 
@@ -177,6 +177,33 @@ def admit(ranges: Ranges, bytes_per_offset: Mapping[Reader, float], max_bytes: i
     return admitted
 
 
+def aligned(ranges: Ranges, admitted: Ranges) -> dict[Reader, Range]:
+    """Have both isolation levels of a log end at one offset where `admit` has cut ranges that one Fetch can serve.
+
+    Else one of them would be ahead from then on, and what lies between would be sent twice.
+
+    Args:
+        ranges: before they were cut.
+        admitted: as they were cut.
+    """
+    even = dict(admitted)
+    for uncommitted, committed in _levels(admitted):
+        one, other = admitted[uncommitted], admitted[committed]
+        if max(one.start, other.start) < min(one.end, other.end):
+            even[committed] = replace(other, end=min(one.end, other.end))
+            if other.end < ranges[committed].end:
+                even[uncommitted] = replace(one, end=even[committed].end)
+    return even
+
+
+def _levels(readers: Iterable[Reader]) -> list[tuple[Reader, Reader]]:
+    """The readers of logs that are read in both isolation levels: read_uncommitted, read_committed."""
+    known = set(readers)
+    pairs = ((reader, reader._replace(isolation=int(IsolationLevel.READ_COMMITTED))) for reader in known)
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    return [pair for pair in pairs if pair[0].isolation == uncommitted and pair[1] in known]
+
+
 def _by_consumer(ranges: Iterable[Reader]) -> dict[tuple[int, int], list[Reader]]:
     groups: dict[tuple[int, int], list[Reader]] = {}
     for reader in ranges:
@@ -223,9 +250,14 @@ def broker_tasks(ranges: Ranges, epochs: Mapping[Reader, int] | None = None) -> 
 
 
 def tasks(
-    ranges: Ranges, *, parallelism: int, split: bool, epochs: Mapping[Reader, int] | None = None
+    ranges: Ranges,
+    *,
+    parallelism: int,
+    split: bool,
+    epochs: Mapping[Reader, int] | None = None,
+    shared: bool = False,
 ) -> list[list[Piece]]:
-    """Spread ranges over Spark tasks, each of one isolation level and one broker.
+    """Spread ranges over Spark tasks, each of one broker, and of one isolation level unless a Fetch serves both.
 
     A task costs about 10 ms however small it is, so small ranges share one. Where ``split`` allows it a large range is
     cut into several. It must not be cut where a range may end early: rows beyond a hole would have no position.
@@ -235,9 +267,12 @@ def tasks(
         parallelism: tasks per isolation level and broker, at most.
         split: whether one range may be cut.
         epochs: leader epoch of the last batch that was recorded of each reader, as far as it is known.
+        shared: keep both isolation levels of a log in one task; no range is cut.
     """
     known = epochs or {}
     work = {reader: span for reader, span in ranges.items() if not span.empty}
+    if shared:
+        return _shared_tasks(work, parallelism, known)
     planned: list[list[Piece]] = []
     for consumer in _by_consumer(work).values():
         total = sum(work[reader].end - work[reader].start for reader in consumer)
@@ -248,8 +283,26 @@ def tasks(
             for reader in sorted(consumer)
             for piece in _cut(reader, work[reader], max(size, 1), known.get(reader, -1))
         ]
-        planned += _spread(pieces, count)
+        planned += [[piece for (piece,) in mine] for mine in _spread([(piece,) for piece in pieces], count)]
     return planned
+
+
+def _shared_tasks(work: Ranges, parallelism: int, epochs: Mapping[Reader, int]) -> list[list[Piece]]:
+    logs: dict[int, dict[TopicPartition, list[Piece]]] = {}
+    for reader in sorted(work):
+        piece = Piece(reader, work[reader], epoch=epochs.get(reader, -1))
+        logs.setdefault(reader.broker, {}).setdefault(reader.place, []).append(piece)
+    planned: list[list[Piece]] = []
+    for mine in logs.values():
+        total = sum(_offsets(pieces) for pieces in mine.values())
+        count = max(1, min(parallelism, total // PIECE))
+        planned += [[piece for pieces in task for piece in pieces] for task in _spread(list(mine.values()), count)]
+    return planned
+
+
+def _offsets(pieces: Iterable[Piece]) -> int:
+    """How many offsets are to be read of a log."""
+    return max(piece.span.end - piece.span.start for piece in pieces)
 
 
 def _cut(reader: Reader, span: Range, size: int, epoch: int) -> list[Piece]:
@@ -263,12 +316,12 @@ def _cut(reader: Reader, span: Range, size: int, epoch: int) -> list[Piece]:
     return pieces
 
 
-def _spread(pieces: Sequence[Piece], count: int) -> list[list[Piece]]:
-    """Give the largest piece to the task that has the least to do."""
-    bins: list[list[Piece]] = [[] for _ in range(max(1, min(count, len(pieces))))]
+def _spread(logs: Sequence[Sequence[Piece]], count: int) -> list[list[Sequence[Piece]]]:
+    """Give the largest log to the task that has the least to do."""
+    bins: list[list[Sequence[Piece]]] = [[] for _ in range(max(1, min(count, len(logs))))]
     load = [0] * len(bins)
-    for piece in sorted(pieces, key=lambda piece: piece.span.start - piece.span.end):
+    for pieces in sorted(logs, key=_offsets, reverse=True):
         least = load.index(min(load))
-        bins[least].append(piece)
-        load[least] += piece.span.end - piece.span.start
+        bins[least].append(pieces)
+        load[least] += _offsets(pieces)
     return bins

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any
 
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.replica.client import ReplicaClient
@@ -25,12 +24,14 @@ from parallax.replica.errors import (
     ReplicaError,
     Unreachable,
 )
-from parallax.replica.reader import Buffers, Failed, Mark, Span, read_ranges
+from parallax.replica.reader import Buffers, Failed, Shown, Span, read_ranges
 from parallax.source.columns import ROWS, Position, Readers, position_batch, record_batches
 from parallax.source.offsets import Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.pace import Meter, Pace, TokenBucket
 from parallax.source.planning import Piece
+from parallax.source.sharing import Levels, Shared, shared
+from parallax.source.standing import Progress, now_ms
 from parallax.source.unreadable import end_of_unreadable
 
 _PIECE_TIMEOUTS = 20
@@ -52,45 +53,6 @@ def _buffers() -> Buffers:
     return Buffers()
 
 
-@dataclass
-class _Progress:
-    """How far a piece has been read, what the replica said when, and why it ended early."""
-
-    piece: Piece
-    position: int
-    at_ms: int
-    came_from: int = -1
-    mark: Mark | None = None
-    epoch: int = -1
-    passed_over: str = ""
-    skipped: str = ""
-    error: ReplicaError | None = None
-
-    @classmethod
-    def of(cls, piece: Piece) -> Self:
-        return cls(piece, piece.span.start, _now_ms(), epoch=piece.follows_epoch)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is anything to read."""
-        return self.piece.span.start < self.piece.span.end
-
-    def reached(self, mark: Mark) -> None:
-        self.came_from = self.position
-        # What lies below a position that moved without a batch is of no epoch that is known.
-        self.epoch = mark.epoch if mark.position > self.position else self.epoch
-        self.position, self.mark, self.at_ms = mark.position, mark, _now_ms()
-
-    def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
-        where = " but in tiered storage" if in_tiered_storage else ""
-        self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
-        self.move(start)
-
-    def move(self, position: int) -> None:
-        """Go on from an offset, whatever lies below."""
-        self.position, self.epoch, self.at_ms = position, -1, _now_ms()
-
-
 def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[Any]:
     """Read pieces, those of different partitions at the same time; position rows come last.
 
@@ -108,8 +70,15 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
     pace = _pace(options, pieces[0].reader.broker)
     begun = [_event_row(piece) if piece.span.fresh else None for piece in pieces]
     broken: Unreachable | None = None
-    read = [_Progress.of(piece) for piece in pieces]
-    for wave in _waves(progress for progress in read if progress.is_wanted):
+    read = [Progress.of(piece) for piece in pieces]
+    left = [progress for progress in read if progress.is_wanted]
+    if options.shared and (logs := shared(left)):
+        broken = yield from _read_shared(client, options, logs, pace)
+        over = [progress for log in logs for progress in log.over]
+        for _ in over:
+            pace.finished()
+        left = [progress for progress in left if not any(progress is one for one in over)]
+    for wave in _waves(left):
         if broken is None:
             yield from _read(client, options, wave, pace)
             broken = _failure_of_the_broker(wave)
@@ -120,6 +89,13 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
             pace.finished()
     pace.wait()  # What was read last is paid for as well: the next task knows nothing of it.
     pace.close()
+    yield from _position_rows(options, begun, read)
+
+
+def _position_rows(
+    options: ReplicaOptions, begun: Sequence[Position | None], read: Sequence[Progress]
+) -> Iterator[Any]:
+    """What begins and ends the ranges, by isolation level."""
     positions: list[Position] = []
     for event, progress in zip(begun, read, strict=True):
         if event is not None:
@@ -132,9 +108,9 @@ def read_pieces(options: ReplicaOptions, pieces: Sequence[Piece]) -> Iterator[An
             yield position_batch(mine[start : start + ROWS], with_isolation=options.with_isolation)
 
 
-def _waves(read: Iterable[_Progress]) -> list[list[_Progress]]:
+def _waves(read: Iterable[Progress]) -> list[list[Progress]]:
     """Pieces that can be read at the same time: of one isolation level, and no partition twice."""
-    waves: dict[tuple[int, int], list[_Progress]] = {}
+    waves: dict[tuple[int, int], list[Progress]] = {}
     seen: Counter[Reader] = Counter()
     for progress in read:
         reader = progress.piece.reader
@@ -143,31 +119,19 @@ def _waves(read: Iterable[_Progress]) -> list[list[_Progress]]:
     return [waves[key] for key in sorted(waves)]
 
 
-def _failure_of_the_broker(wave: Sequence[_Progress]) -> Unreachable | None:
+def _failure_of_the_broker(wave: Sequence[Progress]) -> Unreachable | None:
     """What is wrong with the broker, where it is not with one partition of it alone."""
     errors = [progress.error for progress in wave]
     return next((e for e in errors if isinstance(e, Unreachable) and e.partition is None), None)
 
 
-def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[_Progress], pace: Pace) -> Iterator[Any]:
+def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progress], pace: Pace) -> Iterator[Any]:
     """Read the pieces of a wave; an error is noted with each, where somebody learns from position rows."""
     readers = [progress.piece.reader for progress in wave]
     named = Readers(readers)
-    events = read_ranges(
-        client,
-        readers[0].broker,
-        [Span(p.piece.reader.topic, p.piece.reader.partition, p.position, p.piece.span.end, p.epoch) for p in wave],
-        isolation=IsolationLevel(readers[0].isolation),
-        hasher=ContentHasher(options.hash_key),
-        payload=Payload(options.payload),
-        max_bytes=_fetch_bytes(options),
-        deadline_ms=options.timeout_ms,
-        buffers=_buffers(),
-        pace=pace,
-    )
-    patience_s = options.timeout_ms * _PIECE_TIMEOUTS / 1000
-    give_up_at = time.monotonic() + patience_s + (0 if options.max_bytes_per_second is None else _HELD_BACK_S)
-    for event in events:
+    spans = [Span(p.piece.reader.topic, p.piece.reader.partition, p.position, p.piece.span.end, p.epoch) for p in wave]
+    give_up_at = _give_up_at(options)
+    for event in _events(client, options, readers[0].broker, spans, IsolationLevel(readers[0].isolation), pace):
         if isinstance(event, Failed):
             _take_in_error(client, options, wave[event.index], event.error)
             continue
@@ -179,45 +143,118 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[_Progre
         if not len(event.columns) and _tells(options):
             _doubt(client, [wave[index] for index, _ in event.marks])
         if options.feedback is not None and time.monotonic() > give_up_at:
-            _give_up(wave)
+            for progress in wave:
+                _give_up(progress, _shown(progress))
             break
     if not _tells(options):
         _refuse_short(wave)
 
 
-def _doubt(client: ReplicaClient, passed: Sequence[_Progress]) -> None:
+def _read_shared(
+    client: ReplicaClient, options: ReplicaOptions, logs: Sequence[Shared], pace: Pace
+) -> Generator[Any, None, Unreachable | None]:
+    """Read logs for both isolation levels; an error is noted with read_committed, where that is being read.
+
+    read_uncommitted is asked for by itself then: what keeps a broker from telling of aborted transactions keeps nobody
+    from reading the records.
+
+    Returns:
+        What is wrong with the broker, where it is not with one partition of it alone.
+    """
+    levels = Levels(logs)
+    give_up_at = _give_up_at(options)
+    broker = logs[0].behind.piece.reader.broker
+    broken: Unreachable | None = None
+    for event in _events(client, options, broker, [log.span for log in logs], IsolationLevel.READ_COMMITTED, pace):
+        if isinstance(event, Failed):
+            broken = _take_in_shared(client, options, logs[event.index], event.error) or broken
+            continue
+        for index, mark in event.marks:
+            pace.passed(sum(mark.position - progress.position for progress in logs[index].served))
+        for rows, named in levels.take(event):
+            yield from record_batches(rows, named, with_isolation=options.with_isolation)
+        if not len(event.columns) and _tells(options):
+            _doubt(client, [progress for index, _ in event.marks for progress in logs[index].served])
+        if options.feedback is not None and time.monotonic() > give_up_at:
+            for progress, end in [(progress, log.end) for log in logs for progress in log.served]:
+                _give_up(progress, min(_shown(progress), end))
+            break
+    return broken
+
+
+def _take_in_shared(
+    client: ReplicaClient, options: ReplicaOptions, log: Shared, error: ReplicaError
+) -> Unreachable | None:
+    """Take in what is wrong with a log; returns it where it is wrong with the broker."""
+    committed = log.of_level(IsolationLevel.READ_COMMITTED)
+    if any(committed is progress for progress in log.served):
+        _take_in_error(client, options, committed, error)
+    return error if isinstance(error, Unreachable) and error.partition is None else None
+
+
+def _events(
+    client: ReplicaClient,
+    options: ReplicaOptions,
+    broker: int,
+    spans: Sequence[Span],
+    isolation: IsolationLevel,
+    pace: Pace,
+) -> Iterator[Shown | Failed]:
+    return read_ranges(
+        client,
+        broker,
+        spans,
+        isolation=isolation,
+        hasher=ContentHasher(options.hash_key),
+        payload=Payload(options.payload),
+        max_bytes=_fetch_bytes(options),
+        deadline_ms=options.timeout_ms,
+        buffers=_buffers(),
+        pace=pace,
+    )
+
+
+def _give_up_at(options: ReplicaOptions) -> float:
+    patience_s = options.timeout_ms * _PIECE_TIMEOUTS / 1000
+    return time.monotonic() + patience_s + (0 if options.max_bytes_per_second is None else _HELD_BACK_S)
+
+
+def _doubt(client: ReplicaClient, passed: Sequence[Progress]) -> None:
     """Take back what was passed without a record where it lies in tiered storage.
 
     A broker that may not, or cannot, read from there now answers without records and without an error
     (``RemoteLogManager``'s quota; ``remote.fetch.max.wait.ms``): that says nothing of what lies there, nor behind.
     """
-    moved = {progress.piece.reader.place: progress for progress in passed if progress.position > progress.came_from}
+    moved = [progress for progress in passed if progress.position > progress.came_from]
     if not moved:
         return
+    places = list(dict.fromkeys(progress.piece.reader.place for progress in moved))
     try:
-        starts = client.local_log_starts(passed[0].piece.reader.broker, list(moved))
+        starts = client.local_log_starts(passed[0].piece.reader.broker, places)
     except ReplicaError:
         return  # It knows no tiered storage; or it has failed, which the next plan meets.
-    for place, start in starts.items():
-        progress = moved[place]
+    for progress in moved:
+        start = starts[progress.piece.reader.place]
         if not isinstance(start, ReplicaError) and start > progress.came_from:
             progress.pass_over(progress.came_from, start, in_tiered_storage=True)
 
 
-def _give_up(wave: Sequence[_Progress]) -> None:
-    for progress in wave:
-        reader, mark = progress.piece.reader, progress.mark
-        is_read = mark is not None and progress.position >= min(progress.piece.span.end, _shown(mark, reader))
-        if progress.error is None and not is_read:
-            progress.error = DeadlineExceeded("it answers too slowly", broker=reader.broker)
+def _give_up(progress: Progress, shown: int) -> None:
+    reader = progress.piece.reader
+    is_read = progress.mark is not None and progress.position >= min(progress.piece.span.end, shown)
+    if progress.error is None and not is_read:
+        progress.error = DeadlineExceeded("it answers too slowly", broker=reader.broker)
 
 
-def _shown(mark: Mark, reader: Reader) -> int:
-    committed = reader.isolation == IsolationLevel.READ_COMMITTED
-    return mark.last_stable_offset if committed else mark.high_watermark
+def _shown(progress: Progress) -> int:
+    """How far the replica has said that it shows its log."""
+    if progress.mark is None:
+        return progress.piece.span.end
+    committed = progress.piece.reader.isolation == IsolationLevel.READ_COMMITTED
+    return progress.mark.last_stable_offset if committed else progress.mark.high_watermark
 
 
-def _refuse_short(wave: Sequence[_Progress]) -> None:
+def _refuse_short(wave: Sequence[Progress]) -> None:
     """Raise an error where a replica shows less than it said."""
     for progress in wave:
         reader, end = progress.piece.reader, progress.piece.span.end
@@ -226,7 +263,7 @@ def _refuse_short(wave: Sequence[_Progress]) -> None:
             raise Unreachable(problem, broker=reader.broker, topic=reader.topic, partition=reader.partition)
 
 
-def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: _Progress, error: ReplicaError) -> None:
+def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: Progress, error: ReplicaError) -> None:
     """Pass over what cannot be read of one piece, and say so; or note why it ends here.
 
     What has left the replica's own log meanwhile is passed over: retention deletes it, or it moves to tiered storage.
@@ -248,7 +285,7 @@ def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: _Pr
         progress.skipped = f"no replica can be read at offsets {position} to {end - 1}: {error}"
         progress.move(end)
         return
-    progress.error, progress.at_ms = error, _now_ms()
+    progress.error, progress.at_ms = error, now_ms()
 
 
 def _local_log_start(client: ReplicaClient, reader: Reader) -> int:
@@ -289,10 +326,10 @@ def _fetch_bytes(options: ReplicaOptions) -> int:
 
 def _event_row(piece: Piece) -> Position:
     span = piece.span
-    return Position(piece.reader, span.start, _now_ms(), span.state, span.detail, span.topic_id, epoch=piece.epoch)
+    return Position(piece.reader, span.start, now_ms(), span.state, span.detail, span.topic_id, epoch=piece.epoch)
 
 
-def _end_row(progress: _Progress) -> Position:
+def _end_row(progress: Progress) -> Position:
     piece, error, mark = progress.piece, progress.error, progress.mark
     event, detail = ReadEvent.OK, ""
     if progress.passed_over:
@@ -319,7 +356,3 @@ def _end_row(progress: _Progress) -> Position:
         None if mark is None else mark.log_start_offset,
         epoch,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -54,7 +54,7 @@ class KafkaReplicaSource(DataSource):
 
 
 class PiecesPartition(InputPartition):
-    """A Spark task's share of a batch: pieces of one broker, and of one isolation level unless bytes are limited."""
+    """A Spark task's share of a batch: pieces of one broker (``parallax.source.planning.tasks``, ``broker_tasks``)."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
@@ -109,7 +109,7 @@ def _tasks(
 ) -> list[list[Piece]]:
     if options.max_bytes_per_second is not None:
         return broker_tasks(ranges, epochs)
-    return tasks(ranges, parallelism=options.parallelism, split=split, epochs=epochs)
+    return tasks(ranges, parallelism=options.parallelism, split=split, epochs=epochs, shared=options.shared)
 
 
 def _plan_once(options: ReplicaOptions) -> Mapping[Reader, Range]:

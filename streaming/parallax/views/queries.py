@@ -148,6 +148,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         "payload": read.payload,
         "hash.key": key,
         "feedback.path": feedback_path,
+        "fetch": read.fetch,
         STORAGE: storage,
         **limits(read, group),
     }

@@ -8,11 +8,10 @@ upkeep removes them.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +25,6 @@ from parallax.source.schema import VIEW
 
 if TYPE_CHECKING:
     from parallax.source.options import ReplicaOptions
-    from parallax.views.parquet import TableFile
 
 STORAGE = "storage.path"
 """The option that this format has beside those of ``kafka-replica``."""
@@ -124,42 +122,48 @@ class RecordingReader(ReplicaStreamReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one task's share, and write it."""
         pieces = sorted(pieces_of(partition), key=lambda piece: piece.reader)
-        written = [
-            _write(replace(self._options, with_isolation=False), self._storage, list(mine))
-            for _, mine in groupby(pieces, key=lambda piece: piece.reader.isolation)
-        ]
-        yield _files([file for file in written if file is not None])
+        yield _files(_write(replace(self._options, with_isolation=True), self._storage, pieces) if pieces else [])
 
 
-def _write(options: ReplicaOptions, storage: str, pieces: list[Piece]) -> Recorded | None:
-    """Read pieces of one replica set's broker and isolation level into a file; None where they show nothing."""
+def _write(options: ReplicaOptions, storage: str, pieces: Sequence[Piece]) -> list[Recorded]:
+    """Read pieces of one broker into a file for each isolation level that shows something."""
     from parallax.source.reading import read_pieces
 
-    isolation, broker = pieces[0].reader.isolation, pieces[0].reader.broker
-    recorded_on = today()
-    path = f"broker={broker}/recorded_on={recorded_on}/part-{uuid.uuid4()}.parquet"
-    file: TableFile | None = None
-    told: list[pa.RecordBatch] = []
+    files: dict[int, _ViewFile] = {}
     for batch in read_pieces(options, pieces):
         if not batch.num_rows:
             continue
-        if file is None:
-            file = _open(storage, IsolationLevel(isolation).option, path)
+        isolation = batch.column("isolation")[0].as_py()
+        if isolation not in files:
+            files[isolation] = _ViewFile(storage, isolation, pieces[0].reader.broker)
+        files[isolation].take(batch)
+    return [files[isolation].close() for isolation in sorted(files)]
+
+
+class _ViewFile:
+    """A file of one view under way, with what one broker shows."""
+
+    def __init__(self, storage: str, isolation: int, broker: int) -> None:
+        from parallax.views.parquet import TableFile
+
+        self._isolation, self._broker, self._recorded_on = isolation, broker, today()
+        folder = f"broker={broker}/recorded_on={self._recorded_on}"
+        files = _folder(storage, IsolationLevel(isolation).option)
+        files.create_dir(folder, recursive=True)
+        self._file = TableFile(files, f"{folder}/part-{uuid.uuid4()}.parquet")
+        self._told: list[pa.RecordBatch] = []
+
+    def take(self, batch: pa.RecordBatch) -> None:
         if batch.column("kind")[0].as_py() == RowKind.POSITION:
-            told.append(batch)
-        file.take(batch)
-    if file is None:
-        return None
-    size = file.close()
-    return Recorded(isolation, broker, recorded_on, path, size, file.rows, file.statistics, _stream(told))
+            self._told.append(batch.select(VIEW.names))
+        self._file.take(batch)
 
-
-def _open(storage: str, table: str, path: str) -> TableFile:
-    from parallax.views.parquet import TableFile
-
-    files = _folder(storage, table)
-    files.create_dir(path.rpartition("/")[0], recursive=True)
-    return TableFile(files, path)
+    def close(self) -> Recorded:
+        size, file = self._file.close(), self._file
+        told = _stream(self._told)
+        return Recorded(
+            self._isolation, self._broker, self._recorded_on, file.path, size, file.rows, file.statistics, told
+        )
 
 
 @lru_cache(maxsize=8)

@@ -1,0 +1,167 @@
+"""One read_committed Fetch for both isolation levels of a log, up to its last stable offset.
+
+Below the last stable offset a broker sends both levels the same batches. So the level that is behind is read, in
+read_committed, and the other one joins where it stands; read_uncommitted goes on from there to the high watermark by
+itself. Whatever is not plain is left to a Fetch of the level's own: a log that may have been truncated below the one
+that is ahead, and an answer that fails. So each level is told what it would have been told alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from parallax.model import IsolationLevel, RowKind
+from parallax.replica.outcomes import as_uncommitted
+from parallax.replica.reader import Mark, Shown, Span
+from parallax.source.columns import Readers
+from parallax.source.standing import Progress
+
+LEVELS = (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
+
+
+@dataclass
+class Shared:
+    """A log that one Fetch reads for both levels.
+
+    Attributes:
+        behind: the level from whose position on is read.
+        ahead: the other one; both where they stand at one offset.
+        joined: whether the rows are for the other one as well by now.
+        apart: the other one is to be read by itself.
+    """
+
+    behind: Progress
+    ahead: Progress
+    joined: bool = False
+    apart: bool = False
+
+    @classmethod
+    def of(cls, uncommitted: Progress, committed: Progress) -> Self | None:
+        """Both levels of a log; None where there is nothing for both in what they are to read."""
+        low, high = sorted((committed, uncommitted), key=lambda progress: progress.position)
+        end = committed.piece.span.end
+        if high.position >= end or uncommitted.piece.span.end < end:
+            return None
+        even = low.position == high.position
+        if even and low.epoch != high.epoch:
+            return None  # A Fetch asks about one leader epoch: whether the log still holds what was read in it.
+        return cls(low, high, joined=even)
+
+    @property
+    def end(self) -> int:
+        """The offset to stop before."""
+        return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
+
+    @property
+    def span(self) -> Span:
+        """What is to be read, in read_committed."""
+        reader = self.behind.piece.reader
+        return Span(reader.topic, reader.partition, self.behind.position, self.end, self.behind.epoch)
+
+    @property
+    def served(self) -> tuple[Progress, ...]:
+        """Whom the rows are for at present."""
+        return (self.behind, self.ahead) if self.joined else (self.behind,)
+
+    @property
+    def over(self) -> list[Progress]:
+        """Who is not to be read on, once the log has been read."""
+        committed = self.of_level(IsolationLevel.READ_COMMITTED)
+        return [p for p in self.served if p is committed or p.has_ended]
+
+    def look_at(self, mark: Mark) -> None:
+        """Decide whether the level that is ahead takes its rows from what is read up to a mark.
+
+        A log in which the batch that was read last is of the leader epoch that the other level has read last, and ends
+        where that stands or behind, holds what that has read: epochs only grow along a log.
+        """
+        if self.joined or self.apart or mark.position <= self.ahead.position:
+            return
+        self.joined = self.ahead.epoch in (-1, mark.epoch)
+        self.apart = not self.joined
+
+    def first(self, level: IsolationLevel) -> int:
+        """The first offset that a level takes of the rows that are looked at; beyond all where it takes none."""
+        progress = self.of_level(level)
+        return progress.position if any(progress is one for one in self.served) else _NONE
+
+    def reached(self, mark: Mark) -> None:
+        """Take in how far the log has been read."""
+        for progress in self.served:
+            progress.reached(mark)
+
+    def of_level(self, level: IsolationLevel) -> Progress:
+        """The progress of a level."""
+        return self.behind if self.behind.piece.reader.isolation == level else self.ahead
+
+
+_NONE = np.iinfo(np.int64).max
+
+
+def shared(read: Iterable[Progress]) -> list[Shared]:
+    """The logs that one Fetch can read for both levels."""
+    levels: dict[Any, list[Progress]] = {}
+    for progress in read:
+        levels.setdefault(progress.piece.reader.place, []).append(progress)
+    pairs = (sorted(both, key=lambda p: p.piece.reader.isolation) for both in levels.values() if len(both) == 2)
+    return [found for pair in pairs if (found := Shared.of(*pair)) is not None]
+
+
+class Levels:
+    """Deals what is read of some logs out to the levels.
+
+    Args:
+        logs: in the order of their spans.
+    """
+
+    def __init__(self, logs: Sequence[Shared]) -> None:
+        self._logs = logs
+        self._waiting: list[Shown] = []
+        self._names = {level: Readers([log.of_level(level).piece.reader for log in logs]) for level in LEVELS}
+
+    def take(self, shown: Shown) -> Iterator[tuple[Shown, Readers]]:
+        """The rows of each level, once it is known how far the logs have been read.
+
+        Args:
+            shown: what `parallax.replica.reader.read_ranges` yields.
+
+        Yields:
+            Rows of one level, without marks but of whom they are, and the readers of that level.
+        """
+        self._waiting.append(shown)
+        if not shown.marks:
+            return
+        waiting, self._waiting = self._waiting, []
+        for index, mark in shown.marks:
+            self._logs[index].look_at(mark)
+        for level in LEVELS:
+            firsts = {index: self._logs[index].first(level) for index, _ in shown.marks}
+            for part in waiting:
+                yield _of_level(replace(part, marks=shown.marks), level, firsts), self._names[level]
+        for index, mark in shown.marks:
+            self._logs[index].reached(mark)
+
+
+def _of_level(shown: Shown, level: IsolationLevel, firsts: dict[int, int]) -> Shown:
+    """The rows of one level, from an offset of each log on."""
+    columns, outcome, of = shown.columns, shown.outcome, shown.of
+    mine = columns.offset >= (firsts[shown.marks[0][0]] if of is None else _by_row(firsts, of))
+    if level is IsolationLevel.READ_UNCOMMITTED:
+        mine &= columns.kind <= RowKind.ABORT
+        outcome = as_uncommitted(columns, outcome)
+    if not mine.all():
+        columns, outcome, of = columns.only(mine), outcome[mine], None if of is None else of[mine]
+    return replace(shown, columns=columns, outcome=outcome, of=of)
+
+
+def _by_row(firsts: dict[int, int], of: Any) -> Any:
+    table = np.empty(max(firsts) + 1, np.int64)
+    table[list(firsts)] = list(firsts.values())
+    return table[of]
+
+
+__all__ = ["LEVELS", "Levels", "Shared", "shared"]

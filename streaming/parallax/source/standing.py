@@ -1,0 +1,67 @@
+"""How far the reading of a range has come, and why it ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Self
+
+from parallax.replica.errors import ReplicaError
+from parallax.replica.reader import Mark
+from parallax.source.planning import Piece
+
+
+@dataclass
+class Progress:
+    """How far a piece has been read, what the replica said when, and why it ended early."""
+
+    piece: Piece
+    position: int
+    at_ms: int
+    came_from: int = -1
+    mark: Mark | None = None
+    epoch: int = -1
+    passed_over: str = ""
+    skipped: str = ""
+    error: ReplicaError | None = None
+
+    @classmethod
+    def of(cls, piece: Piece) -> Self:
+        """A piece of which nothing has been read."""
+        return cls(piece, piece.span.start, now_ms(), epoch=piece.follows_epoch)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is not to be read on: it is at its end, or something else has ended it."""
+        at_end = self.position >= self.piece.span.end
+        return at_end or self.error is not None or bool(self.passed_over or self.skipped)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to read."""
+        return self.piece.span.start < self.piece.span.end
+
+    def reached(self, mark: Mark) -> None:
+        """Take in how far it has been read."""
+        self.came_from = self.position
+        # What lies below a position that moved without a batch is of no epoch that is known.
+        self.epoch = mark.epoch if mark.position > self.position else self.epoch
+        self.position, self.mark, self.at_ms = mark.position, mark, now_ms()
+
+    def pass_over(self, position: int, start: int, *, in_tiered_storage: bool) -> None:
+        """Pass over offsets that have left the replica's own log."""
+        where = " but in tiered storage" if in_tiered_storage else ""
+        self.passed_over = f"offsets {position} to {start - 1} are no longer in the replica's own log{where}"
+        self.move(start)
+
+    def move(self, position: int) -> None:
+        """Go on from an offset, whatever lies below."""
+        self.position, self.epoch, self.at_ms = position, -1, now_ms()
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+__all__ = ["Progress", "now_ms"]
