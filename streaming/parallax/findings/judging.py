@@ -140,17 +140,18 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        if decision.verdict is Verdict.PENDING:
-            return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing(finding_id)
+        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known, claim)):
+            return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
             return self._rechecked(claim, decision, answers, known, at)
-        is_proven = decision.verdict is Verdict.CONFIRMED or decision.has_spread
+        # What a finding says already waits for no more proof: that one is checked again as long as it stands.
+        is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and known is not None and known.stands:
-            if _says_more(decision, known):
+            if decision.verdict is not Verdict.PENDING and _says_more(decision, known):
                 return made(finding_id, status, claim, decision, answers, known, at)
             leans_on = (finding_id,)
             decision = replace(
@@ -344,6 +345,13 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
 def _is_refuted(decision: Decision, known: Finding) -> bool:
     """Whether those that stand against the accused of a finding differ, so that the newest value may be wrong too."""
     return known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
+
+
+def _says_it(known: Finding | None, claim: Claim) -> bool:
+    """Whether a finding that stands says what a suspect claims of the same transaction, or more."""
+    if known is None or not known.stands or claim.kind not in TRANSACTION_KINDS:
+        return False
+    return known.broker == claim.broker and not refines(claim.kind, known.kind)
 
 
 def _says_more(decision: Decision, known: Finding) -> bool:
