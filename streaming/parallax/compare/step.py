@@ -109,7 +109,7 @@ def step(
     ]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
-    return StepResult(work, suspects, coverage(work, observations, now_ms))
+    return StepResult(work, suspects, coverage(work, observations, now_ms, settings.grace_ms))
 
 
 def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:

@@ -27,10 +27,10 @@ from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
-from parallax.findings.sides import against, showing_the_value_of, sides_differ
+from parallax.findings.sides import against, showing_a_value_below, showing_the_value_of, sides_differ
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
@@ -67,6 +67,8 @@ class Cause(NamedTuple):
 
     broker: int
     kind: FindingKind
+    deleted_at: int = UNKNOWN
+    """Of a deleted record that all replicas have shown: its older values are wrong, whoever shows one still."""
 
 
 class Judging:
@@ -237,7 +239,9 @@ class Judging:
             # What a frozen replica shows of a key stands still.
             frozen = {c.broker for c in standing.values() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
             # It is the value that is proven wrong: so are those that show it as well.
-            brokers |= frozen | showing_the_value_of(decision.sides, {cause.broker for cause in about.values()})
+            accused = {cause.broker for cause in about.values() if cause.deleted_at == UNKNOWN}
+            brokers |= frozen | showing_the_value_of(decision.sides, accused)
+            brokers |= showing_a_value_below(decision.sides, max(cause.deleted_at for cause in about.values()))
         return causes if causes and decision.is_explained_by(brokers) else {}
 
     def _accused_about(
@@ -250,6 +254,7 @@ class Judging:
             return {}
         incidents = self._incidents.wrong_about(claim.place, claim.key)
         found = self._about_the_key(task, claim, before, _accuses_by_proof)
+        found |= self._about_the_key(task, claim, before, _is_shown_by_all)
         found |= {f.finding_id: Cause(f.broker, f.kind) for f in incidents if f.finding_id != task.finding_id}
         return {name: cause for name, cause in found.items() if decision.may_be_of(cause.broker)}
 
@@ -266,7 +271,11 @@ class Judging:
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
         known |= {e.finding_id: e for e in before if e.place == claim.place and e.accused_key == claim.key}
         known.pop(task.finding_id or "", None)
-        return {name: Cause(f.broker, f.kind) for name, f in known.items() if which(f)}
+        return {
+            name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
+            for name, f in known.items()
+            if which(f)
+        }
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
@@ -321,6 +330,11 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
 def _accuses_by_proof(finding: Finding) -> bool:
     is_past = has_spread(finding) or is_unsettled(finding)
     return finding.stands and not is_past and has_proven_direction(finding)
+
+
+def _is_shown_by_all(finding: Finding) -> bool:
+    """Whether a finding says of every replica that it shows a value that was deleted."""
+    return finding.stands and has_spread(finding) and finding.kind is FindingKind.DELETED_RECORD_RESURRECTED
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
