@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tests.simulation import oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.properties import Broken, Said
+from tests.simulation.records import End
 from tests.simulation.replica import Replica
 
 ADVICE = "advice"
@@ -151,7 +152,10 @@ def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
         return replica.log_start > cluster.deleted_to
     # Nobody has to know what lies below the largest log start, but who says so is not mistaken.
     truth = oracle.truth_of(cluster)
-    found = [oracle.wrong_in(truth, replica, start, compacted) for start in _starts(cluster, replica)]
+    starts = _starts(cluster, replica)
+    if said.key is not None and any(oracle.shows_superseded(truth, replica, said.key, start) for start in starts):
+        return True
+    found = [oracle.wrong_in(truth, replica, start, compacted) for start in starts]
     return any(properties.is_wrong_in(of_it, wrong) for wrong in found) or properties.misleads(of_it, cluster)
 
 
@@ -278,9 +282,15 @@ def _misled_by(said: Said, cluster: Cluster, replica: Replica) -> tuple[bool, bo
     truth = oracle.truth_of(cluster)
     wrong = oracle.wrong_in(truth, replica, replica.log_start, compacted=True)
     turned = {o for span, offsets in wrong.turned if properties.is_of(span, said) for o in offsets}
-    shown = said.offset in turned and _holds(replica, said.offset)
+    shown = said.offset in turned and said.offset < replica.lso and _shows_otherwise(truth, said, replica)
     hanging = any(properties.is_of(span, said) for span in wrong.hanging)
     return hanging, shown, wrong.unlike & {truth.of_offset[o][0].key for o in turned}
+
+
+def _shows_otherwise(truth: oracle.Truth, said: Said, replica: Replica) -> bool:
+    """Whether a replica holds the record of a finding and shows it otherwise than its transaction ended."""
+    was_aborted = truth.end_of(said.offset) is End.ABORT
+    return _holds(replica, said.offset) and replica.is_aborted(said.producer_id, said.offset) != was_aborted
 
 
 def _holds(replica: Replica, offset: int) -> bool:
@@ -303,9 +313,11 @@ def _of_copies(advice: Advice, states: States) -> Iterator[str]:
 def _of_what_is_destroyed(
     advice: Advice, beside: Sequence[tuple[Said, frozenset[int]]], states: States
 ) -> Iterator[str]:
-    """What is shared by all is lost already."""
+    """What is shared by all is lost already. One that is accused was wrong when the other finding was reported last."""
     for other, were_right in beside if advice.copied else ():
-        if other.everywhere or not any(states.ever_right(other, broker) for broker in advice.copied):
+        if other.everywhere or (other.accused in advice.copied and other.accused not in were_right):
+            continue
+        if not any(states.ever_right(other, broker) for broker in advice.copied):
             continue
         for source in sorted(advice.sources - were_right):
             if not states.ever_right(other, source):

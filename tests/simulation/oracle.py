@@ -210,6 +210,17 @@ def newest_shown(replica: Replica, key: Key) -> int:
     return min(_latest(_read(replica, 0, end, committed)).get(key, (-1, None))[0] for committed, end in ends)
 
 
+def shows_superseded(truth: Truth, replica: Replica, key: Key, start: int) -> bool:
+    """Whether a replica's read_committed consumers end up with a value that was superseded where they have come by.
+
+    What superseded it may be superseded itself further up, where they do not come: a copy of a cleaned log shows that
+    for a while, and it is no fault of it (`_compare_keys`). Who says so of a replica that stands there is not mistaken.
+    """
+    offset, value = _latest(_read(replica, start, replica.lso, True)).get(key, (-1, None))
+    true = _true_records(truth, {}, start, replica.lso, True)
+    return value is not None and any(record.key == key for later, record in true.items() if later > offset)
+
+
 def _true_records(truth: Truth, got: dict[int, Record], start: int, bound: int, committed: bool) -> dict[int, Record]:
     """What a consumer gets of the truth: a read_uncommitted one may get what was aborted, or not.
 

@@ -298,7 +298,11 @@ def uncovered(truth: Truth, now: Moment, open_now: Iterable[Said]) -> Iterator[P
 
 
 def difference(cluster: Cluster, truth: Truth, place: Place) -> set[int]:
-    """The offsets at which a replica differs in a place: of records, and of what ended their transactions."""
+    """The offsets at which a replica differs in a place: of records, and of what ended their transactions.
+
+    Of a key: its latest records, and those that the replica has ended wrongly: one that it holds no more may have
+    superseded what it should show.
+    """
     replica = cluster.replicas[place.broker]
     offsets = {place.offset} - {-1}
     ahead = [r for r in cluster.replicas.values() if r.lso > replica.lso]
@@ -306,7 +310,10 @@ def difference(cluster: Cluster, truth: Truth, place: Place) -> set[int]:
         # Nobody else's log can tell how that ended any more; what is known is how far its consumers do not come.
         offsets |= {replica.lso}
     if place.what == "key":
-        offsets |= records_of(truth, replica, compared_from(cluster), place.key)
+        start = compared_from(cluster)
+        turned = {o for _, part in oracle.turned_in(truth, replica, start, replica.lso) for o in part}
+        offsets |= records_of(truth, replica, start, place.key)
+        offsets |= {o for o in turned if truth.of_offset[o][0].key == place.key}
     if place.span is not None:
         offsets |= {o for t in truth.transactions if _overlap(t.offsets, t.producer_id, place.span) for o in t.offsets}
     theirs = {(t.producer_id, o): t.marker for t in truth.transactions for o in t.offsets if o in offsets}

@@ -317,3 +317,17 @@ def test_where_nothing_is_compacted_each_record_counts() -> None:
     c.sync()
     assert c.replicas[2].lose(0)
     assert judge(c, compacted=False)[2].offsets == {0}
+
+
+def test_a_value_that_was_deleted_where_consumers_have_come_is_superseded_whatever_was_written_since() -> None:
+    c = cluster()
+    lose_tombstone(c)
+    kept = c.replicas[3]
+    truth = oracle.truth_of(c)
+    assert oracle.shows_superseded(truth, kept, 7, 0)
+    assert not oracle.shows_superseded(truth, c.replicas[1], 7, 0)
+    assert not oracle.shows_superseded(truth, kept, 8, 0)
+    c.write([(7, 5)])
+    assert oracle.shows_superseded(oracle.truth_of(c), kept, 7, 0), "it has not come there yet"
+    c.sync()
+    assert not oracle.shows_superseded(oracle.truth_of(c), kept, 7, 0)

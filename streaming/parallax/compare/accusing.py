@@ -71,9 +71,15 @@ def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, An
     return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
 
 
-def outcome_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
-    """The same of an accusation for an outcome: until an audit has proven the end, the outcome is unknown."""
-    found = end_unproven(state, start, marker)
+def outcome_unproven(state: PartitionState, offsets: Array, marker: int) -> dict[str, Any]:
+    """The same of an accusation for outcomes: until an audit has proven the end, those of all records are unknown.
+
+    Args:
+        state: written to.
+        offsets: of the records, in order; at least one.
+        marker: offset of the end marker.
+    """
+    found = end_unproven(state, int(offsets[0]), marker)
     if found:
-        unread.add(state, READ_COMMITTED, start, start + 1, UnknownReason.SKIPPED, replicas.read_at(state))
+        unread.add_offsets(state, READ_COMMITTED, offsets, UnknownReason.SKIPPED, replicas.read_at(state))
     return found

@@ -16,13 +16,14 @@ from parallax.model import UNKNOWN, UnknownReason
 _SPAN = ["view", "start", "end", "reason", "since"]
 
 
-def coverage(state: PartitionState, observations: Observations, now_ms: int) -> Coverage:
+def coverage(state: PartitionState, observations: Observations, now_ms: int, grace_ms: int) -> Coverage:
     """Return what a state says of its partition.
 
     Args:
         state: after a step.
         observations: of that step, which name the partition.
         now_ms: milliseconds since 1970 UTC.
+        grace_ms: how long a log may begin above another's.
     """
     common = [replicas.common_position(state, view) for view in VIEWS]
     unjudged = {READ_UNCOMMITTED: np.empty(0, np.int64), READ_COMMITTED: _unjudged(state)}
@@ -42,12 +43,18 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int) -> 
         brokers=tuple(_broker(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
         compared_at=now_ms,
         unread=unread,
-        awaits_report=_awaits_report(state),
+        awaits_report=_awaits_report(state, grace_ms),
     )
 
 
-def _awaits_report(state: PartitionState) -> bool:
-    """An absence is judged by what was reported after it was passed, an open transaction by what is listed later."""
+def _awaits_report(state: PartitionState, grace_ms: int) -> bool:
+    """An absence is judged by what was reported after it was passed, an open transaction by what is listed later.
+
+    And a log that has lost its head by how long that is so, though all logs may begin there by now.
+    """
+    begun = state.brokers["head_since"]
+    if (state.brokers["member"] & (begun != UNKNOWN) & (state.brokers["observed_at"] - begun < grace_ms)).any():
+        return True
     is_open = (state.intervals["end"] == NEVER) & (state.intervals["over_by"] == NEVER)
     return bool(len(state.candidates) or is_open.any() or outcome.open_disputes(state.pending).any())
 

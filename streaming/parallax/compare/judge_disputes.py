@@ -100,7 +100,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         if marker != UNKNOWN:
             observations["leader_epoch"] = _epoch_of(state, marker, producer)
         if verdict.proven:
-            observations |= outcome_unproven(state, int(first["offset"]), NEVER if marker == UNKNOWN else marker)
+            observations |= outcome_unproven(state, part["offset"], NEVER if marker == UNKNOWN else marker)
         accusations.append(
             Accusation(
                 Rule.OUTCOME,

@@ -177,7 +177,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
-        **outcome_unproven(state, offset, marker),
+        **outcome_unproven(state, rows["offset"] if len(rows) else np.array([start]), marker),
     }
     if interval["end"] != NEVER:
         observations["closed_by_marker_offset"] = int(interval["end"])

@@ -112,10 +112,10 @@ PENDING = np.dtype(
 ``leader_epoch``: the highest in which it was shown; so in `MARKER`.
 """
 
-TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY = 1, 2, 4, 8, 16, 32
+TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE = 1, 2, 4, 8, 16, 32, 64
 """Bits of ``flags``: the value is null; the key is; no record was shown, only that one would be aborted (`LISTED`), so
 that the key is not known; replicas show unlike outcomes; that was reported; it is judged without
-those that are away."""
+those that are away; replicas show unlike records there, so that the outcome of one says nothing of another's."""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
 """read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""

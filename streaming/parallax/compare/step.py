@@ -109,7 +109,7 @@ def step(
     ]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
-    return StepResult(work, suspects, coverage(work, observations, now_ms))
+    return StepResult(work, suspects, coverage(work, observations, now_ms, settings.grace_ms))
 
 
 def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:
@@ -185,7 +185,9 @@ def _take_in_transactions(state: PartitionState, fresh: dict[int, tuple[ViewRows
     committed, its_slots = fresh[READ_COMMITTED]
     shown = state.brokers["shown"]
     told = (committed.kind != LISTED) & (committed.kind != EMPTIED)
-    ahead = np.flatnonzero(told & (committed.offset >= shown[its_slots, READ_UNCOMMITTED]))
+    is_ahead = committed.offset >= shown[its_slots, READ_UNCOMMITTED]
+    ahead = np.flatnonzero(told & is_ahead)
+    _take_in_cleaned(state, committed, its_slots, ~is_ahead)
     if len(ahead):
         rows, slots = ViewRows.concat([rows, committed.take(ahead)]), np.concatenate([slots, its_slots[ahead]])
         order = np.lexsort((rows.offset, slots))
@@ -210,6 +212,27 @@ def _take_in_transactions(state: PartitionState, fresh: dict[int, tuple[ViewRows
         np.concatenate([types, ends["type"]]),
         np.concatenate([slots[turns], end_slots]),
     )
+
+
+def _take_in_cleaned(state: PartitionState, rows: ViewRows, slots: Array, passed: Array) -> None:
+    """Add the transactions of records that only read_committed readers were given: the cleaner took them in between.
+
+    The other reader's rows came first, though it read later. Only transactions whose own end marker is known.
+
+    Args:
+        state: written to.
+        rows: new ones of the read_committed view.
+        slots: of the rows.
+        passed: mask of the rows that the read_uncommitted reader has passed.
+    """
+    data = passed & (rows.kind == RECORD) & (rows.outcome != NOT_TRANSACTIONAL) & (rows.producer_id != UNKNOWN)
+    at = np.flatnonzero(data)
+    at = at[cap.stored(state, READ_UNCOMMITTED, rows.offset[at])]
+    at = at[~content.is_shown(state.content, rows.offset[at], slots[at])]
+    if not len(at):
+        return
+    offset, producer, slot = rows.offset[at], rows.producer_id[at], slots[at]
+    state.intervals = markers.add_ended(state.intervals, state.markers, offset, producer, slot)
 
 
 def _take_in_markers(state: PartitionState, rows: ViewRows, slots: Array) -> None:

@@ -191,9 +191,11 @@ def _endings(shown: Shown, broker: int) -> frozenset[str]:
 
 
 def holds_open(shown: Shown, broker: int) -> bool:
-    """Whether a replica lists a transaction of the finding's producer as open."""
+    """Whether a replica lists the transaction of the finding as open, and not a later one of the same producer."""
+    finding = shown.finding
     listed = shown.replicas.get(broker, {}).get("open_transactions") or ()
-    return any(one["producer_id"] == shown.finding.producer_id for one in listed)
+    end = max(finding.transaction_start_offset + 1, finding.marker_offset)
+    return any(one["producer_id"] == finding.producer_id and one["start_offset"] < end for one in listed)
 
 
 def outcomes_of(shown: Shown, broker: int) -> frozenset[str]:

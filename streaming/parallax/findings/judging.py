@@ -27,10 +27,10 @@ from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
-from parallax.findings.sides import against, showing_the_value_of, sides_differ
+from parallax.findings.sides import against, showing_a_value_below, showing_the_value_of, sides_differ
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
@@ -67,6 +67,8 @@ class Cause(NamedTuple):
 
     broker: int
     kind: FindingKind
+    deleted_at: int = UNKNOWN
+    """Of a deleted record that all replicas have shown: its older values are wrong, whoever shows one still."""
 
 
 class Judging:
@@ -140,17 +142,18 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        if decision.verdict is Verdict.PENDING:
-            return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing(finding_id)
+        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known, claim)):
+            return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
             return self._rechecked(claim, decision, answers, known, at)
-        is_proven = decision.verdict is Verdict.CONFIRMED or decision.has_spread
+        # What a finding says already waits for no more proof: that one is checked again as long as it stands.
+        is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
         if is_proven and known is not None and known.stands:
-            if _says_more(decision, known):
+            if decision.verdict is not Verdict.PENDING and _says_more(decision, known):
                 return made(finding_id, status, claim, decision, answers, known, at)
             leans_on = (finding_id,)
             decision = replace(
@@ -236,7 +239,9 @@ class Judging:
             # What a frozen replica shows of a key stands still.
             frozen = {c.broker for c in standing.values() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
             # It is the value that is proven wrong: so are those that show it as well.
-            brokers |= frozen | showing_the_value_of(decision.sides, {cause.broker for cause in about.values()})
+            accused = {cause.broker for cause in about.values() if cause.deleted_at == UNKNOWN}
+            brokers |= frozen | showing_the_value_of(decision.sides, accused)
+            brokers |= showing_a_value_below(decision.sides, max(cause.deleted_at for cause in about.values()))
         return causes if causes and decision.is_explained_by(brokers) else {}
 
     def _accused_about(
@@ -249,6 +254,7 @@ class Judging:
             return {}
         incidents = self._incidents.wrong_about(claim.place, claim.key)
         found = self._about_the_key(task, claim, before, _accuses_by_proof)
+        found |= self._about_the_key(task, claim, before, _is_shown_by_all)
         found |= {f.finding_id: Cause(f.broker, f.kind) for f in incidents if f.finding_id != task.finding_id}
         return {name: cause for name, cause in found.items() if decision.may_be_of(cause.broker)}
 
@@ -265,7 +271,11 @@ class Judging:
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
         known |= {e.finding_id: e for e in before if e.place == claim.place and e.accused_key == claim.key}
         known.pop(task.finding_id or "", None)
-        return {name: Cause(f.broker, f.kind) for name, f in known.items() if which(f)}
+        return {
+            name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
+            for name, f in known.items()
+            if which(f)
+        }
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
@@ -322,6 +332,11 @@ def _accuses_by_proof(finding: Finding) -> bool:
     return finding.stands and not is_past and has_proven_direction(finding)
 
 
+def _is_shown_by_all(finding: Finding) -> bool:
+    """Whether a finding says of every replica that it shows a value that was deleted."""
+    return finding.stands and has_spread(finding) and finding.kind is FindingKind.DELETED_RECORD_RESURRECTED
+
+
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
     """Whether a finding that stands has to be reported again, with what it says now."""
     exposed = is_exposed(decision.accused, decision, answers)
@@ -344,6 +359,13 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
 def _is_refuted(decision: Decision, known: Finding) -> bool:
     """Whether those that stand against the accused of a finding differ, so that the newest value may be wrong too."""
     return known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
+
+
+def _says_it(known: Finding | None, claim: Claim) -> bool:
+    """Whether a finding that stands says what a suspect claims of the same transaction, or more."""
+    if known is None or not known.stands or claim.kind not in TRANSACTION_KINDS:
+        return False
+    return known.broker == claim.broker and not refines(claim.kind, known.kind)
 
 
 def _says_more(decision: Decision, known: Finding) -> bool:

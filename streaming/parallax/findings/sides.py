@@ -54,3 +54,9 @@ def _by_broker(sides: Sides) -> dict[int, str]:
 def _in_kind(text: str) -> str:
     """Return what a side shows, without where, and without how that is known."""
     return re.sub("[0-9]+", "", text.partition(",")[0])
+
+
+def showing_a_value_below(sides: Sides, offset: int) -> frozenset[int]:
+    """The brokers that show a value of the key that was written below an offset."""
+    older = (side for text, side in sides.items() if text.startswith(VALUE) and int(text.removeprefix(VALUE)) < offset)
+    return frozenset().union(*older)

@@ -37,7 +37,7 @@ def read_to(*positions: int, **fields: Any) -> PartitionState:
 
 
 def of(made: PartitionState) -> Coverage:
-    return coverage(made, Observations("t", 0), 5)
+    return coverage(made, Observations("t", 0), 5, 300)
 
 
 def unknown(made: PartitionState, reason: UnknownReason) -> tuple[int, int]:

@@ -672,8 +672,10 @@ class TestLettingGo:
         comparison.feed(tick(0, everywhere(9), everywhere(12)))
         for b in (1, 2, 3):
             outcome, end = (COMMITTED, commit(7, 9)) if b == 2 else (ABORTED, abort(5, 9))
-            comparison.feed(shown(RU, b, [end], 9))
-            comparison.feed(shown(RC, b, [{**r, "outcome": outcome} for r in rows], 9))
+            # Cleaned before one reader came to it, and read by the other before that came to the end marker.
+            comparison.feed(shown(RU, b, [], 4))
+            comparison.feed(shown(RC, b, [{**r, "outcome": outcome} for r in rows], 4))
+            comparison.feed(shown(RU, b, [end], 9), shown(RC, b, [], 9))
         assert comparison.last is not None
         assert comparison.last.state.markers["offset"].tolist() == [5, 7]
         comparison.feed(*(shown(RU, b, [], 12) for b in (1, 2, 3)))

@@ -55,6 +55,14 @@ def watched() -> Comparison:
 
 
 class TestHeads:
+    def test_a_head_that_all_logs_have_lost_is_told_by_ticks_that_say_the_same(self, watched: Comparison) -> None:
+        assert watched.last is not None
+        assert not watched.last.coverage.awaits_report
+        watched.feed(progress(1000, (5, 5, 5)))
+        assert (watched.kinds, watched.last.coverage.awaits_report) == ([], True)
+        watched.feed(progress(1000 + LONG, (5, 5, 5)))
+        assert (watched.kinds, watched.last.coverage.awaits_report) == ([("log_head_missing", 1)], False)
+
     def test_a_log_that_comes_to_begin_above_the_others_has_lost_its_head(self, watched: Comparison) -> None:
         watched.feed(progress(1000, (0, 5, 0)))
         assert watched.kinds == []

@@ -159,9 +159,11 @@ def test_what_some_do_not_show_is_not_said_to_be_shared_by_them_and_nothing_is_w
 
 def test_who_does_not_hold_a_transaction_open_does_not_share_it() -> None:
     listed = {"open_transactions": [{"producer_id": 7, "start_offset": 4}]}
-    replicas = {"1": {"open_transactions": [{"producer_id": 8, "start_offset": 5}]}, "2": listed, "3": listed}
+    others = [{"producer_id": 8, "start_offset": 4}, {"producer_id": 7, "start_offset": 9}]
+    replicas = {"1": {"open_transactions": others}, "2": listed, "3": listed}
     evidence = json.dumps({"leader": 3, "replicas": replicas})
-    fields = {"broker": 2, "producer_id": 7, "status": FindingStatus.SPREAD, "exposed": True}
+    fields = {"broker": 2, "producer_id": 7, "transaction_start_offset": 4, "marker_offset": 6}
+    fields |= {"status": FindingStatus.SPREAD, "exposed": True}
     said = explain(replace(EVENT, evidence=evidence, kind=FindingKind.READ_COMMITTED_FROZEN, **fields))
     assert said.now.startswith("Consumers of brokers 2 and 3 in read_committed get nothing beyond that offset.")
     assert said.right.endswith("Nothing is proven of broker 1.")

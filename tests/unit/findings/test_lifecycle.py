@@ -456,6 +456,14 @@ class TestASecondSuspectOfOneCause:
         assert current(life.table)[finding.finding_id] == finding
         assert sum(life.machine.status().confirmed_total.values()) == 1
 
+    def test_is_dismissed_though_nothing_can_be_proven_of_it_any_more(self) -> None:
+        life = Life().confirmed(claim(kind=COMMITTED_WRONGLY), answering=wrong)
+        life.suspect(claim("again", MARKER))
+        life.answer(lambda c: Answers({2: ReplicaAnswer(2, error="no answer")}, leader=1))
+        finding, dismissal = life.table
+        assert (str(dismissal.status), dismissal.suspect_id) == ("dismissed", "again")
+        assert f"reported already: finding {finding.finding_id}" in dismissal.summary
+
     def test_a_cleared_suspect_takes_nothing_back_from_a_finding_that_was_resolved(self) -> None:
         life = Life().confirmed(claim())
         life.until_asked(agree)

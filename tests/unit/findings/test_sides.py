@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.findings.sides import Sides, sides_differ
+from parallax.findings.sides import Sides, showing_a_value_below, sides_differ
 
 NONE, OLD, NEW = "no value", "value at offset 3", "value at offset 17"
 
@@ -42,3 +42,8 @@ NONE, OLD, NEW = "no value", "value at offset 3", "value at offset 17"
 )
 def test_when_replicas_stand_otherwise(before: Sides, now: Sides, differ: bool) -> None:
     assert sides_differ(before, now) is differ
+
+
+@pytest.mark.parametrize(("offset", "brokers"), [(3, set()), (4, {2}), (17, {2}), (18, {2, 3})])
+def test_who_shows_a_value_that_was_written_below_an_offset(offset: int, brokers: set[int]) -> None:
+    assert showing_a_value_below({NONE: [1], OLD: [2], NEW: [3]}, offset) == brokers

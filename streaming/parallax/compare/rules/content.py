@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parallax.compare.observations import RECORD, Array, ViewRows
-from parallax.compare.rules.arrays import bits, group_starts, joined, table
+from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, table
 from parallax.compare.state import CONTENT
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -81,6 +81,17 @@ def _merged(content: Array, shown: Array) -> Array:
         fingerprint=fingerprint[starts],
         shown=np.bitwise_or.reduceat(both["shown"][order], starts),
     )
+
+
+def is_shown(table: Array, offsets: Array, slots: Array) -> Array:
+    """Mask of the offsets at which a replica was read to show something; ``slots``: of the replica, for each offset."""
+    first, end = (np.searchsorted(table["offset"], offsets, side) for side in ("left", "right"))
+    mask = np.zeros(len(offsets), np.bool_)
+    # There is one row an offset, but where replicas differ.
+    for further in range(int((end - first).max(initial=0))):
+        known = np.flatnonzero(first + further < end)
+        mask[known] |= has_bit(table["shown"][first[known] + further], slots[known])
+    return mask
 
 
 def contradictions(content: Array) -> Array:

@@ -131,6 +131,44 @@ def take_in_intervals(intervals: Array, offsets: Array, producers: Array, types:
     return joined(intervals[~is_open], made)
 
 
+def add_ended(intervals: Array, markers: Array, offsets: Array, producers: Array, slots: Array) -> Array:
+    """Add the transactions of records that are in no interval, so far as their own replica showed how they ended.
+
+    Args:
+        intervals: `INTERVAL`.
+        markers: `MARKER`.
+        offsets: of transactional records.
+        producers: their producer ids.
+        slots: who showed them.
+    """
+    made = [intervals]
+    for slot, producer in sorted(set(zip(slots.tolist(), producers.tolist(), strict=True))):
+        own = markers[has_bit(markers["shown"], slot) & (markers["producer_id"] == producer)]
+        mine = intervals[(intervals["slot"] == slot) & (intervals["producer_id"] == producer)]
+        shown = np.sort(offsets[(slots == slot) & (producers == producer)])
+        ended_by = np.searchsorted(own["offset"], shown, side="right")
+        for at in np.unique(ended_by[ended_by < len(own)]).tolist():
+            start, end = int(shown[np.searchsorted(ended_by, at)]), int(own["offset"][at])
+            if not ((mine["start"] < end) & (start < mine["end"])).any():
+                made.append(_ended(slot, producer, (start, end), int(own["type"][at])))
+    return joined(*made)
+
+
+def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Array:
+    return table(
+        INTERVAL,
+        1,
+        slot=slot,
+        producer_id=producer,
+        start=span[0],
+        end=span[1],
+        end_type=end_type,
+        missed=NEVER,
+        over_by=NEVER,
+        next_start=NEVER,
+    )
+
+
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
     """Mask of the rows that lie in a transaction whose end its replica has shown: the other view came first."""
     ended = intervals[intervals["end"] != NEVER]

@@ -9,7 +9,7 @@ import numpy as np
 from parallax.compare.observations import COMMIT, Array
 from parallax.compare.rules.arrays import bits, group_starts, has_bit, joined, slots_of, table
 from parallax.compare.rules.markers import UNREAD, passed_open
-from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, REPORTED, TOMBSTONE
+from parallax.compare.state import DISPUTED, NAMELESS, NEVER, NOWHERE, NULL_KEY, PENDING, REPORTED, TOMBSTONE, UNLIKE
 from parallax.model import NOBODY, UNKNOWN
 
 
@@ -47,6 +47,8 @@ def take_in(pending: Array, shown: Array) -> Array:
 
     Where replicas show unlike outcomes of one record, `DISPUTED` is set. Where they show two records at one offset,
     neither's outcome says anything of the other's: that is a difference of content (I1), not reported here.
+    Where one more replica shows an outcome of a record that was reported, that one has not been judged: the dispute is
+    open again.
     """
     if not len(shown):
         return pending
@@ -66,10 +68,13 @@ def _merged(pending: Array, shown: Array) -> Array:
         merged["visible"] = np.bitwise_or.reduceat(both["visible"][order], starts)
         merged["aborted"] = np.bitwise_or.reduceat(both["aborted"][order], starts)
         merged["leader_epoch"] = np.maximum.reduceat(both["leader_epoch"][order], starts)
+        was_shown, is_shown = both["visible"][order[starts]] | both["aborted"][order[starts]], merged["visible"]
+        is_judged = (is_shown | merged["aborted"]) & ~was_shown == 0
+        merged["flags"][~is_judged & (merged["flags"] & UNLIKE == 0)] &= ~np.uint8(REPORTED)
         disputed = (merged["visible"] != 0) & (merged["aborted"] != 0)
         merged["flags"][disputed] |= DISPUTED
         if disputed.any():
-            merged["flags"][disputed & _differ(both[order], starts)] |= REPORTED
+            merged["flags"][disputed & _differ(both[order], starts)] |= REPORTED | UNLIKE
     return merged
 
 

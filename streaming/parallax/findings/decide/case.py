@@ -128,6 +128,7 @@ class Case:
 
     Attributes:
         accused: the answer of the claim's pivot; where the claim accuses nobody, the one that was asked last.
+        end_read: offset of the end marker that was read, where the claim goes without it since it need not be the end.
     """
 
     claim: Claim
@@ -136,6 +137,7 @@ class Case:
     absent: Sequence[ReplicaAnswer]
     answers: Answers
     live_only: bool
+    end_read: int = UNKNOWN
 
     def confirmed(
         self, reason: str, kind: FindingKind | None = None, *, accused: int | None = None, sides: Sides | None = None

@@ -151,7 +151,7 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     differing = latest_differs(case)
     if differing is None or (recorded is None and not is_proven):
         return None
-    if UNKNOWN < case.claim.marker_offset < differing.offset:
+    if UNKNOWN < max(case.claim.marker_offset, case.end_read) < differing.offset:
         return None
     if not is_proven:
         # What differs may be the outcome on another replica, and the comparison be about to say so.

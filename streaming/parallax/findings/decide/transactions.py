@@ -71,7 +71,7 @@ def _of_a_truncated_log(case: Case) -> Decision:
     cannot be asked may have.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=Recorded())
-    decision = transaction(replace(case, claim=claim))
+    decision = transaction(replace(case, claim=claim, end_read=case.claim.marker_offset))
     unsure = case.absent and not case.live_only and not _is_marker_replaced(case)
     if unsure and decision.verdict is Verdict.DISMISSED:
         mark = case.claim.marker_offset
@@ -124,6 +124,15 @@ def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
     return answer.open_transaction(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
 
 
+def _holds_it(case: Case, answer: ReplicaAnswer) -> bool:
+    """Whether it is this transaction that a replica holds open, and not a later one of its producer.
+
+    Where a lower end marker may have been cleaned everywhere, one that begins further up may be another.
+    """
+    held = _held(case.claim, answer)
+    return held is not None and (held.start_offset <= case.claim.transaction_start_offset or is_end_proven(case))
+
+
 def _nameless(case: Case) -> Decision:
     """No replica has said which transaction it is; it is no divergence once the accused has caught up."""
     ahead = [a.broker for a in case.others if a.last_stable_offset > case.accused.last_stable_offset]
@@ -136,7 +145,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     """The accused holds the transaction open: a divergence once it is past the marker and another has closed it."""
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
-    is_open = [accused.broker, *(a.broker for a in case.others if _held(claim, a) is not None)]
+    is_open = [accused.broker, *(a.broker for a in case.others if _holds_it(case, a))]
     has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case))
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open

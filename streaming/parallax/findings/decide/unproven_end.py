@@ -34,7 +34,7 @@ def ended_somewhere(case: Case) -> Decision:
     Nobody is accused by it: who ended the transaction higher up may have done so rightly, though it lacks the marker.
     """
     claim = replace(case.claim, marker_offset=UNKNOWN, recorded=replace(case.claim.recorded, markers={}))
-    decision = ended(replace(case, claim=claim))
+    decision = ended(replace(case, claim=claim, end_read=case.claim.marker_offset))
     if decision.verdict is Verdict.CONFIRMED or decision.was_shown:
         return replace(decision, kind=FindingKind.VISIBILITY_MISMATCH, accused=NOBODY)
     return decision

@@ -273,7 +273,11 @@ def _is_claimed(claim: Claim, shown: RecordShown) -> bool:
 
 
 def _accused_lacks(case: Case) -> Decision:
-    """The accused shows no value: a difference where another shows one that nothing on the accused explains."""
+    """The accused shows no value: a difference where another shows one that nothing on the accused explains.
+
+    What deleted it on the accused lay below the last stable offset of the accused. One that shows the value, asked
+    after the accused, and has not come as far may hold that undecided.
+    """
     claim, accused = case.claim, case.accused
     key = accused.key
     resurrected = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED
@@ -284,25 +288,41 @@ def _accused_lacks(case: Case) -> Decision:
         is_below = accused.log_start_offset > claim.offset
         resolution = Resolution.DELETED if is_below else Resolution.HEALED
         return case.dismissed(f"broker {accused.broker} shows no live value of the key", resolution)
-    for other in case.others:
-        theirs = other.live
-        if theirs is None or not accused.log_start_offset <= claim.offset:
-            continue
-        deleted = key.visible is not None and key.visible.offset > theirs.offset
-        if claim.offset <= theirs.offset < accused.last_stable_offset and not deleted:
-            reason = (
-                f"broker {other.broker} shows the key's value at offset {theirs.offset}; "
-                f"broker {accused.broker} is past it and shows none"
-            )
-            return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED)
+    decision, behind = _shown_by_others(case, key)
+    if decision is not None:
+        return decision
     if (decision := _tombstone_against_older(case, key)) is not None:
         return decision
+    if behind:
+        lack = f"the value that broker {accused.broker} lacks"
+        return case.pending(f"{names(behind)} may not have decided yet what deleted {lack}")
     if key.visible is not None and key.visible.offset > claim.offset:
         return _deleted_on_the_accused(case, key.visible)
     if accused.log_start_offset > claim.offset:
         reason = f"offset {claim.offset} is below the log start of broker {accused.broker}"
         return case.dismissed(reason, Resolution.DELETED)
     return _undecided_key(case, f"no other replica shows a live value of the key at offset {claim.offset}")
+
+
+def _shown_by_others(case: Case, key: KeyShown) -> tuple[Decision | None, list[ReplicaAnswer]]:
+    """Whether another shows a value that the accused lacks; and those that show one and have not come as far."""
+    claim, accused = case.claim, case.accused
+    behind = []
+    for other in case.others if accused.log_start_offset <= claim.offset else ():
+        theirs = other.live
+        if theirs is None or not claim.offset <= theirs.offset < accused.last_stable_offset:
+            continue
+        if key.visible is not None and key.visible.offset > theirs.offset:
+            continue
+        if other.last_stable_offset < accused.cleaned_below:
+            behind.append(other)
+            continue
+        reason = (
+            f"broker {other.broker} shows the key's value at offset {theirs.offset}; "
+            f"broker {accused.broker} is past it and shows none"
+        )
+        return replace(_without_direction(case, reason), lone_witness=theirs.outcome == COMMITTED), []
+    return None, behind
 
 
 def _tombstone_against_older(case: Case, key: KeyShown) -> Decision | None:

@@ -110,6 +110,13 @@ def test_a_record_that_is_shown_before_and_after_another_at_its_offset_is_one() 
     assert [tuple(row) for row in made.tolist()] == [(4, 60, 0b101), (4, 61, 0b010)]
 
 
+def test_whether_a_replica_was_read_to_show_something_at_an_offset() -> None:
+    table = take_in((4, 70, 0), (4, 71, 1), (6, 70, 1))
+    asked = [(4, 0), (4, 1), (4, 2), (5, 1), (6, 1), (6, 0), (7, 1)]
+    offsets, slots = (np.array(column) for column in zip(*asked, strict=True))
+    assert content.is_shown(table, offsets, slots).tolist() == [True, True, False, False, True, False, False]
+
+
 def test_nothing_shown_changes_nothing() -> None:
     made = take_in((4, 60, 0))
     assert content.take_in(made, *(np.empty(0, int),) * 3) is made

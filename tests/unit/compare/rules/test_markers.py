@@ -374,3 +374,21 @@ class TestCloseEnded:
         assert found["missed"].tolist() == [5]
         assert markers.passed_open(found).tolist() == [True]
         assert markers.passed_open(interval(missed=5)).tolist() == [False]
+
+
+class TestRecordsThatOnlyOneReaderWasGiven:
+    ENDS = shown((3, ABORT, 1 << 2), (6, COMMIT, 1 << 1), (9, ABORT, 1 << 1))
+
+    def add(self, *offsets: int, intervals: Array = NONE) -> list[tuple[int, int, int, int, int]]:
+        of = np.array(offsets)
+        return spans(markers.add_ended(intervals, self.ENDS, of, np.full(len(of), 9), np.full(len(of), 1)))
+
+    def test_are_of_the_transactions_that_their_own_replica_ended(self) -> None:
+        assert self.add(5, 2, 7) == [(1, 9, 2, 6, COMMIT), (1, 9, 7, 9, ABORT)]
+
+    def test_are_of_none_where_their_replica_shows_no_end_marker_behind_them(self) -> None:
+        assert self.add(9, 11) == []
+
+    def test_are_of_the_one_that_is_known_already(self) -> None:
+        for known in (interval(start=1, end=6, end_type=COMMIT), interval(start=4), interval(start=3, end=4)):
+            assert self.add(2, intervals=known) == spans(known)

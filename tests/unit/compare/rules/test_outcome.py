@@ -249,8 +249,20 @@ class TestTakeIn:
         assert outcome.open_disputes(rows).tolist() == [True]
         rows["flags"] |= REPORTED
         assert outcome.open_disputes(rows).tolist() == [False]
-        again = outcome.take_in(rows, self.shown(4, 2, True))
+        again = outcome.take_in(rows, self.shown(4, 1, True))
         assert outcome.open_disputes(again).tolist() == [False]
+
+    @pytest.mark.parametrize("aborted", [True, False])
+    def test_a_reported_dispute_is_open_again_when_one_more_replica_shows_the_record(self, aborted: bool) -> None:
+        rows = outcome.take_in(self.shown(4, 0, False), self.shown(4, 1, True))
+        rows["flags"] |= REPORTED
+        assert outcome.open_disputes(outcome.take_in(rows, self.shown(4, 2, aborted))).tolist() == [True]
+
+    def test_records_that_are_not_the_same_are_no_dispute_whoever_shows_one_of_them_later(self) -> None:
+        other = self.shown(4, 1, True)
+        other["key_hash_hi"] = 7
+        rows = outcome.take_in(self.shown(4, 0, False), other)
+        assert outcome.open_disputes(outcome.take_in(rows, self.shown(4, 2, True))).tolist() == [False]
 
     def test_rows_stay_in_offset_order_and_keep_what_they_are(self) -> None:
         rows = outcome.take_in(self.shown(4, 0, True), self.shown(2, 0, False, null_key=True))

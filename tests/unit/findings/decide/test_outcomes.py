@@ -250,6 +250,9 @@ class TestOutcome:
         for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
             assert outcome_of(c, shows(1, record(offset)), shows(2, None), live_only=True) is found
             assert outcome_of(c, shows(1, None), shows(2, record(offset)), live_only=True) is found
+        unproven = replace(c, recorded=Recorded(outcomes={2: "committed"}, end_unproven=True))
+        for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
+            assert outcome_of(unproven, shows(1, record(offset)), shows(2, None)) is found
         unknown = replace(c, marker_offset=-1)
         assert outcome_of(unknown, shows(1, record(21)), shows(2, None), live_only=True) is Verdict.CONFIRMED
 

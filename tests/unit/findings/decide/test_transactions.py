@@ -36,6 +36,15 @@ class TestOpenTransaction:
         got = decide(self.marker_missing, answers(replica(1), replica(2, open_transactions=OPEN), replica(3)))
         assert verdict(got) == (Verdict.CONFIRMED, FindingKind.MARKER_MISSING)
 
+    def test_a_later_transaction_of_the_producer_on_another_is_not_the_same_where_the_end_is_unproven(self) -> None:
+        later = replica(3, open_transactions=(OpenTransaction(PID, 14),))
+        accused = replica(2, open_transactions=OPEN)
+        got = decide(self.marker_missing, answers(replica(1), accused, later))
+        assert got.sides == {"open": (2, 3), "ended": (1,)}
+        unproven = replace(self.marker_missing, recorded=Recorded(end_unproven=True))
+        got = decide(unproven, answers(replica(1), accused, later))
+        assert (got.verdict, got.sides) == (Verdict.CONFIRMED, {"open": (2,), "ended": (1,)})
+
     def test_a_recorded_marker_is_proof_where_the_others_begin_above_the_transaction(self) -> None:
         accused = replica(2, open_transactions=OPEN)
         trimmed = [replica(b, log_start_offset=40) for b in (1, 3)]

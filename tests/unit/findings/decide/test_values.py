@@ -362,6 +362,13 @@ class TestVisibilityMismatch:
         committed = record(30, "committed")
         assert decide(self.c, answers(shows(1, None), shows(2, committed), shows(3, None))).lone_witness
 
+    def test_one_that_shows_a_value_and_is_behind_the_accused_that_lacks_it_may_yet_see_it_deleted(self) -> None:
+        c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"value": (2,), "no value": (1,)}, pivot=1))
+        assert outcome_of(c, shows(1, None), shows(2, self.value), shows(3, None)) is Verdict.CONFIRMED
+        frozen = shows(2, self.value, last_stable_offset=90)
+        assert outcome_of(c, shows(1, None), frozen, shows(3, None)) is Verdict.PENDING
+        assert outcome_of(c, shows(1, None), frozen, shows(3, self.value)) is Verdict.CONFIRMED
+
     def test_an_accused_that_is_behind_those_who_lack_it_may_yet_see_it_deleted(self) -> None:
         behind = shows(2, self.value, last_stable_offset=90)
         assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
