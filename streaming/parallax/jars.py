@@ -49,8 +49,8 @@ _DELTA_MODULE = """\
 """
 
 
-# The parts of AWS's SDK that S3A needs, of the version that Hadoop 3.5.0 was built with: 16 MB. What hadoop-aws asks for
-# is the bundle of all of AWS's services, which is 600 MB.
+# The parts of AWS's SDK that S3A needs, and the library whose classes it names, of the versions that Hadoop 3.5.0 was
+# built with: 16 MB. What hadoop-aws asks for is the bundle of all of AWS's services, which is 600 MB.
 AWS_SDK_VERSION = "2.35.4"
 _SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _SDK_PART = (
@@ -62,6 +62,7 @@ _S3_MODULE = """\
   <configurations><conf name="default"/></configurations>
   <dependencies>
     <dependency org="org.apache.hadoop" name="hadoop-aws" rev="{hadoop}" conf="default->default" transitive="false"/>
+    <dependency org="software.amazon.s3.analyticsaccelerator" name="analyticsaccelerator-s3" rev="1.3.1" conf="default->default" transitive="false"/>
 {sdk}  </dependencies>
 </ivy-module>
 """

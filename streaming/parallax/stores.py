@@ -41,7 +41,7 @@ def is_s3(storage: str) -> bool:
 
 def rust_path(path: str) -> str:
     """A path in the spelling of delta-rs and obstore: ``s3://`` where Hadoop says ``s3a://``, no ``file:``."""
-    return re.sub(r"^s3[an]://", "s3://", path).removeprefix("file:")
+    return re.sub(r"^file:(//)?", "", re.sub(r"^s3[an]://", "s3://", path))
 
 
 def hadoop_path(path: str) -> str:
@@ -82,7 +82,8 @@ def set_environment(conf: Mapping[str, str], environment: MutableMapping[str, st
 
 def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Options of Spark that say to Hadoop what the environment says; credentials it finds there by itself."""
-    options = {}
+    # A checkpoint's files are written aside and renamed: nobody needs to look first what is there.
+    options = {"performance.flags": "create,mkdir,delete"}
     endpoint = environment.get("AWS_ENDPOINT_URL")
     if endpoint:
         options["endpoint"] = endpoint

@@ -26,7 +26,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from parallax.errors import one_line
-from parallax.stores import is_remote, rust_path
+from parallax.stores import rust_path
 
 EPOCH = "parallax-epoch"
 """The application whose version in a table is the epoch of the job that may write it."""
@@ -163,8 +163,6 @@ def _epoch_for(uri: str) -> int | None:
 
 
 def _root(storage: str) -> str:
-    if not is_remote(storage):
-        return str(storage)
     return rust_path(storage).rstrip("/")
 
 

@@ -12,6 +12,7 @@ that counts. So
 ::
 
     checkpoints/<query>/0000000007-0001/offsets/42     the folder of a generation
+    checkpoints/<query>/0000000007-0001.copying        it is being filled
     checkpoints/<query>/0000000007-0001.json           it has begun
     checkpoints/<query>/0000000006-0002.broken         why that one was set aside
 """
@@ -29,7 +30,7 @@ from parallax.views.fencing import FencedError
 from parallax.views.objects import Objects
 
 _NAME = re.compile(r"(\d{10})-(\d{4})")
-_BEGUN, _BROKEN = ".json", ".broken"
+_COPYING, _BEGUN, _BROKEN = ".copying", ".json", ".broken"
 _FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
 """What of a checkpoint tells whether it can be used."""
 
@@ -63,20 +64,19 @@ def newest(objects: Iterable[str]) -> Generation | None:
     return max((one for one in begun if one is not None), default=None)
 
 
-def dispensable(folders: Iterable[str], objects: Iterable[str], current: Generation, kept: int) -> list[str]:
+def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
     """The generations that can go: all before the current one, but for the last ones that were set aside.
 
     What is behind the current one is not touched: it is another job's.
 
     Args:
-        folders: names in the query's folder.
-        objects: likewise.
+        objects: names of the objects beside the folders.
         current: the generation that counts.
         kept: how many that were set aside stay, so that people can find out what happened.
     """
     names = list(objects)
-    stems = {Path(name).stem for name in names} | set(folders)
-    known = {found for found in map(Generation.parse, stems) if found is not None and found < current}
+    stems = map(Generation.parse, {Path(name).stem for name in names})
+    known = {found for found in stems if found is not None and found < current}
     broken = sorted(found for found in known if found.name + _BROKEN in names)
     return sorted(found.name for found in known - set(broken[-kept:] if kept else ()))
 
@@ -147,28 +147,30 @@ class Generations:
             return found
         fresh = Generation(self._epoch, 1)
         if found is not None:
-            prefix, target = f"{self._folder}/{found.name}/", f"{self._folder}/{fresh.name}/"
-            names = [one.name.removeprefix(prefix) for one in self._objects.list(prefix.rstrip("/"))]
-            # What Hadoop has not renamed begins with a dot.
-            whole = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
-            self._objects.copy((prefix + name, target + name) for name in whole)
+            self._objects.put(f"{self._folder}/{fresh.name}{_COPYING}", b"{}")
+            self._objects.copy(self._copies(found, fresh))
         self._mark(fresh, found)
         self._current = fresh
         self._clean()
         return fresh
+
+    def _copies(self, found: Generation, fresh: Generation) -> list[tuple[str, str]]:
+        """What is copied from one generation to another, and to where."""
+        prefix = f"{self._folder}/{found.name}/"
+        # What is empty is Hadoop's mark of a folder; what it has not renamed yet begins with a dot.
+        names = [one.name.removeprefix(prefix) for one in self._objects.list(prefix.rstrip("/")) if one.size]
+        whole = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
+        return [(prefix + name, f"{self._folder}/{fresh.name}/{name}") for name in whole]
 
     def _mark(self, generation: Generation, copied: Generation | None) -> None:
         document = {"from": None if copied is None else copied.name}
         self._objects.create(f"{self._folder}/{generation.name}{_BEGUN}", json.dumps(document).encode())
 
     def _clean(self) -> None:
-        folders, objects = self._objects.children(self._folder)
-        current = Generation(*self._current or (0, 0))
-        for name in dispensable(folders, objects, current, self._kept):
-            # What says that it has begun goes first: half a generation must not count.
-            self._objects.delete([f"{self._folder}/{name}{_BEGUN}"])
-            within = [one.name for one in self._objects.list(f"{self._folder}/{name}")]
-            self._objects.delete([*within, f"{self._folder}/{name}{_BROKEN}"])
+        _, objects = self._objects.children(self._folder)
+        for name in dispensable(objects, Generation(*self._current or (0, 0)), self._kept):
+            self._objects.delete(one.name for one in self._objects.list(f"{self._folder}/{name}"))
+            self._objects.delete(f"{self._folder}/{name}{end}" for end in (_COPYING, _BROKEN, _BEGUN))
 
     def _name(self) -> str:
         return Generation(*self._current or (0, 0)).name

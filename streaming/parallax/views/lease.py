@@ -37,6 +37,11 @@ log = structlog.get_logger(__name__)
 LASTS_S = 30.0
 """A holder that has not been seen to live for so long may be taken over."""
 
+NOT_HONOURED = (
+    "the store takes a put that must create an object (If-None-Match: *) where there is one: two writers would lose "
+    "each other's commits; use a store that refuses it"
+)
+
 _BEATS = 6
 """Beats in this time: some may be lost or late."""
 _LOOK_S = 0.5
@@ -137,7 +142,7 @@ class Lease:
 
         Raises:
             HeldError: another job lives and holds it.
-            StoreError: the store cannot be reached.
+            StoreError: the store cannot be reached, or does not honour conditional puts.
         """
         first = self.look()
         since, told = self._clock(), False
@@ -166,6 +171,8 @@ class Lease:
             there = _document(self._objects.get(name))
             if there.get("mark") != mark:
                 return False
+        elif self._objects.create(name, json.dumps(document).encode()):
+            raise StoreError(f"{self._objects.uri}: {NOT_HONOURED}")
         # Old epochs are removed: one that was slow to put may have found the place of one that is long over.
         if self.look().epoch != epoch:
             return False
@@ -274,4 +281,4 @@ def _document(content: bytes | None) -> dict[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-__all__ = ["LASTS_S", "HeldError", "Lease", "Sight", "Step", "decide"]
+__all__ = ["LASTS_S", "NOT_HONOURED", "HeldError", "Lease", "Sight", "Step", "decide"]

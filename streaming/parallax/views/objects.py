@@ -81,11 +81,11 @@ class Objects:
         Raises:
             StoreError: see `create`.
         """
-        try:
-            with _one_line_errors(f"{self.uri}/{name}"):
+        with _one_line_errors(f"{self.uri}/{name}"):
+            try:
                 return bytes(obstore.get(self._store, name).bytes())
-        except FileNotFoundError:
-            return None
+            except FileNotFoundError:
+                return None
 
     def list(self, folder: str = "") -> list[Listed]:
         """All objects below a folder.
@@ -168,8 +168,6 @@ def _one_line_errors(what: str) -> Iterator[None]:
         yield
     except (AlreadyExistsError, FileExistsError, PreconditionError) as error:
         raise FileExistsError(what) from error
-    except FileNotFoundError:
-        raise
     except (BaseError, OSError, ValueError) as error:
         raise StoreError(f"{what}: {_reason(error)}") from error
 

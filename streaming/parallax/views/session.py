@@ -65,7 +65,7 @@ _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
 _LOCAL_CONF: Mapping[str, str] = {
-    # Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
+    # On S3 it asks half as much of the store for each file. Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
     # dozen processes for each file of a checkpoint, and longer than a small micro-batch itself takes. This one renames.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -89,7 +89,7 @@ def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
         return {}
     set_environment(settings.conf, os.environ)
     of_cluster = {} if settings.master.startswith("local") else executor_options(os.environ)
-    return {**hadoop_options(os.environ), **of_cluster}
+    return {**_LOCAL_CONF, **hadoop_options(os.environ), **of_cluster}
 
 
 def _class_path(storage: str) -> str:
