@@ -433,7 +433,9 @@ def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, output: Outp
         s3 = s3_jars(progress=say)
     archive = make_archive(say)
     if output is Format.json:
-        typer.echo(as_json({"delta": delta, "s3": s3, "kafka": kafka, "kafka_version": kafka_version, "archive": archive}))
+        typer.echo(
+            as_json({"delta": delta, "s3": s3, "kafka": kafka, "kafka_version": kafka_version, "archive": archive})
+        )
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

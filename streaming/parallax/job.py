@@ -32,7 +32,7 @@ from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
-from parallax.stores import is_remote, set_environment
+from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.fencing import hold, raise_fence, release
 from parallax.views.hash_key import hash_key
@@ -355,7 +355,7 @@ def lock_storage(path: str) -> IO[str] | None:
 
     if is_remote(path):
         return None
-    path = path.removeprefix("file:")
+    path = rust_path(path)
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
         file = (Path(path) / "job.lock").open("a+", encoding="ascii")
@@ -393,9 +393,7 @@ def take_lease(path: str, say: Say) -> Lease:
     try:
         lease.acquire(say)
     except HeldError as error:
-        raise JobError(
-            f"storage.path: {path} is in use by the job on {error}; stop it, or give another path"
-        ) from None
+        raise JobError(f"storage.path: {path} is in use by the job on {error}; stop it, or give another path") from None
     except StoreError as error:
         raise JobError(f"storage.path: {error}; check the address, the credentials and their rights") from error
     return lease
@@ -425,7 +423,9 @@ def take_over(path: str, key: str, epoch: int) -> None:
             names = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS)
             list(pool.map(lambda name: raise_fence(rust_uri(path, name), epoch), names))
     except (DeltaError, OSError) as error:
-        raise JobError(f"storage.path: {one_line(error)}; check the address, the credentials and their rights") from error
+        raise JobError(
+            f"storage.path: {one_line(error)}; check the address, the credentials and their rights"
+        ) from error
 
 
 def run_until_signal(settings: Settings, say: Say) -> None:

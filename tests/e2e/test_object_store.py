@@ -183,7 +183,7 @@ def test_broken_checkpoints_are_set_aside_and_rebuilt_from_the_tables(
         assert job.stop() == 0
         checkpoints = Objects(server.uri("broken"))
         for query in ("read_committed", "compare"):
-            found = [one.name for one in checkpoints.list(f"checkpoints/{query}") if "/offsets/" in one.name]
+            found = [one.name for one in checkpoints.below(f"checkpoints/{query}") if "/offsets/" in one.name]
             assert found
             for name in found:
                 checkpoints.put(name, b"v1\n{")

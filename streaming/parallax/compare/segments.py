@@ -26,8 +26,8 @@ from pyarrow import fs
 
 from parallax.compare.state import PartitionState
 from parallax.model import TopicPartition
-from parallax.views.commits import filesystem
 from parallax.stores import is_remote, rust_path
+from parallax.views.commits import filesystem
 
 BUCKETS = 16
 """Buckets of a new checkpoint; one that exists keeps its own number."""

@@ -95,7 +95,8 @@ def _create(
     if lacking:
         uri = rust_uri(storage, name)
         fencing.commit(
-            lambda: DeltaTable(uri), lambda old, properties: old.alter.add_columns(lacking, commit_properties=properties)
+            lambda: DeltaTable(uri),
+            lambda old, properties: old.alter.add_columns(lacking, commit_properties=properties),
         )
         table.update_incremental()
     return table
