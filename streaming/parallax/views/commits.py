@@ -135,9 +135,9 @@ def filesystem(uri: str) -> fs.FileSystem:
     """Where the files of a table are: paths are below its folder."""
     if "://" not in uri:
         return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
-    from deltalake.fs import DeltaStorageHandler
+    from parallax.views.handler import Handler
 
-    return fs.PyFileSystem(DeltaStorageHandler(uri))
+    return fs.PyFileSystem(Handler(uri))
 
 
 def _entry(version: int) -> str:

@@ -23,10 +23,11 @@ from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
 from parallax.errors import SetupError
-from parallax.jars import cache_folder, delta_classpath
+from parallax.jars import cache_folder, delta_classpath, s3_classpath
 from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
+from parallax.stores import executor_options, hadoop_options, is_remote, is_s3, set_environment
 from parallax.views.archive import archive_file, archive_options
 from parallax.views.chatter import Chatter
 from parallax.views.recording import RecordingSource
@@ -64,6 +65,7 @@ _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
 _LOCAL_CONF: Mapping[str, str] = {
+    # On S3 it asks half as much of the store for each file.
     # Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
     # dozen processes for each file of a checkpoint, and longer than a small micro-batch itself takes. This one renames.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -80,6 +82,21 @@ def _network(master: str) -> dict[str, str]:
     return {"spark.authenticate": "true"} if master.startswith(("yarn", "k8s")) else {}
 
 
+def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
+    """How Spark reaches the storage; a store's credentials stay in the environment."""
+    if not is_remote(storage):
+        return dict(_LOCAL_CONF)
+    if not is_s3(storage):
+        return {}
+    set_environment(settings.conf, os.environ)
+    of_cluster = {} if settings.master.startswith("local") else executor_options(os.environ)
+    return {**_LOCAL_CONF, **hadoop_options(os.environ), **of_cluster}
+
+
+def _class_path(storage: str) -> str:
+    return os.pathsep.join([delta_classpath(), *([s3_classpath()] if is_s3(storage) else [])])
+
+
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
@@ -87,7 +104,8 @@ def build_session(
 
     Args:
         settings: master, memory and ``spark.conf``, which goes before what is set here.
-        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it.
+        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it, on S3 Hadoop gets
+            the jars and options that it needs.
         name: Spark's application name.
         conf: goes before both; for tests.
 
@@ -105,10 +123,10 @@ def build_session(
     builder = SparkSession.builder.appName(name).master(settings.master)
     chosen = {
         **_CONF,
-        **({} if "://" in storage else _LOCAL_CONF),
+        **_of_storage(settings, storage),
         **_network(settings.master),
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraClassPath": delta_classpath(),
+        "spark.driver.extraClassPath": _class_path(storage),
         "spark.driver.extraJavaOptions": _java_options(settings, jdk),
         **settings.conf,
         **(conf or {}),
