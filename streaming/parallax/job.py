@@ -110,10 +110,13 @@ class Job:
         self._say("the job runs")
 
     def _start_spark(self) -> None:
+        from parallax.views.cluster import check_workers, is_cluster
         from parallax.views.maintenance import Maintenance
         from parallax.views.session import build_session
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
+        if is_cluster(self._spark.sparkContext.master):
+            self._say(f"workers: {check_workers(self._spark, self._settings)}")
         self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance)
         self._maintenance.start()
 
