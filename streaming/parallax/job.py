@@ -116,7 +116,7 @@ class Job:
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
         if is_cluster(self._spark.sparkContext.master):
-            self._say(f"workers: {check_workers(self._spark, self._settings)}")
+            self._say(check_workers(self._spark, self._settings))
         self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance)
         self._maintenance.start()
 
@@ -291,6 +291,12 @@ class Job:
 
     # --- what can be asked of it ------------------------------------------------------------------------------------
 
+    def is_orphaned(self) -> bool:
+        """Whether what runs the queries has ended and cannot be started from here."""
+        from parallax.views.session import is_orphaned
+
+        return is_orphaned()
+
     @property
     def metrics_port(self) -> int:
         """The port of ``/metrics``; 0 while it is not served."""
@@ -360,7 +366,7 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
-        JobError: see ``Job.start``, which has the others too.
+        JobError: see ``Job.start``, which has the others too; or spark-submit has ended.
     """
     configure_logging()
     stop = threading.Event()
@@ -370,7 +376,8 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     job.start()
     try:
         while not stop.wait(0.5):
-            pass
+            if job.is_orphaned():
+                raise JobError("spark-submit has ended, and the job with it; start it again")
     finally:
         job.stop()
     say("stopped")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -38,8 +39,17 @@ def unlike() -> str | None:
     return f"this worker has Parallax {release()}, and the job is Parallax {wanted}; give both the same"
 
 
+_SAID = re.compile(r"this worker has Parallax [^\n]*?; give both the same")
+
+
+def said_in(text: str) -> str | None:
+    """What `unlike` said, where it stands somewhere in what Spark made of it."""
+    found = _SAID.search(text)
+    return None if found is None else found[0]
+
+
 def _code(told: str) -> str:
     return told.partition("(")[2]
 
 
-__all__ = ["VARIABLE", "release", "unlike"]
+__all__ = ["VARIABLE", "release", "said_in", "unlike"]

@@ -17,6 +17,7 @@ import structlog
 
 from parallax.backoff import backoff
 from parallax.config import SupervisorSettings
+from parallax.release import said_in
 
 log = structlog.get_logger(__name__)
 
@@ -260,6 +261,8 @@ class Supervisor:
 
 def _one_line(error: Any) -> str:
     """The first line of an error; of a Python error that came back through Java, the line behind the traceback."""
+    if (unlike := said_in(str(error))) is not None:
+        return unlike
     first, *more = str(error).strip().splitlines() or [repr(error)]
     if first.endswith("Traceback (most recent call last):"):
         first = next((line for line in more if line[:1].strip()), first)

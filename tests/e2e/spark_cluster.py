@@ -172,7 +172,14 @@ class SparkCluster:
             for path in (self.folder, *self.folder.rglob("*")):
                 shutil.chown(path, self.user)
         try:
-            self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port), "--webui-port", str(self._page))
+            self._start(
+                "master",
+                "org.apache.spark.deploy.master.Master",
+                "--port",
+                str(self.port),
+                "--webui-port",
+                str(self._page),
+            )
             for number in range(1, self.workers + 1):
                 self.start_worker(number)
             until(lambda: self.alive() == self.workers, "the workers to be registered", timeout=60)
@@ -255,4 +262,3 @@ class SparkCluster:
     def logs(self) -> str:
         """What executors have printed."""
         return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("work/*/*/*/std*")))
-

@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from parallax.config import Settings, SparkSettings
 from parallax.errors import SetupError, one_line
 from parallax.jars import delta_classpath
-from parallax.release import VARIABLE, release
+from parallax.release import VARIABLE, release, said_in
 from parallax.replica.options import files_of
 from parallax.views.commits import filesystem
 from parallax.views.tables import rust_path
@@ -94,7 +94,7 @@ def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_
         deadline_s: how long that may take.
 
     Returns:
-        Who they are, in a few words.
+        One sentence that names those that have answered.
 
     Raises:
         SetupError: there are none, or they lack something; one line that says what to do.
@@ -116,7 +116,7 @@ def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_
     if lacking:
         raise SetupError(lacking[0])
     hosts = sorted({answer[0] for answer in answers})
-    return f"{len(hosts)} hosts ({', '.join(hosts[:3])}), {spark.sparkContext.defaultParallelism} tasks at a time"
+    return f"{', '.join(hosts)} can do what is needed; {spark.sparkContext.defaultParallelism} tasks run at a time"
 
 
 def _asked(spark: Any, storage: str, mark: str, names: Mapping[str, str], deadline_s: float) -> Sequence[Any]:
@@ -181,7 +181,6 @@ def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any
     return (host,)
 
 
-_SAID = re.compile(r"this worker has Parallax .*?give both the same")
 _LACKS = re.compile(r"No module named '?([\w.]+)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 
@@ -189,8 +188,8 @@ _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 def why(error: Exception | str) -> str:
     """One line of what a task's failure says that has to do with a worker's environment."""
     text = str(error)
-    if (said := _SAID.search(text)) is not None:
-        return f"{PYTHON}: {said[0]}"
+    if (said := said_in(text)) is not None:
+        return f"{PYTHON}: {said}"
     if (program := _NO_PYTHON.search(text)) is not None:
         return f"{PYTHON}: there is no {program[1]} on a worker; name its Python there, under spark.conf"
     if (lacks := _LACKS.search(text)) is not None:

@@ -107,7 +107,7 @@ def build_session(
     jdk = find_java()
     # Spark's launcher looks at JAVA_HOME first; what was checked is what is to be started.
     os.environ.setdefault("JAVA_HOME", str(jdk.path.resolve().parent.parent))
-    chosen = _CONF | ({} if "://" in storage else _LOCAL_CONF)
+    chosen = {**_CONF, **({} if "://" in storage else _LOCAL_CONF)}
     try:
         given = _submitted(settings) if is_submitted() else _own(settings, storage, jdk)
         chosen |= given | settings.conf | dict(conf or {})
@@ -164,9 +164,13 @@ def _submitted(settings: SparkSettings) -> dict[str, str]:
     given = SparkConf()
     master = given.get("spark.master", "local[*]")
     if "master" in settings.model_fields_set and settings.master != master:
-        raise SetupError(f"spark.master: {settings.master}, and spark-submit was told {master}; leave it to spark-submit")
+        raise SetupError(
+            f"spark.master: {settings.master}, and spark-submit was told {master}; leave it to spark-submit"
+        )
     if not SparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(_DELTA):  # noqa: SLF001
-        raise SetupError(f"Delta's classes are not there; give spark-submit --packages io.delta:{DELTA_ARTIFACT}:{DELTA_VERSION}")
+        raise SetupError(
+            f"Delta's classes are not there; give spark-submit --packages io.delta:{DELTA_ARTIFACT}:{DELTA_VERSION}"
+        )
     if not is_cluster(master):
         return dict(_ALONE)
     python = os.environ.get("PYSPARK_PYTHON", "")
@@ -248,7 +252,7 @@ def end_jvm(spark: Any) -> None:
 
 
 def forget_session(spark: Any) -> None:
-    """Let go of a session whose JVM has died, or whose cluster has given it up, so that ``build_session`` starts another."""
+    """Let go of a session whose JVM has died, or whose cluster gave it up, so that ``build_session`` starts another."""
     if not is_submitted():
         end_jvm(spark)
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
@@ -310,4 +314,13 @@ def _spark_home() -> Path:
     return home
 
 
-__all__ = ["build_session", "end_jvm", "ended_tasks", "forget_session", "hush", "is_alive", "is_orphaned", "is_submitted"]
+__all__ = [
+    "build_session",
+    "end_jvm",
+    "ended_tasks",
+    "forget_session",
+    "hush",
+    "is_alive",
+    "is_orphaned",
+    "is_submitted",
+]
