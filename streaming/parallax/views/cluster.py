@@ -37,12 +37,32 @@ PYTHON = "spark.pyspark.python"
 _DEADLINE_S = 300.0
 """How long executors may take until they have run a first task: they may have an environment to unpack."""
 
+_CONNECT_S = 5.0
+
 _GROUP = "parallax-workers"
 
 
 def is_cluster(master: str) -> bool:
     """Whether tasks run in processes of other machines."""
     return not master.startswith("local") or master.startswith("local-cluster")
+
+
+def check_master(master: str) -> None:
+    """Make sure that a standalone master can be connected to: Spark tries for a minute, and says something else.
+
+    Raises:
+        SetupError: none of those that are named can be.
+    """
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host, int(port)), _CONNECT_S):
+                return
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or one_line(error)
+    raise SetupError(f"spark.master: {master} cannot be connected to ({reason}); start it, or correct its address")
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
@@ -199,4 +219,13 @@ def why(error: Exception | str) -> str:
     return f"spark.master: a task of the workers failed ({one_line(text)[:300]})"
 
 
-__all__ = ["PYTHON", "check_workers", "cluster_conf", "home_of_planners", "is_cluster", "what_is_wrong_here", "why"]
+__all__ = [
+    "PYTHON",
+    "check_master",
+    "check_workers",
+    "cluster_conf",
+    "home_of_planners",
+    "is_cluster",
+    "what_is_wrong_here",
+    "why",
+]

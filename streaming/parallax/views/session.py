@@ -30,7 +30,7 @@ from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
 from parallax.views.archive import archive_file, archive_options
 from parallax.views.chatter import Chatter
-from parallax.views.cluster import PYTHON, cluster_conf, home_of_planners, is_cluster
+from parallax.views.cluster import PYTHON, check_master, cluster_conf, home_of_planners, is_cluster
 from parallax.views.recording import RecordingSource
 
 _CONF: Mapping[str, str] = {
@@ -145,6 +145,7 @@ def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
         os.environ["PYSPARK_PYTHON"] = python
     if is_cluster(settings.master) and "://" not in storage and not Path(storage).is_absolute():
         raise SetupError(f"storage.path: {storage} is relative; on a cluster ({settings.master}) give all of the path")
+    check_master(settings.master)
     return {
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
