@@ -135,6 +135,7 @@ class SparkCluster:
         cores: of each worker.
         memory_mb: of each worker.
         environment: variables that the workers have beside the few of a machine.
+        same_user: run them as the user of this process.
     """
 
     folder: Path
@@ -143,10 +144,11 @@ class SparkCluster:
     cores: int = 2
     memory_mb: int = 1024
     environment: Mapping[str, str] = field(default_factory=dict)
+    same_user: bool = False
 
     def __post_init__(self) -> None:
         self.secret = secrets.token_hex(16)
-        self.user, self._as_user = another_user()
+        self.user, self._as_user = ("", []) if self.same_user else another_user()
         self.port, self._page = free_ports(2)
         self.processes: dict[str, psutil.Popen] = {}
         self._watchdog = Watchdog()

@@ -17,12 +17,12 @@ from numba import config
 from numba.core import caching
 
 
-class ScratchLocator(caching.InTreeCacheLocator):  # type: ignore[misc]
+class ScratchLocator(caching.InTreeCacheLocator):
     """Keeps the kernels of a module in a temporary folder, with what was compiled beside it before."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)
-        self._cache_path = _scratch(self._cache_path)
+        self._cache_path: str = _scratch(super().get_cache_path())
 
 
 @lru_cache(maxsize=8)
