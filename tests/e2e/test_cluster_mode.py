@@ -203,7 +203,7 @@ def test_check_says_in_one_line_what_the_workers_can_do_or_lack(
     kafka: Cluster, machines: Machines, tmp_path: Path
 ) -> None:
     result, said = checked(machines, kafka, tmp_path / "fine", machines.conf())
-    assert result == "ok"
+    assert result == "ok", said
     assert "can do what is needed; 4 tasks run at a time" in said
     other = machines.folder / "other"
     shutil.copytree(machines.installed, other, copy_function=os.link, symlinks=True)
@@ -212,16 +212,16 @@ def test_check_says_in_one_line_what_the_workers_can_do_or_lack(
     module.unlink()
     module.write_text(f"{text}\n# another release\n")
     result, said = checked(machines, kafka, tmp_path / "unlike", machines.conf(other / "bin" / "python"))
-    assert result == "wrong"
+    assert result == "wrong", said
     assert "this worker has Parallax" in said
     shutil.rmtree(module.parent)
     result, said = checked(machines, kafka, tmp_path / "lacking", machines.conf(other / "bin" / "python"))
-    assert result == "wrong"
+    assert result == "wrong", said
     assert "the Python of a worker lacks parallax" in said
     result, said = checked(machines, kafka, tmp_path / "nowhere", machines.conf("/nowhere/python"))
-    assert result == "wrong"
+    assert result == "wrong", said
     assert "there is no /nowhere/python" in said
     mine = str(tmp_path / "mine")
     result, said = checked(machines, kafka, tmp_path / "closed", machines.conf(), path=mine)
-    assert result == "wrong"
+    assert result == "wrong", said
     assert f"storage.path: {mine}" in said
