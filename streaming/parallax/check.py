@@ -1,12 +1,13 @@
 """What ``parallax check`` looks at before a job runs, and says of each: fine, wrong, or not to be known now.
 
-It reads and changes nothing. What is wrong here would be refused by the job, or leave something unread; what is merely
+It reads, and leaves nothing changed. What is wrong here would be refused by the job, or leave something unread; what is merely
 worth knowing is a note.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from uuid import uuid4
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
@@ -24,8 +26,11 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import Greeting, ProducerState
 from parallax.source.survey import check_brokers
+from parallax.stores import is_remote, set_environment
 from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
+from parallax.views.lease import NOT_HONOURED
+from parallax.views.objects import Objects, StoreError
 from parallax.views.outages import longest_outages
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
@@ -70,6 +75,7 @@ def exit_code(lines: Sequence[Line]) -> int:
 def check(settings: Settings) -> Iterator[Line]:
     """Look at everything, a line at a time."""
     yield _jdk()
+    set_environment(settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
@@ -95,8 +101,9 @@ def _jdk() -> Line:
 
 
 def _storage(path: str) -> Line:
-    if "://" in path:
-        return Line("storage", Result.UNKNOWN, f"{path} is not looked at; the job tries it at its start.")
+    if is_remote(path):
+        return _store(Objects(path))
+    path = path.removeprefix("file:")
     folder = Path(path)
     try:
         folder = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -107,6 +114,22 @@ def _storage(path: str) -> Line:
         problem = f"{folder} cannot be written ({error.strerror}); give storage.path a folder that can be."
         return Line("storage", Result.WRONG, problem)
     return Line("storage", Result.FINE, f"{path} can be written.")
+
+
+def _store(objects: Objects) -> Line:
+    """An object store: one object is put, refused when it is put again, and removed."""
+    probe = f".parallax-check-{uuid4()}"
+    try:
+        objects.create(probe, b"1")
+        is_refused = not objects.create(probe, b"2")
+        objects.list("lease")
+        objects.delete([probe])
+    except StoreError as error:
+        problem = f"{error}; correct the address, the credentials or their rights (docs/security.md)."
+        return Line("storage", Result.WRONG, problem)
+    if not is_refused:
+        return Line("storage", Result.WRONG, f"{objects.uri}: {NOT_HONOURED}.")
+    return Line("storage", Result.FINE, f"{objects.uri} can be written, and refuses a put where there is an object.")
 
 
 def _hashes(settings: Settings) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -201,12 +202,16 @@ JobData = Annotated[str | None, typer.Option("--data", help="Or the job's storag
 
 def _storage(config: Path | None, data: str | None) -> str:
     from parallax.config import ConfigError, load, storage_path
+    from parallax.stores import set_environment
 
     if (config is None) == (data is None):
         raise ConfigError("give either -c/--config or --data")
     if data is None:
-        return load(config or "").storage.path
+        settings = load(config or "")
+        set_environment(settings.spark.conf, os.environ)
+        return settings.storage.path
     try:
+        set_environment({}, os.environ)
         return storage_path(data)
     except ValueError as error:
         raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None
@@ -423,16 +428,19 @@ def check(
 @one_line_errors
 def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, output: OutputFormat = Format.text) -> None:
     """Fetch Delta's and Kafka's jars into the cache and prepare Spark for quick starts, once."""
-    from parallax.jars import delta_jars, kafka_jars
+    from parallax.jars import delta_jars, kafka_jars, s3_jars
     from parallax.java import find_java
     from parallax.rehearsal import make_archive
 
     find_java()
     with waiting("fetching jars"):
         delta, kafka = delta_jars(progress=say), kafka_jars(kafka_version, progress=say)
+        s3 = s3_jars(progress=say)
     archive = make_archive(say)
     if output is Format.json:
-        typer.echo(as_json({"delta": delta, "kafka": kafka, "kafka_version": kafka_version, "archive": archive}))
+        typer.echo(
+            as_json({"delta": delta, "s3": s3, "kafka": kafka, "kafka_version": kafka_version, "archive": archive})
+        )
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

@@ -36,6 +36,7 @@ from pydantic_settings import (
 
 from parallax.addresses import NO_ADDRESS, is_address
 from parallax.errors import is_text, one_line, option_name
+from parallax.stores import is_remote
 
 _PREFIX = "PARALLAX_"
 _NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "TESTS_MOUNT"})
@@ -100,7 +101,7 @@ def storage_path(value: str) -> str:
     """
     _named(value)
     longest = max(len(part.encode()) for part in value.split("/"))
-    if "://" not in value and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
+    if not is_remote(value) and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
         raise ValueError("is too long for a file system; write a shorter one")
     if _HOLDS_A_PASSWORD.match(value):
         raise ValueError("holds a password before an @; leave it out, and give it under spark.conf")
@@ -484,7 +485,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _can_keep_a_hash_key(self) -> Self:
-        if "://" in self.storage.path and self.read.hash_key is None and self.read.hash_key_file is None:
+        if is_remote(self.storage.path) and self.read.hash_key is None and self.read.hash_key_file is None:
             raise ValueError("read.hash_key must be set where storage.path is a URI; write 32 hexadecimal digits")
         return self
 

@@ -1,4 +1,4 @@
-"""Kafka's jars for the lab and Delta's for Spark, resolved once into a cache folder by the Ivy that pyspark bundles."""
+"""Kafka's jars for the lab, Delta's and Hadoop's for S3 for Spark, resolved once into a cache folder by the Ivy that pyspark bundles."""
 
 from __future__ import annotations
 
@@ -49,6 +49,25 @@ _DELTA_MODULE = """\
 """
 
 
+# The parts of AWS's SDK that S3A needs, and the library whose classes it names, of the versions that Hadoop 3.5.0 was
+# built with: 16 MB. What hadoop-aws asks for is the bundle of all of AWS's services, which is 600 MB.
+AWS_SDK_VERSION = "2.35.4"
+_SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+_SDK_PART = (
+    f'    <dependency org="software.amazon.awssdk" name="{{part}}" rev="{AWS_SDK_VERSION}" conf="default->default"/>\n'
+)
+_S3_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="parallax" module="s3a"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.hadoop" name="hadoop-aws" rev="{hadoop}" conf="default->default" transitive="false"/>
+    <dependency org="software.amazon.s3.analyticsaccelerator" name="analyticsaccelerator-s3" rev="1.3.1" conf="default->default" transitive="false"/>
+{sdk}  </dependencies>
+</ivy-module>
+"""
+
+
 def cache_folder() -> Path:
     """The folder for what the lab keeps between runs: ``PARALLAX_CACHE``, else ``~/.cache/parallax``."""
     return Path(os.environ.get("PARALLAX_CACHE") or Path.home() / ".cache" / "parallax")
@@ -83,18 +102,52 @@ def delta_jars(*, progress: Progress | None = None) -> Path:
     return _resolved(f"delta-{DELTA_VERSION}", f"Delta {DELTA_VERSION}", module, progress)
 
 
+def s3_jars(*, progress: Progress | None = None) -> Path:
+    """Give the folder of the jars by which Hadoop reaches S3, resolving them when they are not in the cache yet.
+
+    Raises:
+        SetupError: no JDK, or the jars could not be resolved.
+    """
+    version = hadoop_version()
+    module = _S3_MODULE.format(hadoop=version, sdk="".join(_SDK_PART.format(part=part) for part in _SDK_PARTS))
+    return _resolved(f"s3a-{version}", f"Hadoop {version} for S3", module, progress)
+
+
+def hadoop_version() -> str:
+    """The version of Hadoop that pyspark brings.
+
+    Raises:
+        SetupError: it brings none.
+    """
+    for jar in pyspark_jars().glob("hadoop-client-api-*.jar"):
+        return jar.stem.removeprefix("hadoop-client-api-")
+    raise SetupError("pyspark's jars hold no Hadoop; install pyspark again from PyPI")
+
+
 def delta_classpath() -> str:
     """Delta's jars, without those that pyspark brings itself, as a Java class path.
 
     Raises:
         SetupError: see ``delta_jars``.
     """
+    return _beside_pyspark(delta_jars())
 
+
+def s3_classpath() -> str:
+    """The jars by which Hadoop reaches S3, without those that pyspark brings itself, as a Java class path.
+
+    Raises:
+        SetupError: see ``s3_jars``.
+    """
+    return _beside_pyspark(s3_jars())
+
+
+def _beside_pyspark(folder: Path) -> str:
     def artifact(jar: Path) -> str:
         return re.sub(r"-\d[\w.\-]*\.jar$", "", jar.name)
 
     have = {artifact(jar) for jar in pyspark_jars().glob("*.jar")}
-    return os.pathsep.join(str(jar) for jar in sorted(delta_jars().glob("*.jar")) if artifact(jar) not in have)
+    return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")) if artifact(jar) not in have)
 
 
 @contextmanager

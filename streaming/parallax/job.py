@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
@@ -22,6 +23,7 @@ from parallax.alerting.webhook.sender import Webhooks
 from parallax.audit.result import AuditReport
 from parallax.compare.suspect import Coverage
 from parallax.config import Settings
+from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
@@ -30,13 +32,16 @@ from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
+from parallax.stores import is_remote, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
+from parallax.views.fencing import hold, raise_fence, release
 from parallax.views.hash_key import hash_key
 from parallax.views.sink import PositionSeen
 
 if TYPE_CHECKING:
     from parallax.audit.ledger import Ledger
     from parallax.audit.schedule import AuditSchedule
+    from parallax.views.lease import Lease
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +64,7 @@ class Job:
         self._settings = settings
         self._say = say
         self._lock_file: IO[str] | None = None
+        self._lease: Lease | None = None
         self._client: ReplicaClient | None = None
         self._server: MetricsServer | None = None
         self._webhooks: Webhooks | None = None
@@ -91,8 +97,15 @@ class Job:
 
     def _start(self) -> None:
         settings = self._settings
-        self._lock_file = lock_storage(settings.storage.path)
-        key = hash_key(settings.storage.path, settings.read)
+        storage = settings.storage.path
+        set_environment(settings.spark.conf, os.environ)
+        self._lock_file = lock_storage(storage)
+        key = hash_key(storage, settings.read)
+        if is_remote(storage):
+            self._lease = take_lease(storage, self._say)
+            self.state.update_lease(self._lease.epoch, lambda lease=self._lease: lease.renewed_at)  # type: ignore[misc]
+            self._lease.start()
+            take_over(storage, key, self._lease.epoch)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
@@ -227,6 +240,15 @@ class Job:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
+        if self._lease is not None:
+            self._lease.release()
+            release(self._settings.storage.path)
+            self._lease = None
+
+    @property
+    def lost(self) -> str | None:
+        """Who has taken its storage over, so that it can do nothing any more; None where nobody has."""
+        return None if self._lease is None else self._lease.lost
 
     def _stop_audits(self) -> None:
         if self._audits is not None:
@@ -330,7 +352,7 @@ def lock_storage(path: str) -> IO[str] | None:
     """Make sure that this is the only job on a storage path; the lock goes with the process, however it ends.
 
     Args:
-        path: ``storage.path``; a URI is not locked.
+        path: ``storage.path``; on an object store a lease does it (`take_lease`).
 
     Returns:
         The open lock file, to be closed at the end.
@@ -340,8 +362,9 @@ def lock_storage(path: str) -> IO[str] | None:
     """
     import fcntl
 
-    if "://" in path:
+    if is_remote(path):
         return None
+    path = path.removeprefix("file:")
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
         file = (Path(path) / "job.lock").open("a+", encoding="ascii")
@@ -362,11 +385,64 @@ def lock_storage(path: str) -> IO[str] | None:
     return file
 
 
+def take_lease(path: str, say: Say) -> Lease:
+    """Make sure that this is the only job on a storage path of an object store; what is said of it is `Lease`.
+
+    Args:
+        path: ``storage.path``.
+        say: is told where a lease has to run out first.
+
+    Raises:
+        JobError: another job holds it, or the store cannot be used.
+    """
+    from parallax.views.lease import HeldError, Lease
+    from parallax.views.objects import Objects, StoreError
+
+    lease = Lease(Objects(path))
+    try:
+        lease.acquire(say)
+    except HeldError as error:
+        raise JobError(f"storage.path: {path} is in use by the job on {error}; stop it, or give another path") from None
+    except StoreError as error:
+        raise JobError(f"storage.path: {error}; check the address, the credentials and their rights") from error
+    return lease
+
+
+def take_over(path: str, key: str, epoch: int) -> None:
+    """Fence the tables: what a job that had the storage before has committed is in them, and nothing follows.
+
+    Raises:
+        JobError: yet another job has it by now, or a table cannot be written.
+    """
+    from deltalake.exceptions import DeltaError
+
+    from parallax.alerting.webhook.record import NOTIFICATIONS, create_notifications
+    from parallax.audit.ledger import AUDITS, create_audits
+    from parallax.compare.tables import create_suspects
+    from parallax.findings.table import FINDINGS, SUSPECTS, FindingsTable
+    from parallax.views.hash_key import name_of
+    from parallax.views.tables import PROGRESS, VIEWS, create_tables, rust_uri
+
+    hold(path, epoch)
+    try:
+        create_tables(path, name_of(key))
+        for create in (create_suspects, FindingsTable, create_audits, create_notifications):
+            create(path)
+        with ThreadPoolExecutor() as pool:
+            names = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS)
+            list(pool.map(lambda name: raise_fence(rust_uri(path, name), epoch), names))
+    except (DeltaError, OSError) as error:
+        raise JobError(
+            f"storage.path: {one_line(error)}; check the address, the credentials and their rights"
+        ) from error
+
+
 def run_until_signal(settings: Settings, say: Say) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
-        JobError: see ``Job.start``, which has the others too; or spark-submit has ended.
+        JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or spark-submit
+            has ended.
     """
     configure_logging()
     stop = threading.Event()
@@ -375,11 +451,17 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     job = Job(settings, say)
     job.start()
     try:
-        while not stop.wait(0.5):
+        while not stop.wait(0.5) and job.lost is None:
             if job.is_orphaned():
                 raise JobError("spark-submit has ended, and the job with it; start it again")
+        lost = job.lost
     finally:
         job.stop()
+    if lost is not None:
+        raise JobError(
+            f"storage.path: {settings.storage.path} was taken over by the job on {lost}, since this one was silent for "
+            "too long; nothing that it did after that is in the tables"
+        )
     say("stopped")
 
 
@@ -415,4 +497,4 @@ def configure_logging() -> None:
     )
 
 
-__all__ = ["Job", "JobError", "configure_logging", "lock_storage", "run_until_signal"]
+__all__ = ["Job", "JobError", "configure_logging", "lock_storage", "run_until_signal", "take_lease", "take_over"]

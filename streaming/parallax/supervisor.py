@@ -260,10 +260,12 @@ class Supervisor:
 
 
 def _one_line(error: Any) -> str:
-    """The first line of an error; of a Python error that came back through Java, the line behind the traceback."""
+    """The first line of an error; of one that came through Java, the line that says what it was."""
     if (unlike := said_in(str(error))) is not None:
         return unlike
     first, *more = str(error).strip().splitlines() or [repr(error)]
+    if first.startswith("An error occurred while calling ") and more and more[0].startswith(": "):
+        first = more[0].removeprefix(": ")
     if first.endswith("Traceback (most recent call last):"):
         first = next((line for line in more if line[:1].strip()), first)
     return first.strip()[:500]

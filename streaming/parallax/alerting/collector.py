@@ -470,6 +470,19 @@ def _job(snapshot: Snapshot) -> Iterator[Metric]:
         (),
         [([], snapshot.maintained_at)],
     )
+    lease = () if snapshot.lease is None else (snapshot.lease,)
+    yield _gauge(
+        "storage_lease_epoch",
+        "Number of the lease on the storage, on an object store: grows with each job that takes it.",
+        (),
+        [([], epoch) for epoch, _ in lease],
+    )
+    yield _gauge(
+        "storage_lease_renewed_timestamp_seconds",
+        "When that lease was last renewed.",
+        (),
+        [([], renewed) for _, renewed in lease if renewed is not None],
+    )
     tables = sorted(snapshot.tables.items())
     label = ("table",)
     yield _gauge("table_files", "Files of the table after its last upkeep.", label, [([n], t.files) for n, t in tables])

@@ -107,6 +107,7 @@ class Snapshot:
     maintenance: Mapping[str, int]
     maintained_at: float | None
     tables: Mapping[str, TableSize]
+    lease: tuple[int, float | None] | None
     audits: AuditState
     initially_read: Mapping[TopicPartition, bool]
     started_at: float
@@ -234,6 +235,7 @@ class MonitorState:
         self._maintenance: Mapping[str, int] = {}
         self._maintained_at: float | None = None
         self._tables: dict[str, TableSize] = {}
+        self._lease: tuple[int, Callable[[], float | None]] | None = None
         self._audits = AuditState()
         self._initial = InitialReading()
 
@@ -313,6 +315,16 @@ class MonitorState:
             if self._findings_loaded:
                 self._listing.observe(status.open, self._clock())
 
+    def update_lease(self, epoch: int, renewed_at: Callable[[], float | None]) -> None:
+        """Note the lease on the storage.
+
+        Args:
+            epoch: its number.
+            renewed_at: tells when it was last renewed, seconds since the epoch.
+        """
+        with self._lock:
+            self._lease = epoch, renewed_at
+
     def update_maintenance(self, table: str, size: TableSize | None) -> None:
         """Count a run of a table's upkeep, by its result.
 
@@ -362,6 +374,7 @@ class MonitorState:
                 maintenance=dict(self._maintenance),
                 maintained_at=self._maintained_at,
                 tables=dict(self._tables),
+                lease=None if self._lease is None else (self._lease[0], self._lease[1]()),
                 audits=self._audits,
                 initially_read=self._initial.read(self._positions),
                 started_at=self._started_at,

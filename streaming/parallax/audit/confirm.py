@@ -18,6 +18,7 @@ from parallax.findings.probe import Prober
 from parallax.model import IsolationLevel
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from parallax.stores import is_remote
 
 _LOOK_S = 0.2
 
@@ -97,7 +98,8 @@ def standalone(settings: Settings, client: ReplicaClient, hash_key: str) -> Iter
     """
     hasher = ContentHasher(bytes.fromhex(hash_key))
     recorded = Path(settings.storage.path) / IsolationLevel.READ_COMMITTED.option
-    history = RecordedHistory(settings.storage.path) if recorded.is_dir() else None
+    is_there = is_remote(settings.storage.path) or recorded.is_dir()
+    history = RecordedHistory(settings.storage.path) if is_there else None
     prober = Prober(client, hasher, settings.findings, payload=settings.read.payload, history=history, recorded=history)
     with tempfile.TemporaryDirectory(prefix="parallax-audit-") as folder:
         # The manager takes up what the suspects table holds; those of the job are not the audit's.

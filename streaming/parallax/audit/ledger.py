@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import structlog
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import Coverage, UnreadRange
 from parallax.model import TopicPartition
-from parallax.views.tables import REPLACED, rust_uri, tidy
+from parallax.views.tables import create_replaced, replace_rows, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
 
@@ -63,6 +63,11 @@ class Ended:
             and self.compared_from <= span.start
             and span.end <= self.compared_up_to[span.view]
         )
+
+
+def create_audits(storage: str) -> None:
+    """Create the table where it is not there yet."""
+    create_replaced(rust_uri(storage, AUDITS), _SCHEMA)
 
 
 class Ledger:
@@ -133,7 +138,7 @@ def _write(uri: str, ended: dict[TopicPartition, Ended]) -> None:
         }
         for (topic, partition), one in sorted(ended.items())
     ]
-    write_deltalake(uri, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="overwrite", configuration=REPLACED)
+    replace_rows(uri, pa.Table.from_pylist(rows, schema=_SCHEMA))
     tidy(uri)
 
 
@@ -162,4 +167,4 @@ def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-__all__ = ["AUDITS", "Ended", "Ledger", "has_verdict"]
+__all__ = ["AUDITS", "Ended", "Ledger", "create_audits", "has_verdict"]

@@ -49,16 +49,19 @@ class Options:
         parallelism: tasks of a micro-batch, at most.
         compare: settings of the comparison.
         from_log_start: see `parallax.compare.step.step`.
+        checkpoint: folder or URI of the query's checkpoint, where the state lies.
     """
 
     storage: str
     parallelism: int
     compare: CompareSettings
     from_log_start: bool = True
+    checkpoint: str = ""
 
     def to_json(self) -> str:
         """Write them."""
         document = {"storage": self.storage, "parallelism": self.parallelism, "from_log_start": self.from_log_start}
+        document["checkpoint"] = self.checkpoint
         return json.dumps(document | {"compare": self.compare.model_dump()})
 
     @classmethod
@@ -160,7 +163,7 @@ class ComparisonReader(DataSourceStreamReader):
             for part in follower.between(since[name], until[name])
             for file in part.files
         )
-        manifest = _state_at(_store(self._options.storage), start)
+        manifest = _state_at(_store(self._options.checkpoint), start)
         now_ms = time.time_ns() // 1_000_000
         work = Work(files, offset_mark(start), offset_mark(end), manifest, now_ms)
         count = tasks_for(sum(file.rows for _, file in files), self._options.parallelism)
@@ -186,8 +189,8 @@ def _files(storage: str, name: str) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _store(storage: str) -> Store:
-    return Store(storage, QUERY)
+def _store(checkpoint: str) -> Store:
+    return Store(checkpoint)
 
 
 def _places(offset: Mapping[str, Any]) -> dict[str, Place]:
@@ -211,7 +214,7 @@ def _compared(options: Options, share: Share) -> Any:
 
     work = share.work
     stepped = [_step_bucket(options, work, bucket, seen) for bucket, seen in _observed(options, share)]
-    kept = _store(options.storage).save([states for states, _ in stepped]) if stepped else {}
+    kept = _store(options.checkpoint).save([states for states, _ in stepped]) if stepped else {}
     made = [(states.bucket, kept[states.bucket], results) for states, results in stepped]
     made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.
     columns: list[Any] = [
@@ -256,7 +259,7 @@ def _step_bucket(
     from parallax.compare.results import to_json
     from parallax.compare.step import step
 
-    states = _store(options.storage).load(bucket, work.manifest.segments.get(bucket))
+    states = _store(options.checkpoint).load(bucket, work.manifest.segments.get(bucket))
     results = []
     for place, parts in sorted(seen.items()):
         before = states.get(place)

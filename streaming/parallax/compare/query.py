@@ -17,7 +17,7 @@ from parallax.source.feedback import AwaitedFile, write_awaited
 from parallax.views.checkpoints import Checkpoint
 from parallax.views.queries import QuerySpec, awaited_path
 from parallax.views.sink import short_errors
-from parallax.views.tables import checkpoint_path, create_tables
+from parallax.views.tables import create_tables
 
 _HOPELESS_AFTER = 3
 """Failures in a row after which the state is held to be broken and is rebuilt from the tables."""
@@ -36,21 +36,22 @@ def comparison_query(settings: Settings, on_batch: OnBatch | None = None) -> Que
     """
     storage = settings.storage.path
     sink = ComparisonSink(storage, on_batch)
+    checkpoint = Checkpoint(storage, QUERY, hopeless_after=_HOPELESS_AFTER, check=_lacks_state)
 
     def start(spark: Any) -> Any:
         create_tables(storage)
         create_suspects(storage)
-        sink.prepare()
+        location = checkpoint.location()
+        sink.prepare(location)
         return (
-            compared(spark, settings)
+            compared(spark, settings, location)
             .writeStream.queryName(QUERY)
-            .option("checkpointLocation", checkpoint_path(storage, QUERY))
+            .option("checkpointLocation", location)
             .trigger(processingTime=f"{settings.compare.trigger_ms} milliseconds")
             .foreachBatch(sink)
             .start()
         )
 
-    checkpoint = Checkpoint(storage, QUERY, hopeless_after=_HOPELESS_AFTER, check=_lacks_state)
     return QuerySpec(QUERY, start, checkpoint)
 
 
@@ -60,14 +61,21 @@ def _lacks_state(checkpoint: Path) -> str | None:
     return "it holds no state" if has_compared and not any((checkpoint / "segments").glob("at-*")) else None
 
 
-def compared(session: Any, settings: Settings) -> Any:
-    """The streaming DataFrame of `RESULT_DDL`: one row for each bucket that something was observed of."""
+def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
+    """The streaming DataFrame of `RESULT_DDL`: one row for each bucket that something was observed of.
+
+    Args:
+        session: of Spark.
+        settings: of the job.
+        checkpoint: folder or URI of the query's checkpoint.
+    """
     session.dataSource.register(ComparisonSource)
     options = Options(
         settings.storage.path,
         session.sparkContext.defaultParallelism,
         settings.compare,
         settings.read.starting_offsets == "earliest",
+        checkpoint=checkpoint,
     )
     return session.readStream.format(ComparisonSource.name()).option("settings", options.to_json()).load()
 
@@ -83,16 +91,17 @@ class ComparisonSink:
     def __init__(self, storage: str, on_batch: OnBatch | None) -> None:
         self._storage = storage
         self._on_batch = on_batch or (lambda _suspects, _coverages: None)
-        self._store = Store(storage, QUERY)
+        self._state: Store | None = None
         self._known: tuple[str, Manifest] | None = None
         self._awaited: set[TopicPartition] | None = None
 
-    def prepare(self) -> None:
-        """Look at the state; to be called before each start of the query."""
+    def prepare(self, checkpoint: str) -> None:
+        """Look at the state, which lies in the query's checkpoint; to be called before each start of the query."""
         self._known = None
+        self._state = Store(checkpoint)
         # What the file names from before stays until the partition has been compared: a report too many does no harm.
         self._awaited = set(AwaitedFile(awaited_path(self._storage)).read())
-        self._store.prepare()
+        self._state.prepare()
 
     def __call__(self, batch: Any, batch_id: int) -> None:
         """Take in one micro-batch.
@@ -119,6 +128,12 @@ class ComparisonSink:
         manifest = self._before(rows[0]).with_segments(new)
         self._store.commit(rows[0]["until"], manifest)
         self._known = rows[0]["until"], manifest
+
+    @property
+    def _store(self) -> Store:
+        if self._state is None:
+            raise RuntimeError("prepare has not been called")
+        return self._state
 
     def _await_reports(self, coverages: Sequence[Coverage]) -> None:
         """Have what the replicas report next recorded where a verdict waits for it."""

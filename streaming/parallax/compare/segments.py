@@ -26,8 +26,8 @@ from pyarrow import fs
 
 from parallax.compare.state import PartitionState
 from parallax.model import TopicPartition
+from parallax.stores import is_remote, rust_path
 from parallax.views.commits import filesystem
-from parallax.views.tables import checkpoint_path, rust_path
 
 BUCKETS = 16
 """Buckets of a new checkpoint; one that exists keeps its own number."""
@@ -78,14 +78,16 @@ class Manifest:
     Attributes:
         buckets: how many there are.
         segments: by bucket; one that has none holds no partition yet.
+        number: how many micro-batches have led to it: says which of two is the older one.
     """
 
     buckets: int = BUCKETS
     segments: Mapping[int, Segment] = field(default_factory=dict)
+    number: int = 0
 
     def with_segments(self, new: Mapping[int, Segment]) -> Manifest:
-        """The same with some buckets' segments replaced."""
-        return Manifest(self.buckets, {**self.segments, **new})
+        """The next one, with some buckets' segments replaced."""
+        return Manifest(self.buckets, {**self.segments, **new}, self.number + 1)
 
     def files(self) -> set[str]:
         """The names of all files that it needs."""
@@ -94,7 +96,8 @@ class Manifest:
     def to_json(self) -> str:
         """Write it."""
         segments = {str(bucket): [segment.name, *segment.files] for bucket, segment in self.segments.items()}
-        return json.dumps({"buckets": self.buckets, "segments": segments}, separators=(",", ":"))
+        document = {"buckets": self.buckets, "segments": segments, "number": self.number}
+        return json.dumps(document, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -108,7 +111,7 @@ class Manifest:
             found = {
                 int(bucket): Segment(name, tuple(files)) for bucket, (name, *files) in document["segments"].items()
             }
-            return cls(int(document["buckets"]), found)
+            return cls(int(document["buckets"]), found, int(document.get("number", 0)))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a manifest ({error!r})") from error
 
@@ -161,12 +164,11 @@ class Store:
     """The segments and manifests of one comparison; may be used by several processes, of which one writes manifests.
 
     Args:
-        storage: ``storage.path``.
-        query: whose checkpoint they lie beside.
+        checkpoint: folder or URI of the checkpoint that they lie in.
     """
 
-    def __init__(self, storage: str, query: str) -> None:
-        self._uri = rust_path(f"{checkpoint_path(storage, query)}/segments")
+    def __init__(self, checkpoint: str) -> None:
+        self._uri = rust_path(f"{checkpoint}/segments")
         self._files = filesystem(self._uri)
         self._order: list[str] = []
 
@@ -176,17 +178,22 @@ class Store:
         Raises:
             OSError: it cannot be.
         """
-        if "://" not in self._uri:
+        if not is_remote(self._uri):
             fs.LocalFileSystem().create_dir(self._uri, recursive=True)
         found = self._files.get_file_info(fs.FileSelector("", allow_not_found=True))
         manifests = sorted((f for f in found if f.base_name.startswith("at-")), key=lambda f: (f.mtime_ns or 0, f.path))
-        self._order = [f.base_name.removeprefix("at-") for f in manifests]
         needed: set[str] = set()
-        for mark in list(self._order):
+        numbers: dict[str, int] = {}
+        for mark in (f.base_name.removeprefix("at-") for f in manifests):
+            numbers[mark] = -1
             try:
-                needed |= self.manifest(mark).files()
+                manifest = self.manifest(mark)
             except (StateGoneError, ValueError):
                 continue  # a broken one names nothing; whoever needs it says so
+            numbers[mark] = manifest.number
+            needed |= manifest.files()
+        # The times tell of those that an earlier version wrote; a copy has a time of its own.
+        self._order = sorted(numbers, key=lambda mark: numbers[mark])
         for file in found:
             if not file.base_name.startswith("at-") and file.base_name not in needed:
                 self._files.delete_file(file.base_name)
@@ -209,10 +216,13 @@ class Store:
         Raises:
             OSError: it cannot be written.
         """
-        scratch = f".{mark}-{uuid4()}"
+        name = f"at-{mark}"
+        # A put is atomic, and nothing can be renamed there.
+        scratch = name if is_remote(self._uri) else f".{mark}-{uuid4()}"
         with self._files.open_output_stream(scratch) as out:
             out.write(manifest.to_json().encode())
-        self._files.move(scratch, f"at-{mark}")
+        if scratch != name:
+            self._files.move(scratch, name)
         self._order = [*(m for m in self._order if m != mark), mark]
         old, self._order = self._order[:-_KEPT], self._order[-_KEPT:]
         if old:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from parallax.compare.suspect import Suspect
+from parallax.views import fencing
 from parallax.views.tables import rust_uri
 
 SUSPECTS = "suspects"
@@ -46,14 +47,19 @@ def append_suspects(storage: str, suspects: Sequence[Suspect], query_id: str, ba
 
     Written by delta-rs: a few rows on the way to a page at night should not wait for a Spark job.
     """
-    table = DeltaTable(rust_uri(storage, SUSPECTS))
-    known = table.transaction_version(query_id)
-    if known is not None and batch_id <= known:
-        return
+
+    def is_there(table: DeltaTable) -> bool:
+        known = table.transaction_version(query_id)
+        return known is not None and batch_id <= known
+
+    def write(table: DeltaTable, properties: CommitProperties) -> None:
+        write_deltalake(table, fresh, mode="append", commit_properties=properties)
+
     rows = []
     for suspect in suspects:
         row = suspect.as_row()
         row["raised_at"] = datetime.fromtimestamp(row["raised_at"] / 1000, UTC)
         rows.append({**row, "batch_id": batch_id})
-    commit = CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
-    write_deltalake(table, pa.Table.from_pylist(rows, schema=_SCHEMA), mode="append", commit_properties=commit)
+    fresh = pa.Table.from_pylist(rows, schema=_SCHEMA)
+    uri = rust_uri(storage, SUSPECTS)
+    fencing.commit(lambda: DeltaTable(uri), write, marks=[Transaction(query_id, batch_id)], is_done=is_there)

@@ -28,6 +28,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.incident import check_evidence
+from parallax.views.fencing import FencedError, epoch_marks
+from parallax.views.unused import remove_unused
 
 log = structlog.get_logger(__name__)
 
@@ -74,6 +76,8 @@ _TOGETHER = 4096
 _APP_ID = "parallax-findings"
 _KEEP_UP_EVERY = 128
 """Appends, and files, after which the table's files are put together."""
+_KEPT_HOURS = 7 * 24
+"""How long files that were put together stay."""
 
 
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
@@ -174,7 +178,8 @@ class FindingsTable:
         numbered = [replace(event, sequence=self._sequence + 1 + i) for i, event in enumerate(events)]
         version = numbered[-1].sequence
         rows = pa.Table.from_pylist([_row(event) for event in numbered], schema=SCHEMA)
-        commit = CommitProperties(app_transactions=[Transaction(_APP_ID, version)])
+        marks = [Transaction(_APP_ID, version), *self._guard(lambda: epoch_marks(self._table))]
+        commit = CommitProperties(app_transactions=marks)
         self._guard(lambda: write_deltalake(self._table, rows, mode="append", commit_properties=commit))
         self._sequence = version
         self._appends += 1
@@ -189,14 +194,17 @@ class FindingsTable:
         """
         try:
             if len(self._guard(self._table.file_uris)) >= _KEEP_UP_EVERY:
-                self._guard(self._table.optimize.compact)
-                self._guard(lambda: self._table.vacuum(dry_run=False))
+                marks = CommitProperties(app_transactions=self._guard(lambda: epoch_marks(self._table)))
+                self._guard(lambda: self._table.optimize.compact(commit_properties=marks))
+                self._guard(lambda: remove_unused(self._uri, _KEPT_HOURS))
         except FindingsTableError as error:
             log.warning("the files of the findings table could not be put together", error=str(error))
 
     def _guard(self, step: Callable[[], Any]) -> Any:
         try:
             return step()
+        except FencedError as error:
+            raise FindingsTableError(f"storage.path: {error}") from error
         except CommitFailedError as error:
             raise AppendedMeanwhile(_one_line(self._uri, error)) from error
         except TableNotFoundError as error:

@@ -7,13 +7,14 @@ The query and its batch are in the same atomic commit as the rows, as the protoc
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
 
+from parallax.views import fencing
 from parallax.views.parquet import BROKER
 from parallax.views.recording import Recorded
 from parallax.views.tables import RECORDED_ON, rust_uri
@@ -45,6 +46,7 @@ class Appender:
         """Make files that lie in the table's folder part of the table, in one commit.
 
         Raises:
+            FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
         now_ms = time.time_ns() // 1_000_000
@@ -59,27 +61,38 @@ class Appender:
             )
             for file in files
         ]
-        table = self._newest()
-        self._table = None  # A commit that fails leaves a state that is not to be trusted.
-        table.create_write_transaction(
-            added,
-            "append",
-            table.schema(),
-            [BROKER, RECORDED_ON],
-            commit_properties=_mark(query_id, batch_id),
-        )
-        self._table = table
+
+        def write(table: DeltaTable, properties: CommitProperties) -> None:
+            table.create_write_transaction(
+                added, "append", table.schema(), [BROKER, RECORDED_ON], commit_properties=properties
+            )
+
+        self._commit(write, query_id, batch_id)
 
     def append_rows(self, rows: pa.Table, query_id: str, batch_id: int) -> None:
         """Append rows, in one commit.
 
         Raises:
+            FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
-        table = self._newest()
-        self._table = None
-        write_deltalake(table, rows, mode="append", commit_properties=_mark(query_id, batch_id))
-        self._table = table
+
+        def write(table: DeltaTable, properties: CommitProperties) -> None:
+            write_deltalake(table, rows, mode="append", commit_properties=properties)
+
+        self._commit(write, query_id, batch_id)
+
+    def _commit(self, write: Callable[[DeltaTable, CommitProperties], None], query_id: str, batch_id: int) -> None:
+        def newest() -> DeltaTable:
+            table = self._newest()
+            self._table = None  # A commit that fails leaves a state that is not to be trusted.
+            return table
+
+        def is_there(table: DeltaTable) -> bool:
+            known = table.transaction_version(query_id)
+            return known is not None and batch_id <= known
+
+        self._table = fencing.commit(newest, write, marks=[Transaction(query_id, batch_id)], is_done=is_there)
 
     def _newest(self) -> DeltaTable:
         if self._table is None:
@@ -87,10 +100,6 @@ class Appender:
         else:
             self._table.update_incremental()
         return self._table
-
-
-def _mark(query_id: str, batch_id: int) -> CommitProperties:
-    return CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
 
 
 __all__ = ["Appender"]

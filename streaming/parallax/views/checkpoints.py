@@ -10,9 +10,15 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
+from parallax.stores import is_remote
+from parallax.views.fencing import epoch_of
+from parallax.views.generations import Generations
+from parallax.views.objects import Objects
 from parallax.views.tables import checkpoint_path
 
 _KEPT = 3
@@ -25,12 +31,13 @@ class Checkpoint:
     """The checkpoint of one query, looked at before each start of it.
 
     Args:
-        storage: ``storage.path``; of a URI nothing is looked at.
+        storage: ``storage.path``.
         query: the query's name.
-        hopeless_after: so many failures in a row without a micro-batch, on a disk that can be written, are laid to the
-            checkpoint: what is said of a broken state has many forms. None where the logs, which are checked
+        hopeless_after: so many failures in a row without a micro-batch, on a storage that can be written, are laid to
+            the checkpoint: what is said of a broken state has many forms. None where the logs, which are checked
             here, are all that the checkpoint holds.
         check: says in words what else is wrong with the folder; None where nothing is.
+        objects: of the storage where it is an object store, for tests.
     """
 
     def __init__(
@@ -40,11 +47,25 @@ class Checkpoint:
         *,
         hopeless_after: int | None = None,
         check: Callable[[Path], str | None] = lambda _: None,
+        objects: Objects | None = None,
     ) -> None:
-        self._path = None if "://" in storage else Path(checkpoint_path(storage.removeprefix("file:"), query))
+        self._place: _Folder | _Stored
+        if is_remote(storage):
+            self._place = _Stored(storage, query, objects or Objects(storage))
+        else:
+            self._place = _Folder(checkpoint_path(storage, query))
         self._hopeless_after = hopeless_after
         self._check = check
         self._tried = False
+
+    def location(self) -> str:
+        """Where the query is to keep it, as Spark takes it; another place once it was set aside on an object store.
+
+        Raises:
+            FencedError: the storage is another job's by now.
+            OSError: the object store cannot be reached.
+        """
+        return self._place.location()
 
     def mend(self, failures: int) -> str | None:
         """Set the checkpoint aside where it cannot be used; to be called while the query does not run.
@@ -56,34 +77,88 @@ class Checkpoint:
             What was wrong and where it is now, in one line; None where nothing was done.
 
         Raises:
-            OSError: it cannot be renamed.
+            FencedError: the storage is another job's by now.
+            OSError: it cannot be set aside.
         """
-        if self._path is None or not self._path.exists():
-            return None
-        problem = damage(self._path) or self._check(self._path) or self._hopeless(failures)
-        if problem is None:
-            return None
-        aside = self._set_aside(self._path)
-        return f"{self._path}: {problem}; kept as {aside.name}, rebuilt from the tables"
+        with self._place.folder() as path:
+            if path is None:
+                return None
+            problem = damage(path) or self._check(path)
+        problem = problem or self._hopeless(failures)
+        return None if problem is None else self._place.set_aside(problem)
 
     def _hopeless(self, failures: int) -> str | None:
         if self._hopeless_after is None or failures < self._hopeless_after:
             self._tried = False
             return None
-        if self._tried or self._path is None or not _has_room(self._path):
+        if self._tried or not self._place.can_be_written():
             return None  # that was not the cause, or the disk is
         self._tried = True
         return f"the query failed {failures} times in a row"
 
-    @staticmethod
-    def _set_aside(path: Path) -> Path:
+
+class _Folder:
+    """A checkpoint on a local disk."""
+
+    def __init__(self, path: str) -> None:
+        self._given, self._path = path, Path(path.removeprefix("file:"))
+
+    def location(self) -> str:
+        return self._given
+
+    @contextlib.contextmanager
+    def folder(self) -> Iterator[Path | None]:
+        yield self._path if self._path.exists() else None
+
+    def can_be_written(self) -> bool:
+        return _has_room(self._path)
+
+    def set_aside(self, problem: str) -> str:
+        path = self._path
         numbers = {int(p.suffix[8:]): p for p in path.parent.glob(f"{path.name}.broken-*") if p.suffix[8:].isdigit()}
         number = max(numbers, default=0) + 1
         aside = path.with_name(f"{path.name}.broken-{number}")
         path.rename(aside)
         for old in sorted(numbers)[: -_KEPT + 1]:
             shutil.rmtree(numbers[old], ignore_errors=True)
-        return aside
+        return f"{path}: {problem}; kept as {aside.name}, rebuilt from the tables"
+
+
+class _Stored:
+    """A checkpoint on an object store; its logs are looked at in a folder of this machine."""
+
+    def __init__(self, storage: str, query: str, objects: Objects) -> None:
+        self._storage, self._query, self._objects = storage, query, objects
+        self._known: tuple[int, Generations] | None = None
+
+    def location(self) -> str:
+        return self._generations().location()
+
+    @contextlib.contextmanager
+    def folder(self) -> Iterator[Path | None]:
+        with tempfile.TemporaryDirectory(prefix="parallax-") as name:
+            self._generations().fetch(Path(name))
+            yield Path(name)
+
+    def can_be_written(self) -> bool:
+        probe = f"checkpoints/.room-{uuid4()}"
+        try:
+            self._objects.put(probe, b"")
+            self._objects.delete([probe])
+        except OSError:
+            return False
+        return True
+
+    def set_aside(self, problem: str) -> str:
+        before, now = self._generations().set_aside(problem)
+        return f"{before}: {problem}; kept, and rebuilt from the tables as {now.rpartition('/')[2]}"
+
+    def _generations(self) -> Generations:
+        # The epoch is held from the start of the job on, which is after the queries were defined.
+        epoch = epoch_of(self._storage)
+        if self._known is None or self._known[0] != epoch:
+            self._known = epoch, Generations(self._objects, self._storage, self._query, epoch, _KEPT)
+        return self._known[1]
 
 
 def damage(path: Path) -> str | None:

@@ -25,7 +25,6 @@ from pyspark.errors import PySparkException
 
 from parallax.config import Settings, SparkSettings
 from parallax.errors import SetupError, one_line
-from parallax.jars import delta_classpath
 from parallax.release import VARIABLE, release, said_in
 from parallax.replica.options import files_of
 from parallax.views.commits import filesystem
@@ -66,14 +65,8 @@ def check_master(master: str) -> None:
 
 
 def cluster_conf(settings: SparkSettings) -> dict[str, str]:
-    """Spark's configuration beside that of a local job; what ``spark.conf`` says goes before it.
-
-    Delta's classes come by ``spark.jars``: an executor loads them beside its class path, where Spark looks for the
-    classes of a task. On the driver they stay on the class path as well, for the archive of classes fits that alone.
-    """
+    """Spark's configuration beside that of a local job; what ``spark.conf`` says goes before it."""
     conf = {"spark.executorEnv." + VARIABLE: release()}
-    jars = [given] if (given := settings.conf.get("spark.jars")) else []
-    conf["spark.jars"] = ",".join([*jars, *delta_classpath().split(os.pathsep)])
     if settings.master.startswith(("yarn", "k8s")):
         conf["spark.authenticate"] = "true"  # these hand the secret out by themselves
     if settings.conf.get("spark.authenticate") == "true" or "spark.authenticate" in conf:

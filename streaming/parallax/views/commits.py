@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from parallax.stores import is_remote
 from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
@@ -133,11 +134,11 @@ class TableLog:
 
 def filesystem(uri: str) -> fs.FileSystem:
     """Where the files of a table are: paths are below its folder."""
-    if "://" not in uri:
+    if not is_remote(uri):
         return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
-    from deltalake.fs import DeltaStorageHandler
+    from parallax.views.handler import Handler
 
-    return fs.PyFileSystem(DeltaStorageHandler(uri))
+    return fs.PyFileSystem(Handler(uri))
 
 
 def _entry(version: int) -> str:

@@ -17,9 +17,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import CommitProperties
 from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 
+from parallax.views import fencing
 from parallax.views.commits import filesystem
 from parallax.views.parquet import OF_PROGRESS, OF_VIEWS, Shape, TableFile
 from parallax.views.positions import open_table
@@ -112,12 +114,19 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
             for batch in parquet.iter_batches(_ROWS, use_threads=False):
                 made.take(_shaped(batch, shape))
     size = made.close()
-    table = open_table(storage, name)
     at_ms = max(file.at_ms for file in run)
     actions: list[Any] = [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)]
     now_ms = time.time_ns() // 1_000_000
     actions += [RemoveAction(f.path, False, now_ms, f.size, values) for f in run]
-    table.create_write_transaction(actions, "append", table.schema(), list(values))
+
+    def write(table: Any, properties: CommitProperties) -> None:
+        table.create_write_transaction(actions, "append", table.schema(), list(values), commit_properties=properties)
+
+    def is_over(table: Any) -> bool:
+        """Whether a file is gone: by this commit, whose answer was lost, or by a job that has the storage now."""
+        return not {file.path for file in run} <= {file.path for file in _files(table)}
+
+    fencing.commit(lambda: open_table(storage, name), write, is_done=is_over)
 
 
 def _shaped(batch: pa.RecordBatch, shape: Shape) -> pa.RecordBatch:

@@ -28,10 +28,12 @@ from deltalake import write_deltalake
 from parallax.config import StorageSettings
 from parallax.model import ReadEvent
 from parallax.source.schema import VIEW
+from parallax.views import fencing
 from parallax.views.compaction import compact
 from parallax.views.positions import last_rows, open_table, position_rows
 from parallax.views.recording import today
-from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize
+from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, rust_uri
+from parallax.views.unused import remove_unused
 
 log = structlog.get_logger(__name__)
 
@@ -95,9 +97,7 @@ class Maintenance:
         if drop_older(storage, name, oldest):
             log.info("rows dropped", table=name, before=oldest.isoformat())
         compact(storage, name)
-        table = open_table(storage, name)
-        hours = int(KEPT.total_seconds() // 3600)
-        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+        remove_unused(rust_uri(storage, name), int(KEPT.total_seconds() // 3600), full=True)
         shorten_log(storage, name)
 
 
@@ -123,12 +123,17 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
     if not any(text is not None and date.fromisoformat(str(text)) < oldest for text in dates):
         return False
     if name in VIEWS:
-        _carry_positions(table, oldest)
-    table.delete(f"{RECORDED_ON} < '{oldest.isoformat()}'")
+        _carry_positions(storage, name, table, oldest)
+    fencing.commit(
+        lambda: open_table(storage, name),
+        lambda newest, properties: newest.delete(
+            f"{RECORDED_ON} < '{oldest.isoformat()}'", commit_properties=properties
+        ),
+    )
     return True
 
 
-def _carry_positions(table: Any, oldest: date) -> None:
+def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     """Record again, under today's date, the positions that would be dropped with the old dates.
 
     But for those of topics that are deleted, or have a successor of their name: a row of the dead one would be the
@@ -149,7 +154,11 @@ def _carry_positions(table: Any, oldest: date) -> None:
     if idle:
         carried = old.take(idle).drop_columns([RECORDED_ON])
         recorded_on = pa.repeat(pa.scalar(date.fromisoformat(today()), pa.date32()), len(idle))
-        write_deltalake(table, carried.append_column(RECORDED_ON, recorded_on), mode="append")
+        rows = carried.append_column(RECORDED_ON, recorded_on)
+        fencing.commit(
+            lambda: open_table(storage, name),
+            lambda newest, properties: write_deltalake(newest, rows, mode="append", commit_properties=properties),
+        )
 
 
 def _topic_ids(rows: Any) -> dict[str, str]:

@@ -6,9 +6,7 @@ request timeout per pause of its circuit. So few queries are cheaper, more are b
 
 from __future__ import annotations
 
-import hashlib
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +15,13 @@ from typing import Any
 from parallax.config import ReadSettings, Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
+from parallax.stores import is_remote
 from parallax.views.checkpoints import Checkpoint
+from parallax.views.driver_files import own_folder
 from parallax.views.hash_key import hash_key, name_of
 from parallax.views.recording import STORAGE, RecordingSource
 from parallax.views.sink import OnPositions, OnProgress, ProgressSink, ViewSink
-from parallax.views.tables import checkpoint_path, create_tables
+from parallax.views.tables import create_tables
 
 _HELD_BACK_S = 10
 """Where bytes are limited, a micro-batch plans no more than what may be read in this time."""
@@ -155,13 +155,15 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         options["brokers"] = ",".join(map(str, group.brokers))
     sink = ViewSink(storage, group.isolations, feedback_path, on_positions)
 
+    checkpoint = Checkpoint(storage, group.name)
+
     def start(spark: Any) -> Any:
         create_tables(storage, name_of(key))
         sink.prepare()
         rows = spark.readStream.format(RecordingSource.name()).options(**options).load()
-        return _start(rows, sink, settings, group.name, read.trigger_ms)
+        return _start(rows, sink, checkpoint, group.name, read.trigger_ms)
 
-    return QuerySpec(group.name, start, Checkpoint(storage, group.name), lambda: sink.rows)
+    return QuerySpec(group.name, start, checkpoint, lambda: sink.rows)
 
 
 def limits(read: ReadSettings, group: Group) -> dict[str, str]:
@@ -176,20 +178,21 @@ def limits(read: ReadSettings, group: Group) -> dict[str, str]:
 def _progress_query(settings: Settings, on_progress: OnProgress | None) -> QuerySpec:
     storage = settings.storage.path
     sink = ProgressSink(storage, on_progress)
+    checkpoint = Checkpoint(storage, "progress")
 
     def start(spark: Any) -> Any:
         create_tables(storage)
         options = source_options(settings) | {"awaited.path": awaited_path(storage)}
         rows = spark.readStream.format("kafka-progress").options(**options).load()
-        return _start(rows, sink, settings, "progress", settings.read.progress_interval_ms)
+        return _start(rows, sink, checkpoint, "progress", settings.read.progress_interval_ms)
 
-    return QuerySpec("progress", start, Checkpoint(storage, "progress"))
+    return QuerySpec("progress", start, checkpoint)
 
 
-def _start(rows: Any, sink: Callable[[Any, int], None], settings: Settings, name: str, trigger_ms: int) -> Any:
+def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, name: str, trigger_ms: int) -> Any:
     return (
         rows.writeStream.queryName(name)
-        .option("checkpointLocation", checkpoint_path(settings.storage.path, name))
+        .option("checkpointLocation", checkpoint.location())
         .trigger(processingTime=f"{trigger_ms} milliseconds")
         .foreachBatch(sink)
         .start()
@@ -202,8 +205,7 @@ def awaited_path(storage: str) -> str:
 
 
 def _feedback_path(storage: str, name: str) -> str:
-    """Beside the checkpoints, or on this machine where these are not: the file is rewritten at every start."""
-    if "://" not in storage:
-        return str(Path(storage).absolute() / "feedback" / f"{name}.json")
-    mark = hashlib.sha256(storage.encode()).hexdigest()[:16]
-    return str(Path(tempfile.gettempdir()) / f"parallax-{mark}" / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")
+    """Beside the tables, or on the driver's machine where these are not: the sources plan there, and look often."""
+    if not is_remote(storage):
+        return str(Path(storage.removeprefix("file:")).absolute() / "feedback" / f"{name}.json")
+    return str(own_folder(storage) / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

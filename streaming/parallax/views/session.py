@@ -24,10 +24,11 @@ from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
 from parallax.errors import SetupError
-from parallax.jars import DELTA_ARTIFACT, DELTA_VERSION, cache_folder, delta_classpath
+from parallax.jars import DELTA_ARTIFACT, DELTA_VERSION, cache_folder, delta_classpath, s3_classpath
 from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
+from parallax.stores import executor_options, hadoop_options, is_remote, is_s3, set_environment
 from parallax.views.archive import archive_file, archive_options
 from parallax.views.chatter import Chatter
 from parallax.views.cluster import PYTHON, check_master, cluster_conf, home_of_planners, is_cluster
@@ -70,7 +71,7 @@ _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
 _LOCAL_CONF: Mapping[str, str] = {
-    # Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
+    # On S3 it asks half as much of the store for each file. Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
     # dozen processes for each file of a checkpoint, and longer than a small micro-batch itself takes. This one renames.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -87,6 +88,20 @@ _PATHS = ("spark.archives", "spark.files", _JARS, "spark.submit.pyFiles")
 """Options that name files of the driver, separated by commas."""
 
 
+def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
+    """How Spark reaches the storage; a store's credentials stay in the environment."""
+    if not is_remote(storage):
+        return dict(_LOCAL_CONF)
+    if not is_s3(storage):
+        return {}
+    set_environment(settings.conf, os.environ)
+    return {**_LOCAL_CONF, **hadoop_options(os.environ)}
+
+
+def _class_path(storage: str) -> str:
+    return os.pathsep.join([delta_classpath(), *([s3_classpath()] if is_s3(storage) else [])])
+
+
 def build_session(
     settings: SparkSettings, *, storage: str = "", name: str = "parallax", conf: Mapping[str, str] | None = None
 ) -> Any:
@@ -94,7 +109,8 @@ def build_session(
 
     Args:
         settings: master, memory and ``spark.conf``, which goes before what is set here.
-        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it.
+        storage: ``storage.path``; on a local disk checkpoints are written in a way that suits it, on S3 Hadoop gets
+            the jars and options that it needs.
         name: Spark's application name.
         conf: goes before both; for tests.
 
@@ -107,9 +123,9 @@ def build_session(
     jdk = find_java()
     # Spark's launcher looks at JAVA_HOME first; what was checked is what is to be started.
     os.environ.setdefault("JAVA_HOME", str(jdk.path.resolve().parent.parent))
-    chosen = {**_CONF, **({} if "://" in storage else _LOCAL_CONF)}
+    chosen = {**_CONF, **_of_storage(settings, storage)}
     try:
-        given = _submitted(settings) if is_submitted() else _own(settings, storage, jdk)
+        given = _submitted(settings, storage) if is_submitted() else _own(settings, storage, jdk)
         chosen |= given | settings.conf | dict(conf or {})
         if _JARS in given:
             chosen[_JARS] = given[_JARS]  # those of the settings, too
@@ -149,13 +165,27 @@ def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
     return {
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraClassPath": delta_classpath(),
+        "spark.driver.extraClassPath": _class_path(storage),
         "spark.driver.extraJavaOptions": _java_options(settings, jdk),
-        **(cluster_conf(settings) if is_cluster(settings.master) else _ALONE),
+        **(_of_cluster(settings, storage) | _jars(settings, storage) if is_cluster(settings.master) else _ALONE),
     }
 
 
-def _submitted(settings: SparkSettings) -> dict[str, str]:
+def _of_cluster(settings: SparkSettings, storage: str) -> dict[str, str]:
+    return cluster_conf(settings) | (executor_options(os.environ) if is_s3(storage) else {})
+
+
+def _jars(settings: SparkSettings, storage: str) -> dict[str, str]:
+    """The jars that executors get, by an option that the settings may have used as well.
+
+    An executor loads them beside its class path, where Spark looks for the classes of a task. On the driver they stay
+    on the class path as well, for the archive of classes fits that alone.
+    """
+    given = [jars] if (jars := settings.conf.get(_JARS)) else []
+    return {_JARS: ",".join([*given, *_class_path(storage).split(os.pathsep)])}
+
+
+def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
     """What is added to the JVM that spark-submit has started.
 
     Raises:
@@ -178,7 +208,7 @@ def _submitted(settings: SparkSettings) -> dict[str, str]:
     if "/" in python and not Path(python).exists():
         problem = f"sources are planned on the driver, by this path as well; make it: ln -s {sys.prefix} environment"
         raise SetupError(f"{PYTHON}: there is no {python} in {Path.cwd()}: {problem}")
-    return {name: value for name, value in cluster_conf(settings).items() if name != _JARS}
+    return _of_cluster(settings, storage)
 
 
 def is_submitted() -> bool:

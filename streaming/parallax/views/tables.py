@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -10,6 +9,8 @@ import pyarrow as pa
 from parallax.model import IsolationLevel
 from parallax.source import schema
 from parallax.source.schema import VIEW
+from parallax.stores import rust_path
+from parallax.views import fencing
 
 PROGRESS = "replica_progress"
 VIEWS = tuple(isolation.option for isolation in IsolationLevel)
@@ -92,7 +93,12 @@ def _create(
     known = {field.name for field in table.schema().fields}
     lacking = [field for field in Schema.from_arrow(with_date).fields if field.name not in known]
     if lacking:
-        table.alter.add_columns(lacking)
+        uri = rust_uri(storage, name)
+        fencing.commit(
+            lambda: DeltaTable(uri),
+            lambda old, properties: old.alter.add_columns(lacking, commit_properties=properties),
+        )
+        table.update_incremental()
     return table
 
 
@@ -101,14 +107,35 @@ def rust_uri(storage: str, name: str) -> str:
     return rust_path(table_path(storage, name))
 
 
-def rust_path(path: str) -> str:
-    """Any path below ``storage.path``, in the same spelling."""
-    return re.sub(r"^s3[an]://", "s3://", path).removeprefix("file:")
-
-
 REPLACED: dict[str, str | None] = {"delta.logRetentionDuration": "interval 2 hours"}
 """Properties of a small table that is replaced as a whole with each commit."""
 _KEPT_HOURS = 2
+
+
+def create_replaced(uri: str, columns: Any) -> None:
+    """Create such a table where it is not there yet.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the path cannot be written.
+    """
+    from deltalake import DeltaTable
+
+    DeltaTable.create(uri, columns, mode="ignore", configuration=REPLACED)
+
+
+def replace_rows(uri: str, rows: pa.Table) -> None:
+    """Replace what such a table holds, in one commit; make the table where it is not there.
+
+    Raises:
+        deltalake.exceptions.DeltaError: it cannot be written, or another job has taken the storage over.
+    """
+    from deltalake import DeltaTable, write_deltalake
+
+    create_replaced(uri, rows.schema)
+    fencing.commit(
+        lambda: DeltaTable(uri),
+        lambda table, properties: write_deltalake(table, rows, mode="overwrite", commit_properties=properties),
+    )
 
 
 def tidy(uri: str) -> None:
@@ -119,7 +146,9 @@ def tidy(uri: str) -> None:
     """
     from deltalake import DeltaTable
 
+    from parallax.views.unused import remove_unused
+
+    remove_unused(uri, _KEPT_HOURS)
     table = DeltaTable(uri)
-    table.vacuum(_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
     table.create_checkpoint()
     table.cleanup_metadata()

@@ -42,11 +42,12 @@ class Comparison:
     """The query without Spark: plans, runs the tasks, takes in what they tell; each instance is a new process."""
 
     def __init__(self, storage: Path, **more: Any) -> None:
-        self.options = Options(str(storage), 1, CompareSettings(**more))
+        checkpoint = str(storage / "checkpoints" / QUERY)
+        self.options = Options(str(storage), 1, CompareSettings(**more), checkpoint=checkpoint)
         self.storage = str(storage)
         self.told: list[tuple[list[Suspect], list[Coverage]]] = []
         self.sink = ComparisonSink(self.storage, lambda s, c: self.told.append((list(s), list(c))))
-        self.sink.prepare()
+        self.sink.prepare(checkpoint)
         self.offset: dict[str, Any] = self.reader().initialOffset()
         self.batch = 0
 
@@ -240,7 +241,7 @@ def test_a_segment_that_is_not_what_was_written_is_an_error(storage: Path) -> No
 
 
 def test_a_manifest_that_is_no_manifest_is_an_error(storage: Path) -> None:
-    store = Store(str(storage), QUERY)
+    store = Store(str(storage / "checkpoints" / QUERY))
     store.prepare()
     for text in ("", "{}", '{"buckets": 4}', "[]"):
         (storage / "checkpoints" / QUERY / "segments" / f"at-{offset_mark({})}").write_text(text)

@@ -15,14 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 import structlog
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from parallax.alerting.listing import FindingState
 from parallax.alerting.webhook.outbox import Alert
 from parallax.errors import one_line
 from parallax.model import TopicPartition
-from parallax.views.tables import REPLACED, rust_uri, tidy
+from parallax.views.tables import create_replaced, replace_rows, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +48,11 @@ _KEEP_UP_EVERY = 16
 """Commits after which files that nobody reads any more are removed."""
 
 Row = dict[str, Any]
+
+
+def create_notifications(storage: str) -> None:
+    """Create the table where it is not there yet."""
+    create_replaced(rust_uri(storage, NOTIFICATIONS), _SCHEMA)
 
 
 class Record:
@@ -98,7 +103,7 @@ class Record:
 
     def _write(self, rows: Sequence[Row]) -> None:
         table = pa.Table.from_pylist(list(rows), schema=_SCHEMA)
-        write_deltalake(self._uri, table, mode="overwrite", configuration=REPLACED)
+        replace_rows(self._uri, table)
         if self._commits % _KEEP_UP_EVERY == 0:
             tidy(self._uri)
 

@@ -1,0 +1,118 @@
+"""Object stores: what S3 is reached by, said once, in the words of each library that reaches it.
+
+The environment variables of AWS's own tools are the common form. delta-rs and obstore read them by themselves, in
+whichever process they run, and so does the SDK within Spark's JVM its credentials; the rest is Hadoop's options. So a
+secret stands in the environment or in a settings file, and is put into no option, log or command line here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+
+HADOOP = "spark.hadoop.fs.s3a."
+"""How the options of Hadoop's S3A begin in ``spark.conf``."""
+
+_VARIABLES = {
+    "endpoint": "AWS_ENDPOINT_URL",
+    "endpoint.region": "AWS_REGION",
+    "access.key": "AWS_ACCESS_KEY_ID",
+    "secret.key": "AWS_SECRET_ACCESS_KEY",
+    "session.token": "AWS_SESSION_TOKEN",
+}
+"""Hadoop's options by name, and what AWS's own tools call them."""
+
+PUBLIC = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST")
+"""Variables that the processes of a cluster need as well and that hold no secret."""
+
+_OTHER_PROTOCOLS = ("AWS_S3_LOCKING_PROVIDER", "AWS_S3_ALLOW_UNSAFE_RENAME")
+"""Variables by which delta-rs would commit otherwise than by conditional puts."""
+
+
+def is_remote(storage: str) -> bool:
+    """Whether a storage path is a URI of an object store, and no folder of this machine."""
+    return "://" in storage and not storage.startswith("file:")
+
+
+def is_s3(storage: str) -> bool:
+    """Whether it is one of S3, in whichever spelling."""
+    return re.match(r"s3[an]?://", storage) is not None
+
+
+def rust_path(path: str) -> str:
+    """A path in the spelling of delta-rs and obstore: ``s3://`` where Hadoop says ``s3a://``, no ``file:``."""
+    return re.sub(r"^file:(//)?", "", re.sub(r"^s3[an]://", "s3://", path))
+
+
+def hadoop_path(path: str) -> str:
+    """A path in Hadoop's spelling."""
+    return re.sub(r"^s3n?://", "s3a://", path)
+
+
+def set_environment(conf: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+    """Bring the environment in line with ``spark.conf``, so that every library reaches the same store as the same user.
+
+    What ``spark.conf`` says goes before what the environment says, as in Hadoop. Commits are by conditional puts in any
+    case: two protocols on one table lose commits.
+
+    Args:
+        conf: ``spark.conf`` of the settings.
+        environment: of this process, for it and those that it starts.
+    """
+    given = {option.removeprefix(HADOOP): value for option, value in conf.items() if option.startswith(HADOOP)}
+    if "access.key" in given:
+        environment.pop("AWS_SESSION_TOKEN", None)  # that of other keys
+    if "endpoint" in given and "://" not in given["endpoint"]:
+        scheme = "http" if given.get("connection.ssl.enabled", "true").strip().lower() == "false" else "https"
+        given["endpoint"] = f"{scheme}://{given['endpoint']}"
+    environment.update({_VARIABLES[name]: value for name, value in given.items() if name in _VARIABLES})
+    # The address of S3 alone goes before that of all services, which is the one that all libraries know.
+    own = environment.get("AWS_ENDPOINT_URL_S3")
+    if own and "endpoint" not in given:
+        environment["AWS_ENDPOINT_URL"] = own
+    region = environment.get("AWS_DEFAULT_REGION")
+    if region:
+        environment.setdefault("AWS_REGION", region)
+    if environment.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        environment["AWS_ALLOW_HTTP"] = "true"
+    environment["AWS_CONDITIONAL_PUT"] = "etag"
+    for name in _OTHER_PROTOCOLS:
+        environment.pop(name, None)
+
+
+def hadoop_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Options of Spark that say to Hadoop what the environment says; credentials it finds there by itself."""
+    # A checkpoint's files are written aside and renamed: nobody needs to look first what is there.
+    options = {"performance.flags": "create,mkdir,delete"}
+    endpoint = environment.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        options["endpoint"] = endpoint
+        # A server of one's own seldom has a host name for each bucket.
+        by_host = environment.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+        options["path.style.access"] = "false" if by_host else "true"
+    if environment.get("AWS_REGION"):
+        options["endpoint.region"] = environment["AWS_REGION"]
+    if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        options["aws.credentials.provider"] = (
+            "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider"
+        )
+    return {HADOOP + name: value for name, value in options.items()}
+
+
+def executor_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Options of Spark that give a cluster's processes what of the environment is no secret.
+
+    Who they are on the store they know themselves, by a role or by an environment of their own.
+    """
+    return {f"spark.executorEnv.{name}": environment[name] for name in PUBLIC if environment.get(name)}
+
+
+__all__ = [
+    "executor_options",
+    "hadoop_options",
+    "hadoop_path",
+    "is_remote",
+    "is_s3",
+    "rust_path",
+    "set_environment",
+]

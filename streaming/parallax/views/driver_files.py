@@ -1,0 +1,52 @@
+"""Files of a job on the machine of its driver, where its tables are on an object store.
+
+What the driver tells its planning processes several times a second does not go by way of a store. Nothing is lost with
+these files: they are made again from the tables, which takes longer the larger these are. So a job that begins where
+one has run before takes up what that has left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from parallax.views.fencing import epoch_of
+
+
+def own_folder(storage: str) -> Path:
+    """The folder of the job that holds a storage now; no other job writes to it, be it one that was frozen.
+
+    Args:
+        storage: ``storage.path``, a URI.
+    """
+    parent = Path(tempfile.gettempdir()) / f"parallax-{hashlib.sha256(storage.encode()).hexdigest()[:16]}"
+    if not _is_ours(parent):
+        # Whoever else has made it could say what is recorded.
+        parent = Path(tempfile.gettempdir()) / f"{parent.name}-{os.geteuid()}-{os.getpid()}"
+        parent.mkdir(mode=0o700, exist_ok=True)
+    folder = parent / f"{epoch_of(storage):010d}"
+    if not folder.is_dir():
+        earlier = sorted(path for path in parent.iterdir() if path.name.isdigit() and path.name < folder.name)
+        if earlier:
+            # With its times: they say up to when it is complete.
+            shutil.copytree(earlier[-1], folder, dirs_exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        for path in earlier:
+            shutil.rmtree(path, ignore_errors=True)
+    return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        facts = folder.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
+
+
+__all__ = ["own_folder"]

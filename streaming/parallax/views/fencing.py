@@ -1,0 +1,169 @@
+"""Fences on the tables of an object store: what a job that has lost its storage commits is refused by the tables.
+
+A job that was frozen does not know for how long. When it goes on, another one may have taken its storage over
+(`parallax.views.lease`), and no look at a clock or at the lease comes close enough to the commit to be safe. So the
+commit itself carries the proof. Each lease has an *epoch*, a number that grows. Whoever takes a storage over first
+commits its epoch to every table, as the version of one ``txn`` action
+(https://github.com/delta-io/delta/blob/master/PROTOCOL.md#transaction-identifiers); from then on each of its commits
+carries that action. A commit is refused
+
+- here, where the table as it was read already holds a higher epoch;
+- by the table's protocol, where such an action was committed after it was read: of two commits that carry an action of
+  the same application, the second conflicts with the first, and the put of its log entry is conditional.
+
+So a commit of the old job either lies before the fence, and the new one has read it, or it fails. On a local disk there
+is no fence and need be none: the lock is on the process, and one that is frozen keeps it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from parallax.errors import one_line
+from parallax.stores import rust_path
+
+EPOCH = "parallax-epoch"
+"""The application whose version in a table is the epoch of the job that may write it."""
+
+_TRIES = 20
+_PAUSE_S = 0.05
+
+_held: dict[str, int] = {}
+_draw = Random()  # noqa: S311 - jitter
+
+
+class FencedError(DeltaError):
+    """Another job has taken the storage over: this one must not commit any more."""
+
+
+def hold(storage: str, epoch: int) -> None:
+    """Have all commits of this process to tables below a storage path carry an epoch."""
+    _held[_root(storage)] = epoch
+
+
+def release(storage: str) -> None:
+    """Undo `hold`."""
+    _held.pop(_root(storage), None)
+
+
+def epoch_of(storage: str) -> int:
+    """The epoch that is held of a storage path; 0 where there is none."""
+    return _held.get(_root(storage), 0)
+
+
+def raise_fence(uri: str, epoch: int) -> None:
+    """Commit an epoch to a table; what its last holder has committed until then is in it, and nothing follows.
+
+    Raises:
+        FencedError: a higher epoch is there.
+        deltalake.exceptions.DeltaError: the table cannot be read or written.
+    """
+
+    def write(table: DeltaTable, _: CommitProperties) -> None:
+        properties = CommitProperties(app_transactions=[Transaction(EPOCH, epoch)])
+        partitions: Any = table.metadata().partition_columns
+        table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
+
+    def is_raised(table: DeltaTable) -> bool:
+        return _check(table, epoch) == epoch
+
+    _until_committed(lambda: DeltaTable(uri), write, is_raised, fenced=True)
+
+
+def commit(
+    newest: Callable[[], DeltaTable],
+    write: Callable[[DeltaTable, CommitProperties], None],
+    *,
+    marks: Iterable[Transaction] = (),
+    is_done: Callable[[DeltaTable], bool] = lambda _: False,
+) -> DeltaTable:
+    """Commit to a table; where that is fenced, with the epoch that this process holds.
+
+    Commits of one job may meet, which a fence makes a conflict: they are tried again on the newest state.
+
+    Args:
+        newest: the table, as it is now.
+        write: commits to it, with these properties.
+        marks: more ``txn`` actions of the commit.
+        is_done: whether the table holds already what is to be committed: an answer may have been lost.
+
+    Returns:
+        The table with the commit in it.
+
+    Raises:
+        FencedError: another job has taken the storage over; nothing was committed.
+        deltalake.exceptions.DeltaError: the commit failed.
+    """
+    given = tuple(marks)
+    return _until_committed(newest, write, is_done, lambda table: (*given, *epoch_marks(table)))
+
+
+def epoch_marks(table: DeltaTable) -> list[Transaction]:
+    """The ``txn`` actions by which a commit to a table, as it was read, is fenced; none where it need not be.
+
+    Raises:
+        FencedError: see `commit`.
+    """
+    epoch = _epoch_for(table.table_uri)
+    if epoch is None:
+        return []
+    _check(table, epoch)
+    return [Transaction(EPOCH, epoch)]
+
+
+def _until_committed(
+    newest: Callable[[], DeltaTable],
+    write: Callable[[DeltaTable, CommitProperties], None],
+    is_done: Callable[[DeltaTable], bool],
+    transactions: Callable[[DeltaTable], Sequence[Transaction]] = lambda _: (),
+    *,
+    fenced: bool = False,
+) -> DeltaTable:
+    failed = 0
+    while True:
+        table = newest()
+        mine = transactions(table)
+        if is_done(table):
+            return table
+        try:
+            write(table, CommitProperties(app_transactions=list(mine)))
+        except CommitFailedError:
+            failed += 1
+            if failed >= _TRIES or not (fenced or any(one.app_id == EPOCH for one in mine)):
+                raise
+            time.sleep(_draw.uniform(0, _PAUSE_S * failed))
+        else:
+            return table
+
+
+def _check(table: DeltaTable, epoch: int) -> int:
+    """The epoch that a table holds.
+
+    Raises:
+        FencedError: it is higher than this one.
+    """
+    there = table.transaction_version(EPOCH) or 0
+    if there > epoch:
+        raise FencedError(
+            one_line(f"{table.table_uri}: the storage was taken over by another job (epoch {there} after {epoch})")
+        )
+    return there
+
+
+def _epoch_for(uri: str) -> int | None:
+    """The epoch that is held of the storage that a table lies below; None where none is."""
+    path = rust_path(uri).rstrip("/")
+    return next((epoch for root, epoch in _held.items() if path == root or path.startswith(f"{root}/")), None)
+
+
+def _root(storage: str) -> str:
+    return rust_path(storage).rstrip("/")
+
+
+__all__ = ["EPOCH", "FencedError", "commit", "epoch_marks", "epoch_of", "hold", "raise_fence", "release"]

@@ -1,0 +1,179 @@
+"""Generations of a query's checkpoint on an object store, where no folder can be renamed.
+
+Each generation is a folder of its own, named by the epoch of the job that writes it (`parallax.views.lease`) and a
+number. A small object of its name, put once and last, says that it has begun: the highest that has begun is the one
+that counts. So
+
+- a broken checkpoint is set aside by beginning the next generation empty, in one put;
+- a job that takes a storage over copies what it goes on from, within the store, and begins a generation of its own:
+  whatever a job that was frozen may still write, or delete, lies in a folder that nobody reads any more;
+- a job that dies in the middle leaves a folder that has not begun, and the next one starts from the same place.
+
+::
+
+    checkpoints/<query>/0000000007-0001/offsets/42     the folder of a generation
+    checkpoints/<query>/0000000007-0001.copying        it is being filled
+    checkpoints/<query>/0000000007-0001.json           it has begun
+    checkpoints/<query>/0000000006-0002.broken         why that one was set aside
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from parallax.stores import hadoop_path
+from parallax.views.fencing import FencedError
+from parallax.views.objects import Objects
+
+_NAME = re.compile(r"(\d{10})-(\d{4})")
+_COPYING, _BEGUN, _BROKEN = ".copying", ".json", ".broken"
+_FOR_CHECKS = ("offsets/", "commits/", "metadata", "segments/at-")
+"""What of a checkpoint tells whether it can be used."""
+
+
+class Generation(NamedTuple):
+    """A generation of a checkpoint.
+
+    Attributes:
+        epoch: of the job that writes it.
+        number: in this epoch, from 1.
+    """
+
+    epoch: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Of its folder; names sort as generations do."""
+        return f"{self.epoch:010d}-{self.number:04d}"
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Read what `name` has made; None of anything else."""
+        found = _NAME.fullmatch(name)
+        return None if found is None else cls(int(found[1]), int(found[2]))
+
+
+def newest(objects: Iterable[str]) -> Generation | None:
+    """The generation that counts, by the names of the objects beside the folders."""
+    begun = (Generation.parse(name.removesuffix(_BEGUN)) for name in objects if name.endswith(_BEGUN))
+    return max((one for one in begun if one is not None), default=None)
+
+
+def dispensable(objects: Iterable[str], current: Generation, kept: int) -> list[str]:
+    """The generations that can go: all before the current one, but for the last ones that were set aside.
+
+    What is behind the current one is not touched: it is another job's.
+
+    Args:
+        objects: names of the objects beside the folders.
+        current: the generation that counts.
+        kept: how many that were set aside stay, so that people can find out what happened.
+    """
+    names = list(objects)
+    stems = map(Generation.parse, {Path(name).stem for name in names})
+    known = {found for found in stems if found is not None and found < current}
+    broken = sorted(found for found in known if found.name + _BROKEN in names)
+    return sorted(found.name for found in known - set(broken[-kept:] if kept else ()))
+
+
+class Generations:
+    """The generations of one query's checkpoint, as one job sees them.
+
+    Args:
+        objects: below ``storage.path``.
+        storage: ``storage.path``.
+        query: the query's name.
+        epoch: that this job holds.
+        kept: how many broken ones stay.
+    """
+
+    def __init__(self, objects: Objects, storage: str, query: str, epoch: int, kept: int = 3) -> None:
+        self._objects, self._epoch, self._kept = objects, epoch, kept
+        self._folder = f"checkpoints/{query}"
+        self._root = f"{hadoop_path(storage.rstrip('/'))}/{self._folder}"
+        self._current: Generation | None = None
+
+    def location(self) -> str:
+        """The URI of the current generation, in Hadoop's spelling; one of this epoch is begun where there is none.
+
+        Raises:
+            FencedError: a job of a higher epoch has begun one.
+            StoreError: the store cannot be reached.
+        """
+        if self._current is None:
+            self._current = self._begin()
+        return f"{self._root}/{self._current.name}"
+
+    def fetch(self, target: Path) -> None:
+        """Copy to a folder what tells whether the current generation can be used.
+
+        Raises:
+            StoreError: the store cannot be reached.
+        """
+        self.location()
+        prefix = f"{self._folder}/{self._name()}/"
+        below = [one.name.removeprefix(prefix) for one in self._objects.list(prefix.rstrip("/"))]
+        wanted = [name for name in below if name.startswith(_FOR_CHECKS)]
+        for name, content in self._objects.get_all(prefix + name for name in wanted).items():
+            path = target / name.removeprefix(prefix)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def set_aside(self, problem: str) -> tuple[str, str]:
+        """Begin the next generation, empty; returns the URIs of the one before and of this one.
+
+        Raises:
+            StoreError: the store cannot be reached; the one before still counts then.
+        """
+        before, old = self.location(), self._name()
+        following = Generation(self._epoch, Generation(*self._current or (0, 0)).number + 1)
+        self._objects.put(f"{self._folder}/{old}{_BROKEN}", json.dumps({"problem": problem}).encode())
+        self._mark(following, None)
+        self._current = following
+        self._clean()
+        return before, self.location()
+
+    def _begin(self) -> Generation:
+        _, objects = self._objects.children(self._folder)
+        found = newest(objects)
+        if found is not None and found.epoch > self._epoch:
+            raise FencedError(f"{self._root}: another job has taken the storage over (epoch {found.epoch})")
+        if found is not None and found.epoch == self._epoch:
+            return found
+        fresh = Generation(self._epoch, 1)
+        if found is not None:
+            self._objects.put(f"{self._folder}/{fresh.name}{_COPYING}", b"{}")
+            self._objects.copy(self._copies(found, fresh))
+        self._mark(fresh, found)
+        self._current = fresh
+        self._clean()
+        return fresh
+
+    def _copies(self, found: Generation, fresh: Generation) -> list[tuple[str, str]]:
+        """What is copied from one generation to another, and to where."""
+        prefix = f"{self._folder}/{found.name}/"
+        # What is empty is Hadoop's mark of a folder; what it has not renamed yet begins with a dot.
+        names = [one.name.removeprefix(prefix) for one in self._objects.list(prefix.rstrip("/")) if one.size]
+        whole = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
+        return [(prefix + name, f"{self._folder}/{fresh.name}/{name}") for name in whole]
+
+    def _mark(self, generation: Generation, copied: Generation | None) -> None:
+        document = {"from": None if copied is None else copied.name}
+        self._objects.create(f"{self._folder}/{generation.name}{_BEGUN}", json.dumps(document).encode())
+
+    def _clean(self) -> None:
+        _, objects = self._objects.children(self._folder)
+        for name in dispensable(objects, Generation(*self._current or (0, 0)), self._kept):
+            self._objects.delete(one.name for one in self._objects.list(f"{self._folder}/{name}"))
+            self._objects.delete(f"{self._folder}/{name}{end}" for end in (_COPYING, _BROKEN, _BEGUN))
+
+    def _name(self) -> str:
+        return Generation(*self._current or (0, 0)).name
+
+
+__all__ = ["Generation", "Generations", "dispensable", "newest"]

@@ -1,0 +1,38 @@
+"""The file system of an object store for pyarrow, by delta-rs: reached as the tables are, by the same settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from deltalake.fs import DeltaStorageHandler
+
+
+class _Stream:
+    """An output stream that is given pyarrow's buffers; delta-rs's takes ``bytes`` alone."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, data: Any) -> int:
+        content = data if isinstance(data, bytes) else bytes(data)
+        self._stream.write(content)
+        return len(content)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Handler(DeltaStorageHandler):
+    """What `pyarrow.fs.PyFileSystem` is made of; an object is there once its stream is closed, and not before.
+
+    Args:
+        uri: of a folder; paths are below it.
+    """
+
+    def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
+        """Open an object for writing, in place of one that is there."""
+        return pa.PythonFile(_Stream(self._handler.open_output_stream(path, metadata)), mode="w")
+
+
+__all__ = ["Handler"]

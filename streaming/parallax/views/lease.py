@@ -1,0 +1,284 @@
+"""Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
+
+There is no lock service, and no two clocks are compared. A lease is an object that is put where there is none by its
+name, which is its *epoch*: the number after the highest. Its holder writes a *beat* beside it every few seconds. Whoever
+wants the storage watches: a beat that moves says that the holder lives; one that has stood still for as long as the
+lease lasts, by the watcher's own clock, says that it may be taken over. That is a guess, as any timeout is: a holder
+that is frozen or cut off may come back. What it then commits is refused by the tables (`parallax.views.fencing`), so
+that a guess that is wrong costs a restart and no row.
+
+::
+
+    lease/0000000007         who has taken it, and when
+    lease/0000000007.beat    that it lives, or has let go
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from uuid import uuid4
+
+import structlog
+
+from parallax.errors import one_line
+from parallax.views.objects import Objects, StoreError
+
+log = structlog.get_logger(__name__)
+
+LASTS_S = 30.0
+"""A holder that has not been seen to live for so long may be taken over."""
+
+NOT_HONOURED = (
+    "the store takes a put that must create an object (If-None-Match: *) where there is one: two writers would lose "
+    "each other's commits; use a store that refuses it"
+)
+
+_BEATS = 6
+"""Beats in this time: some may be lost or late."""
+_LOOK_S = 0.5
+_KEPT = 8
+"""Epochs that stay, of which all but the last are for people who look for what happened."""
+_NAME = re.compile(r"(\d{10})(\.beat)?")
+_FOLDER = "lease"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is seen of a lease at one moment.
+
+    Attributes:
+        epoch: the highest; 0 where nobody ever took it.
+        beat: of its holder, grows while that lives; -1 where there is none yet.
+        released: whether the holder has let go.
+        owner: who that is, in words.
+    """
+
+    epoch: int = 0
+    beat: int = -1
+    released: bool = False
+    owner: str = "unknown"
+
+
+class Step(StrEnum):
+    """What a job does that wants the lease."""
+
+    TAKE = "take"
+    WAIT = "wait"
+    GIVE_UP = "give up"
+
+
+def decide(first: Sight, now: Sight, watched_s: float, lasts_s: float = LASTS_S) -> Step:
+    """What to do about a lease that is watched; a pure function.
+
+    Args:
+        first: what was seen first.
+        now: what is seen now.
+        watched_s: seconds between the two, by the watcher's clock.
+        lasts_s: how long a holder may be silent.
+    """
+    if not now.epoch or now.released:
+        return Step.TAKE
+    if (now.epoch, now.beat) != (first.epoch, first.beat):
+        return Step.GIVE_UP
+    return Step.TAKE if watched_s >= lasts_s else Step.WAIT
+
+
+class HeldError(RuntimeError):
+    """Another job holds the lease; its text says who."""
+
+
+class Lease:
+    """The lease on one storage, for one process.
+
+    Args:
+        objects: below ``storage.path``.
+        lasts_s: how long a holder may be silent before it is taken over.
+        clock: monotonic seconds, for tests; so is the next.
+        wait: waits some seconds.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        lasts_s: float = LASTS_S,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._objects, self._lasts_s, self._clock, self._wait = objects, lasts_s, clock, wait
+        self._owner = f"{socket.gethostname()}, pid {os.getpid()}"
+        self._beat = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lost: str | None = None
+        self._is_late = False
+        self.epoch = 0
+        """The number of this lease; 0 until it is taken."""
+        self.renewed_at: float | None = None
+        """When the store last took a beat, seconds since the epoch; None where none was written."""
+
+    @property
+    def lost(self) -> str | None:
+        """Who has taken it over; None while nobody is known to have."""
+        return self._lost
+
+    def acquire(self, say: Callable[[str], None] = lambda _: None) -> int:
+        """Take the lease, waiting for one to expire whose holder does not live any more.
+
+        Args:
+            say: is told that it waits, and for whom.
+
+        Returns:
+            Its epoch.
+
+        Raises:
+            HeldError: another job lives and holds it.
+            StoreError: the store cannot be reached, or does not honour conditional puts.
+        """
+        first = self.look()
+        since, told = self._clock(), False
+        while True:
+            now = self.look()
+            step = decide(first, now, self._clock() - since, self._lasts_s)
+            if step is Step.GIVE_UP:
+                raise HeldError(now.owner)
+            if step is Step.WAIT:
+                if not told:
+                    say(f"the job that had this storage ({now.owner}) has not let go; it is taken over if it is silent")
+                    told = True
+                self._wait(_LOOK_S)
+                continue
+            if self._take(now.epoch + 1):
+                return self.epoch
+            first, since = self.look(), self._clock()
+
+    def _take(self, epoch: int) -> bool:
+        """Whether this job was the one that took an epoch."""
+        mark = uuid4().hex
+        document = {"owner": self._owner, "mark": mark, "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        name = f"{_FOLDER}/{epoch:010d}"
+        if not self._objects.create(name, json.dumps(document).encode()):
+            # The store may have taken it, lost its answer, and refused it when it was sent again.
+            there = _document(self._objects.get(name))
+            if there.get("mark") != mark:
+                return False
+        elif self._objects.create(name, json.dumps(document).encode()):
+            raise StoreError(f"{self._objects.uri}: {NOT_HONOURED}")
+        # Old epochs are removed: one that was slow to put may have found the place of one that is long over.
+        if self.look().epoch != epoch:
+            return False
+        self.epoch = epoch
+        self._write_beat()
+        self._clean()
+        return True
+
+    def look(self) -> Sight:
+        """What is seen of the lease now.
+
+        Raises:
+            StoreError: the store cannot be reached.
+        """
+        epoch = max(_epochs(one.name for one in self._objects.list(_FOLDER)), default=0)
+        if not epoch:
+            return Sight()
+        name = f"{_FOLDER}/{epoch:010d}"
+        held, beat = _document(self._objects.get(name)), _document(self._objects.get(f"{name}.beat"))
+        number = beat.get("beat", -1)
+        return Sight(
+            epoch,
+            number if isinstance(number, int) else -1,
+            beat.get("released") is True,
+            one_line(str(held.get("owner", "unknown")))[:200],
+        )
+
+    def start(self) -> None:
+        """Renew it from now on, in a thread of its own, until it is released or lost."""
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread.start()
+
+    def renew(self) -> None:
+        """Say once that this job lives, and look whether it still has the storage.
+
+        Where the store cannot be reached that is not known. The job goes on: what it commits meanwhile is fenced.
+        """
+        try:
+            # The one after this is all that can be there, unless this job has been away for long.
+            if self._is_late or self._objects.get(f"{_FOLDER}/{self.epoch + 1:010d}") is not None:
+                now = self.look()
+                if now.epoch > self.epoch:
+                    self._lost = now.owner
+                    return
+            self._write_beat()
+        except StoreError as error:
+            if not self._is_late:
+                log.warning("the lease on the storage could not be renewed; it is tried again", error=str(error))
+            self._is_late = True
+            return
+        if self._is_late:
+            log.info("the lease on the storage is renewed again")
+        self._is_late = False
+
+    def release(self) -> None:
+        """Let go, so that the next job need not wait; a failure is logged, and the next one waits."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(self._lasts_s)
+        if self.epoch and self._lost is None:
+            try:
+                self._write_beat(released=True)
+            except StoreError as error:
+                log.warning("the lease on the storage could not be released; the next job waits", error=str(error))
+
+    def _run(self) -> None:
+        renewed = self._clock()
+        while not self._stop.wait(self._lasts_s / _BEATS):
+            self._is_late |= self._clock() - renewed > self._lasts_s
+            renewed = self._clock()
+            try:
+                self.renew()
+            except Exception as error:  # noqa: BLE001 - a thread that died would let the lease run out
+                log.warning("the lease on the storage could not be renewed; it is tried again", error=str(error))
+            if self._lost is not None:
+                return
+
+    def _write_beat(self, *, released: bool = False) -> None:
+        self._beat += 1
+        content = json.dumps({"beat": self._beat, "released": released}).encode()
+        self._objects.put(f"{_FOLDER}/{self.epoch:010d}.beat", content)
+        self.renewed_at = time.time()
+
+    def _clean(self) -> None:
+        names = [one.name.rpartition("/")[2] for one in self._objects.list(_FOLDER)]
+        old = [name for name in names if any(epoch <= self.epoch - _KEPT for epoch in _epochs_of(name))]
+        self._objects.delete(f"{_FOLDER}/{name}" for name in old)
+
+
+def _epochs(names: Iterable[str]) -> list[int]:
+    """The epochs that were taken; a beat alone is what somebody wrote who was frozen while his was removed."""
+    found = (_NAME.fullmatch(name.rpartition("/")[2]) for name in names)
+    return [int(one[1]) for one in found if one is not None and not one[2]]
+
+
+def _epochs_of(name: str) -> list[int]:
+    found = _NAME.fullmatch(name)
+    return [int(found[1])] if found else []
+
+
+def _document(content: bytes | None) -> dict[str, object]:
+    try:
+        document = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+__all__ = ["LASTS_S", "NOT_HONOURED", "HeldError", "Lease", "Sight", "Step", "decide"]

@@ -1,0 +1,185 @@
+"""Small objects on the storage of a job: put once, replaced, copied and listed, by obstore.
+
+Puts are atomic on every object store, and a put that must create is refused where there is an object by that name
+(``If-None-Match: *``). That is all that a lease and a checkpoint's generations need; nothing is renamed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+from parallax.errors import one_line
+from parallax.stores import rust_path
+
+_AT_A_TIME = 16
+_TIMEOUT = timedelta(seconds=10)
+_RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=15)}
+
+
+class StoreError(OSError):
+    """The store did not do what it was asked for; one line."""
+
+
+class Listed(NamedTuple):
+    """An object in a listing."""
+
+    name: str
+    """Below the root."""
+    size: int
+    at_ms: int
+    """When it was written, by the store's clock; milliseconds since the epoch."""
+
+
+class Objects:
+    """The objects below a root; may be used from any thread.
+
+    Args:
+        uri: of the root.
+        store: an obstore store of that root, for tests.
+    """
+
+    def __init__(self, uri: str, store: Any = None) -> None:
+        self.uri = rust_path(uri.rstrip("/"))
+        self._given = store
+        self._made: Any = None
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Put an object where there is none; returns whether that was so.
+
+        Where an answer was lost and the request sent again, the store refuses what it took: who must know, reads it.
+
+        Raises:
+            StoreError: the store cannot be reached or refuses it.
+        """
+        try:
+            with _one_line_errors(f"{self.uri}/{name}"):
+                obstore.put(self._store, name, content, mode="create", use_multipart=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def put(self, name: str, content: bytes) -> None:
+        """Put an object, in place of what is there.
+
+        Raises:
+            StoreError: see `create`.
+        """
+        with _one_line_errors(f"{self.uri}/{name}"):
+            obstore.put(self._store, name, content, use_multipart=False)
+
+    def get(self, name: str) -> bytes | None:
+        """The content of an object; None where there is none.
+
+        Raises:
+            StoreError: see `create`.
+        """
+        with _one_line_errors(f"{self.uri}/{name}"):
+            try:
+                return bytes(obstore.get(self._store, name).bytes())
+            except FileNotFoundError:
+                return None
+
+    def list(self, folder: str = "") -> list[Listed]:
+        """All objects below a folder.
+
+        Raises:
+            StoreError: see `create`.
+        """
+        prefix = f"{folder}/" if folder else None
+        with _one_line_errors(f"{self.uri}/{folder}"):
+            found = [meta for page in obstore.list(self._store, prefix) for meta in page]
+        return [Listed(m["path"], m["size"], int(m["last_modified"].timestamp() * 1000)) for m in found]
+
+    def children(self, folder: str) -> tuple[list[str], list[str]]:
+        """The names of the folders and of the objects that lie in a folder.
+
+        Raises:
+            StoreError: see `create`.
+        """
+        with _one_line_errors(f"{self.uri}/{folder}"):
+            found = obstore.list_with_delimiter(self._store, f"{folder}/")
+        folders = [prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"]]
+        return folders, [meta["path"].rpartition("/")[2] for meta in found["objects"]]
+
+    def copy(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Copy objects, each from one name to another, within the store.
+
+        Raises:
+            StoreError: see `create`.
+        """
+
+        def one(pair: tuple[str, str]) -> None:
+            with _one_line_errors(f"{self.uri}/{pair[0]}"):
+                obstore.copy(self._store, *pair)
+
+        self._all(one, pairs)
+
+    def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The contents of objects; what is gone by now is left out.
+
+        Raises:
+            StoreError: see `create`.
+        """
+        wanted = list(names)
+        contents = self._all(self.get, wanted)
+        return {name: content for name, content in zip(wanted, contents, strict=True) if content is not None}
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; one that is not there is no error.
+
+        Raises:
+            StoreError: see `create`.
+        """
+        gone = list(names)
+        if gone:
+            with _one_line_errors(self.uri):
+                obstore.delete(self._store, gone)
+
+    @staticmethod
+    def _all(work: Any, items: Iterable[Any]) -> list[Any]:
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return list(pool.map(work, items))
+
+    @property
+    def _store(self) -> Any:
+        if self._given is not None:
+            return self._given
+        if self._made is None:
+            from obstore.store import from_url
+
+            client: Any = {"timeout": _TIMEOUT, "connect_timeout": _TIMEOUT, "allow_http": True}
+            retry: Any = _RETRY
+            with _one_line_errors(self.uri):
+                self._made = from_url(self.uri, client_options=client, retry_config=retry)
+        return self._made
+
+
+@contextmanager
+def _one_line_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (AlreadyExistsError, FileExistsError, PreconditionError) as error:
+        raise FileExistsError(what) from error
+    except (BaseError, OSError, ValueError) as error:
+        raise StoreError(f"{what}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The first words of an error, without obstore's debugging text; of what a server answered its code alone.
+
+    The answer of S3 to a wrong signature, for one, holds the id of the access key.
+    """
+    text, _, answer = one_line(str(error).split("\n\n", 1)[0]).partition(": <?xml")
+    code = re.search(r"<Code>(\w+)</Code>", answer)
+    return f"{text} ({code[1]})" if code else text[:300]
+
+
+__all__ = ["Listed", "Objects", "StoreError"]
