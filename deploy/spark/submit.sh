@@ -18,6 +18,6 @@ cd "$run"
   --master "$MASTER" --deploy-mode client \
   --archives "$archive#environment" \
   --conf spark.pyspark.python=./environment/bin/python \
-  --packages io.delta:delta-spark_4.2_2.13:4.4.0 \
+  --jars "$(environment/bin/python -m parallax.jars)" \
   --properties-file "${PROPERTIES:-/etc/parallax/spark.properties}" \
   "$here/submit.py" run -c "$config"

@@ -21,12 +21,14 @@ import yaml
 
 from parallax.config import SparkSettings
 from parallax.findings.table import read_events
-from parallax.jars import delta_classpath
+from parallax.jars import delta_classpath, s3_classpath
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
+from parallax.stores import set_environment
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 from tests.e2e.spark_cluster import PYTHON, SparkCluster, packed_environment, spark_installation
+from tests.s3_server import S3Server
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(900)]
 
@@ -44,7 +46,7 @@ class Machines:
         archive: an environment with Parallax, packed.
         installed: the same, unpacked, as an image holds it.
         cluster: that runs.
-        shared: a folder that all machines see and may write.
+        store: what holds the storage; each of them has its credentials in its own environment.
     """
 
     folder: Path
@@ -52,7 +54,7 @@ class Machines:
     archive: Path
     installed: Path
     cluster: SparkCluster
-    shared: Path
+    store: S3Server
 
     def conf(self, python: Path | str | None = None) -> dict[str, str]:
         """Spark's options of a job."""
@@ -67,12 +69,11 @@ class Machines:
     def job(self, folder: Path, kafka: Cluster, pattern: str, conf: dict[str, str]) -> JobProcess:
         """A job on the cluster, whose own folder nobody else may look into."""
         folder.mkdir(mode=0o700)
-        storage = self.shared / folder.name
         return JobProcess(
             folder,
             kafka.bootstrap_servers,
             pattern,
-            storage={"path": str(storage)},
+            storage={"path": self.store.uri(folder.parent.name)},
             read={"hash_key": KEY},
             spark={
                 "master": self.cluster.url,
@@ -85,17 +86,21 @@ class Machines:
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
     folder = Path(tempfile.mkdtemp(prefix="parallax-cluster-"))  # pytest's own folders are closed to other users
-    before = os.umask(0)
     try:
         folder.chmod(0o755)
-        archive, installed, shared = packed_environment(folder), folder / "installed", folder / "shared"
+        archive, installed = packed_environment(folder), folder / "installed"
         with tarfile.open(archive) as tar:
             tar.extractall(installed, filter="tar")
-        shared.mkdir(mode=0o777)
-        with SparkCluster(folder / "cluster", spark_installation(folder)) as cluster:
-            yield Machines(folder, cluster.home, archive, installed, cluster, shared)
+        with pytest.MonkeyPatch.context() as patch, S3Server(folder / "s3") as store:
+            for name, value in store.environment.items():
+                patch.setenv(name, value)
+            for name in ("AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT"):
+                patch.setenv(name, "")
+            set_environment({}, os.environ)  # for what these tests themselves read
+            mine = {name: store.environment[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+            with SparkCluster(folder / "cluster", spark_installation(folder), environment=mine) as cluster:
+                yield Machines(folder, cluster.home, archive, installed, cluster, store)
     finally:
-        os.umask(before)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -137,7 +142,9 @@ def test_five_divergences_are_found_once_though_a_worker_and_the_driver_are_kill
         confirmed = Counter(e.finding_id for e in read_events(job.storage) if e.status == "confirmed")
         assert {confirmed[finding.finding_id] for finding in found} == {1}
         assert [finding for finding in job.findings() if finding.topic == stream.topic] == []
-        assert_nothing_shown(machines, job, (KEY, cluster.secret), sorted(tmp_path.glob("eventlog*/events*")))
+        assert_nothing_shown(
+            machines, job, (KEY, cluster.secret, S3Server.SECRET_KEY), sorted(tmp_path.glob("eventlog*/events*"))
+        )
         assert job.stop() == 0
 
 
@@ -169,7 +176,7 @@ def test_spark_submit_ships_an_archive_and_ends_with_the_job_as_the_job_with_it(
         properties.chmod(0o600)
         command = [str(machines.spark / "bin" / "spark-submit"), "--master", machines.cluster.url]
         command += ["--properties-file", str(properties), "--archives", f"{machines.archive}#environment"]
-        command += ["--jars", delta_classpath().replace(os.pathsep, ","), str(SUBMIT)]
+        command += ["--jars", f"{delta_classpath()}:{s3_classpath()}".replace(os.pathsep, ","), str(SUBMIT)]
         job.start_by(command, cwd=tmp_path)
         stream.await_recorded_once(job)
         assert machines.cluster.status()["activeapps"][0]["name"] == "parallax"

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
 from parallax.errors import SetupError
-from parallax.jars import DELTA_ARTIFACT, DELTA_VERSION, cache_folder, delta_classpath, s3_classpath
+from parallax.jars import cache_folder, delta_classpath, s3_classpath
 from parallax.java import Java, find_java
 from parallax.source.progress_source import KafkaProgressSource
 from parallax.source.replica_source import KafkaReplicaSource
@@ -66,6 +66,8 @@ _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
 _PARENT = os.getppid()
 
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
@@ -198,10 +200,9 @@ def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
         raise SetupError(
             f"spark.master: {settings.master}, and spark-submit was told {master}; leave it to spark-submit"
         )
-    if not SparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(_DELTA):  # noqa: SLF001
-        raise SetupError(
-            f"Delta's classes are not there; give spark-submit --packages io.delta:{DELTA_ARTIFACT}:{DELTA_VERSION}"
-        )
+    for name in (_DELTA, *([_S3A] if is_s3(storage) else [])):
+        if not SparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(name):  # noqa: SLF001
+            raise SetupError(f'spark-submit lacks {name}; give it --jars "$(python -m parallax.jars)"')
     if not is_cluster(master):
         return dict(_ALONE)
     python = os.environ.get("PYSPARK_PYTHON", "")
