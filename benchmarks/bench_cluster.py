@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.compute as pc
 from confluent_kafka import Producer
 
 from parallax.compare.query import comparison_query
 from parallax.config import Settings, SparkSettings, validate
 from parallax.lab.cluster import Cluster
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, RowKind
 from parallax.views.positions import open_table
 from parallax.views.queries import view_queries
 from parallax.views.session import build_session
@@ -80,13 +81,14 @@ def both(spark: Any, settings: Settings, records: int) -> tuple[float, float]:
     query.stop()
     began = time.perf_counter()
     queries = [spec.start(spark) for spec in views]
-    rows = 0
-    while rows < SIDES * records:
-        time.sleep(0.02)
-        rows = sum(_records(settings, isolation) for isolation in IsolationLevel)
+    for query in queries:
+        query.processAllAvailable()
     recording = time.perf_counter() - began
     for query in queries:
         query.stop()
+    rows = sum(_records(settings, isolation) for isolation in IsolationLevel)
+    if rows != SIDES * records:
+        raise SystemExit(f"{rows} rows were recorded, not {SIDES * records}")
     began = time.perf_counter()
     query = comparison_query(settings).start(spark)
     query.processAllAvailable()
@@ -96,10 +98,8 @@ def both(spark: Any, settings: Settings, records: int) -> tuple[float, float]:
 
 
 def _records(settings: Settings, isolation: IsolationLevel) -> int:
-    actions: Any = open_table(settings.storage.path, isolation.option).get_add_actions(flatten=True)
-    counts = [count or 0 for count in actions.column("num_records").to_pylist()]
-    positions = len(counts) * PARTITIONS  # about: a position row for each partition of a file
-    return max(0, sum(counts) - positions)
+    dataset = open_table(settings.storage.path, isolation.option).to_pyarrow_dataset()
+    return int(dataset.count_rows(filter=pc.field("kind") == int(RowKind.RECORD)))
 
 
 @contextmanager

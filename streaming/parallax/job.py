@@ -441,8 +441,8 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
-        JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or spark-submit
-            has ended.
+        JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or what
+            started this one has ended.
     """
     configure_logging()
     stop = threading.Event()

@@ -146,6 +146,10 @@ def test_five_divergences_are_found_once_though_a_worker_and_the_driver_are_kill
             machines, job, (KEY, cluster.secret, S3Server.SECRET_KEY), sorted(tmp_path.glob("eventlog*/events*"))
         )
         assert job.stop() == 0
+        # delta-spark reads the tables in tasks: their classes have come to the workers.
+        audit = ["audit", "-c", str(job.config), "--from", "tables", "--format", "json", "--topic", stream.topic]
+        audited = subprocess.run([sys.executable, "-m", "parallax.cli", *audit], capture_output=True, check=False)
+        assert audited.returncode == 0, audited.stderr.decode()[-2000:]
 
 
 def assert_nothing_shown(machines: Machines, job: JobProcess, secrets: tuple[str, ...], events: list[Path]) -> None:

@@ -218,7 +218,8 @@ class Audit:
             wanted,
             hash_key=self._key,
             max_bytes_per_second=self._rate,
-            meter=folder,
+            # Tasks of a cluster cannot write into a folder of the driver; how far they are is not known meanwhile.
+            meter=None if is_cluster(self._session.sparkContext.master) else folder,
             slots=self._slots,
         )
 

@@ -20,15 +20,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from parallax.config import Settings, SparkSettings
 from parallax.errors import SetupError, one_line
 from parallax.release import VARIABLE, release, said_in
 from parallax.replica.options import files_of
+from parallax.stores import is_remote, rust_path
 from parallax.views.commits import filesystem
-from parallax.views.tables import rust_path
 
 PYTHON = "spark.pyspark.python"
 """Spark's option for the Python of the workers."""
@@ -115,7 +112,7 @@ def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_
     storage = settings.storage.path
     files = filesystem(rust_path(storage))
     mark = f"workers-{uuid.uuid4().hex}"
-    if "://" not in storage:
+    if not is_remote(storage):
         Path(storage).mkdir(parents=True, exist_ok=True)
     with files.open_output_stream(mark) as out:
         out.write(release().encode())
@@ -142,7 +139,7 @@ def _asked(spark: Any, storage: str, mark: str, names: Mapping[str, str], deadli
         try:
             tasks = max(2, context.defaultParallelism)
             found.extend(context.parallelize(range(tasks), tasks).mapPartitions(_task(storage, mark, names)).collect())
-        except (PySparkException, Py4JError) as error:
+        except Exception as error:  # noqa: BLE001 - it is said, whatever it is
             found.append(why(error))
 
     thread = threading.Thread(target=ask, name="workers", daemon=True)
@@ -184,7 +181,7 @@ def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any
         with files.open_input_file(mark) as source:
             source.read()
     except OSError as error:
-        problem = "give a URI, or a folder that all workers share" if "://" not in storage else one_line(error)
+        problem = "give a URI, or a folder that all workers share" if not is_remote(storage) else one_line(error)
         return f"storage.path: {storage} of the driver is not there on the worker {host}; {problem}"
     try:
         with files.open_output_stream(f"{mark}-back") as out:

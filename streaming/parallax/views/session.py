@@ -161,7 +161,7 @@ def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         os.environ["PYSPARK_PYTHON"] = python
-    if is_cluster(settings.master) and "://" not in storage and not Path(storage).is_absolute():
+    if is_cluster(settings.master) and not is_remote(storage) and not Path(storage).is_absolute():
         raise SetupError(f"storage.path: {storage} is relative; on a cluster ({settings.master}) give all of the path")
     check_master(settings.master)
     return {
