@@ -26,6 +26,7 @@ from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
 from parallax.source.pace import Metered, Pace, TokenBucket, metered
+from parallax.views.cluster import is_cluster
 
 _REPORT_EVERY_S = 0.5
 
