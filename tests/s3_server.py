@@ -144,7 +144,8 @@ class S3Server:
         return self
 
     def _answers(self) -> bool:
-        assert self._process is not None and self._process.poll() is None, "it ended"
+        assert self._process is not None
+        assert self._process.poll() is None, "it ended"
         try:
             with urllib.request.urlopen(f"{self.endpoint}/", timeout=5):
                 return True

@@ -1,7 +1,7 @@
 """What ``parallax check`` looks at before a job runs, and says of each: fine, wrong, or not to be known now.
 
-It reads, and leaves nothing changed. What is wrong here would be refused by the job, or leave something unread; what is merely
-worth knowing is a note.
+It reads, and leaves nothing changed. What is wrong here would be refused by the job, or leave something unread; what is
+merely worth knowing is a note.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import Greeting, ProducerState
 from parallax.source.survey import check_brokers
-from parallax.stores import is_remote, set_environment
+from parallax.stores import is_remote, rust_path, set_environment
 from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
@@ -103,7 +103,7 @@ def _jdk() -> Line:
 def _storage(path: str) -> Line:
     if is_remote(path):
         return _store(Objects(path))
-    path = path.removeprefix("file:")
+    path = rust_path(path)
     folder = Path(path)
     try:
         folder = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -122,7 +122,7 @@ def _store(objects: Objects) -> Line:
     try:
         objects.create(probe, b"1")
         is_refused = not objects.create(probe, b"2")
-        objects.list("lease")
+        objects.below("lease")
         objects.delete([probe])
     except StoreError as error:
         problem = f"{error}; correct the address, the credentials or their rights (docs/security.md)."
@@ -136,7 +136,7 @@ def _hashes(settings: Settings) -> Iterator[Line]:
     """The key of all hashes, where there is one by now: the job makes it at its first start."""
     read, path = settings.read, settings.storage.path
     try:
-        if read.hash_key is None and read.hash_key_file is None and not (Path(path) / "hash_key").exists():
+        if read.hash_key is None and read.hash_key_file is None and not (Path(rust_path(path)) / "hash_key").exists():
             return
         hash_key(path, read)
     except (ConfigError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Kafka's jars for the lab, Delta's and Hadoop's for S3 for Spark, resolved once into a cache folder by the Ivy that pyspark bundles."""
+"""Jars of Kafka for the lab, of Delta and Hadoop's S3A for Spark, resolved once into a cache by pyspark's own Ivy."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ _DELTA_MODULE = """\
 # built with: 16 MB. What hadoop-aws asks for is the bundle of all of AWS's services, which is 600 MB.
 AWS_SDK_VERSION = "2.35.4"
 _SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
-_SDK_PART = (
-    f'    <dependency org="software.amazon.awssdk" name="{{part}}" rev="{AWS_SDK_VERSION}" conf="default->default"/>\n'
+_OF_SDK = f'<dependency org="software.amazon.awssdk" name="{{}}" rev="{AWS_SDK_VERSION}" conf="default->default"/>'
+_ACCELERATOR = (
+    '<dependency org="software.amazon.s3.analyticsaccelerator" name="analyticsaccelerator-s3" rev="1.3.1" '
+    'conf="default->default" transitive="false"/>'
 )
 _S3_MODULE = """\
 <ivy-module version="2.0">
@@ -63,8 +65,8 @@ _S3_MODULE = """\
   <configurations><conf name="default"/></configurations>
   <dependencies>
     <dependency org="org.apache.hadoop" name="hadoop-aws" rev="{hadoop}" conf="default->default" transitive="false"/>
-    <dependency org="software.amazon.s3.analyticsaccelerator" name="analyticsaccelerator-s3" rev="1.3.1" conf="default->default" transitive="false"/>
-{sdk}  </dependencies>
+    {sdk}
+  </dependencies>
 </ivy-module>
 """
 
@@ -110,7 +112,7 @@ def s3_jars(*, progress: Progress | None = None) -> Path:
         SetupError: no JDK, or the jars could not be resolved.
     """
     version = hadoop_version()
-    module = _S3_MODULE.format(hadoop=version, sdk="".join(_SDK_PART.format(part=part) for part in _SDK_PARTS))
+    module = _S3_MODULE.format(hadoop=version, sdk="\n    ".join([_ACCELERATOR, *map(_OF_SDK.format, _SDK_PARTS)]))
     return _resolved(f"s3a-{version}", f"Hadoop {version} for S3", module, progress)
 
 

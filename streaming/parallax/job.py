@@ -32,7 +32,7 @@ from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
-from parallax.stores import is_remote, set_environment
+from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.fencing import hold, raise_fence, release
 from parallax.views.hash_key import hash_key
@@ -364,7 +364,7 @@ def lock_storage(path: str) -> IO[str] | None:
 
     if is_remote(path):
         return None
-    path = path.removeprefix("file:")
+    path = rust_path(path)
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
         file = (Path(path) / "job.lock").open("a+", encoding="ascii")

@@ -1,4 +1,4 @@
-"""What is asked of an object store, of a real S3 server: conditional puts that hold, and one that does not honour them."""
+"""What is asked of an object store, shown on a real S3 server, and on one that does not honour conditional puts."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_check_says_whether_a_store_will_do(
     server: S3Server, storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _storage(storage).result is Result.FINE
-    assert Objects(storage).list() == [], "nothing is left"
+    assert Objects(storage).below() == [], "nothing is left"
     line = _storage("s3a://no-such-bucket/x")
     assert line.result is Result.WRONG
     assert "NoSuchBucket" in line.text

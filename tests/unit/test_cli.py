@@ -148,12 +148,14 @@ def test_what_was_fetched_is_a_document_where_one_is_asked_for(
 ) -> None:
     monkeypatch.setattr("parallax.java.find_java", lambda: None)
     monkeypatch.setattr("parallax.jars.delta_jars", lambda **_: Path("/cache/delta"))
+    monkeypatch.setattr("parallax.jars.s3_jars", lambda **_: Path("/cache/s3a"))
     monkeypatch.setattr("parallax.jars.kafka_jars", lambda version, **_: Path(f"/cache/kafka-{version}"))
     monkeypatch.setattr("parallax.rehearsal.make_archive", lambda _: archive)
     assert CliRunner().invoke(app, ["fetch-jars"]).stdout == ""
     ended = CliRunner().invoke(app, ["fetch-jars", "--kafka-version", "4.1.0", "--format", "json"])
     assert json.loads(ended.stdout) == {
         "delta": "/cache/delta",
+        "s3": "/cache/s3a",
         "kafka": "/cache/kafka-4.1.0",
         "kafka_version": "4.1.0",
         "archive": None if archive is None else str(archive),

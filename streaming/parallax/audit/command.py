@@ -24,7 +24,7 @@ from parallax.output import console, error_line, output, waiting
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from parallax.source.survey import check_brokers
-from parallax.stores import is_remote, set_environment
+from parallax.stores import is_remote, rust_path, set_environment
 from parallax.views.hash_key import hash_key
 
 
@@ -124,7 +124,7 @@ def _check(flags: Flags, settings: Settings) -> None:
         if flags.dry_run:
             raise ConfigError("--dry-run says what would be read from brokers; leave out --from tables")
         path = settings.storage.path
-        if not is_remote(path) and not (Path(path) / "replica_progress").is_dir():
+        if not is_remote(path) and not (Path(rust_path(path)) / "replica_progress").is_dir():
             raise ConfigError(
                 f"storage.path: {path}: no recorded tables there; run the job first, or use --from brokers"
             )

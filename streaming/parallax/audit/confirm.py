@@ -18,7 +18,7 @@ from parallax.findings.probe import Prober
 from parallax.model import IsolationLevel
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
-from parallax.stores import is_remote
+from parallax.stores import is_remote, rust_path
 
 _LOOK_S = 0.2
 
@@ -97,7 +97,7 @@ def standalone(settings: Settings, client: ReplicaClient, hash_key: str) -> Iter
         hash_key: 32 hexadecimal digits.
     """
     hasher = ContentHasher(bytes.fromhex(hash_key))
-    recorded = Path(settings.storage.path) / IsolationLevel.READ_COMMITTED.option
+    recorded = Path(rust_path(settings.storage.path)) / IsolationLevel.READ_COMMITTED.option
     is_there = is_remote(settings.storage.path) or recorded.is_dir()
     history = RecordedHistory(settings.storage.path) if is_there else None
     prober = Prober(client, hasher, settings.findings, payload=settings.read.payload, history=history, recorded=history)

@@ -25,7 +25,7 @@ from parallax.findings.lanes import Lanes
 from parallax.findings.lap import Lap
 from parallax.model import TopicPartition
 from parallax.replica.errors import LogTruncated, OffsetOutOfRange, ReplicaError
-from parallax.stores import is_remote
+from parallax.stores import is_remote, rust_path
 
 log = structlog.get_logger(__name__)
 
@@ -264,7 +264,7 @@ def _bytes(chunk: Any) -> int:
 
 def folder_of(storage: str) -> str | None:
     """Where the files are below ``storage.path``; None where that is no folder of this machine."""
-    return None if is_remote(storage) else str(Path(storage.removeprefix("file:")).absolute() / "scans")
+    return None if is_remote(storage) else str(Path(rust_path(storage)).absolute() / "scans")
 
 
 __all__ = ["LogScans", "Reads", "Replica", "folder_of"]

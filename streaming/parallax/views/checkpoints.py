@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
-from parallax.stores import is_remote
+from parallax.stores import is_remote, rust_path
 from parallax.views.fencing import epoch_of
 from parallax.views.generations import Generations
 from parallax.views.objects import Objects
@@ -101,7 +101,7 @@ class _Folder:
     """A checkpoint on a local disk."""
 
     def __init__(self, path: str) -> None:
-        self._given, self._path = path, Path(path.removeprefix("file:"))
+        self._given, self._path = path, Path(rust_path(path))
 
     def location(self) -> str:
         return self._given

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from parallax.stores import is_remote
 from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
@@ -134,7 +133,7 @@ class TableLog:
 
 def filesystem(uri: str) -> fs.FileSystem:
     """Where the files of a table are: paths are below its folder."""
-    if not is_remote(uri):
+    if "://" not in uri:
         return fs.SubTreeFileSystem(str(Path(uri).absolute()), fs.LocalFileSystem(use_mmap=True))
     from parallax.views.handler import Handler
 

@@ -78,7 +78,7 @@ def raise_fence(uri: str, epoch: int) -> None:
 
 def commit(
     newest: Callable[[], DeltaTable],
-    write: Callable[[DeltaTable, CommitProperties], None],
+    write: Callable[[DeltaTable, CommitProperties], object],
     *,
     marks: Iterable[Transaction] = (),
     is_done: Callable[[DeltaTable], bool] = lambda _: False,
@@ -119,7 +119,7 @@ def epoch_marks(table: DeltaTable) -> list[Transaction]:
 
 def _until_committed(
     newest: Callable[[], DeltaTable],
-    write: Callable[[DeltaTable, CommitProperties], None],
+    write: Callable[[DeltaTable, CommitProperties], object],
     is_done: Callable[[DeltaTable], bool],
     transactions: Callable[[DeltaTable], Sequence[Transaction]] = lambda _: (),
     *,

@@ -117,7 +117,7 @@ class Generations:
         """
         self.location()
         prefix = f"{self._folder}/{self._name()}/"
-        below = [one.name.removeprefix(prefix) for one in self._objects.list(prefix.rstrip("/"))]
+        below = [one.name.removeprefix(prefix) for one in self._objects.below(prefix.rstrip("/"))]
         wanted = [name for name in below if name.startswith(_FOR_CHECKS)]
         for name, content in self._objects.get_all(prefix + name for name in wanted).items():
             path = target / name.removeprefix(prefix)
@@ -158,7 +158,7 @@ class Generations:
         """What is copied from one generation to another, and to where."""
         prefix = f"{self._folder}/{found.name}/"
         # What is empty is Hadoop's mark of a folder; what it has not renamed yet begins with a dot.
-        names = [one.name.removeprefix(prefix) for one in self._objects.list(prefix.rstrip("/")) if one.size]
+        names = [one.name.removeprefix(prefix) for one in self._objects.below(prefix.rstrip("/")) if one.size]
         whole = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
         return [(prefix + name, f"{self._folder}/{fresh.name}/{name}") for name in whole]
 
@@ -169,7 +169,7 @@ class Generations:
     def _clean(self) -> None:
         _, objects = self._objects.children(self._folder)
         for name in dispensable(objects, Generation(*self._current or (0, 0)), self._kept):
-            self._objects.delete(one.name for one in self._objects.list(f"{self._folder}/{name}"))
+            self._objects.delete(one.name for one in self._objects.below(f"{self._folder}/{name}"))
             self._objects.delete(f"{self._folder}/{name}{end}" for end in (_COPYING, _BROKEN, _BEGUN))
 
     def _name(self) -> str:

@@ -32,7 +32,8 @@ class Handler(DeltaStorageHandler):
 
     def open_output_stream(self, path: str, metadata: dict[str, str] | None = None) -> pa.PythonFile:
         """Open an object for writing, in place of one that is there."""
-        return pa.PythonFile(_Stream(self._handler.open_output_stream(path, metadata)), mode="w")
+        stream: Any = _Stream(self._handler.open_output_stream(path, metadata))
+        return pa.PythonFile(stream, mode="w")
 
 
 __all__ = ["Handler"]

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from parallax.config import ConfigError, ReadSettings
+from parallax.stores import rust_path
 from parallax.views.tables import VIEWS, rust_uri
 
 _NAMED = "hashed by key "
@@ -36,7 +37,7 @@ def hash_key(storage: str, read: ReadSettings) -> str:
     elif read.hash_key_file is not None:
         option, key = "read.hash_key_file", _checked(Path(read.hash_key_file), "read.hash_key_file")
     else:
-        option, key = "storage.path", _kept(Path(storage) / "hash_key")
+        option, key = "storage.path", _kept(Path(rust_path(storage)) / "hash_key")
     if _is_of_another(storage, key):
         raise ConfigError(
             f"{option}: this is not the key that the tables below {storage} were written with; give that one, or an "

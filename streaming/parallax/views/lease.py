@@ -1,7 +1,7 @@
 """Which job holds a storage on an object store: a lease, taken and renewed by conditional puts alone.
 
 There is no lock service, and no two clocks are compared. A lease is an object that is put where there is none by its
-name, which is its *epoch*: the number after the highest. Its holder writes a *beat* beside it every few seconds. Whoever
+name, which is its *epoch*: the number after the highest. Its holder writes a *beat* beside it every few seconds. He who
 wants the storage watches: a beat that moves says that the holder lives; one that has stood still for as long as the
 lease lasts, by the watcher's own clock, says that it may be taken over. That is a guess, as any timeout is: a holder
 that is frozen or cut off may come back. What it then commits is refused by the tables (`parallax.views.fencing`), so
@@ -187,7 +187,7 @@ class Lease:
         Raises:
             StoreError: the store cannot be reached.
         """
-        epoch = max(_epochs(one.name for one in self._objects.list(_FOLDER)), default=0)
+        epoch = max(_epochs(one.name for one in self._objects.below(_FOLDER)), default=0)
         if not epoch:
             return Sight()
         name = f"{_FOLDER}/{epoch:010d}"
@@ -257,7 +257,7 @@ class Lease:
         self.renewed_at = time.time()
 
     def _clean(self) -> None:
-        names = [one.name.rpartition("/")[2] for one in self._objects.list(_FOLDER)]
+        names = [one.name.rpartition("/")[2] for one in self._objects.below(_FOLDER)]
         old = [name for name in names if any(epoch <= self.epoch - _KEPT for epoch in _epochs_of(name))]
         self._objects.delete(f"{_FOLDER}/{name}" for name in old)
 

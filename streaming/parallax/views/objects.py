@@ -87,7 +87,7 @@ class Objects:
             except FileNotFoundError:
                 return None
 
-    def list(self, folder: str = "") -> list[Listed]:
+    def below(self, folder: str = "") -> list[Listed]:
         """All objects below a folder.
 
         Raises:
@@ -129,7 +129,7 @@ class Objects:
             StoreError: see `create`.
         """
         wanted = list(names)
-        contents = self._all(self.get, wanted)
+        contents: list[bytes | None] = self._all(self.get, wanted)
         return {name: content for name, content in zip(wanted, contents, strict=True) if content is not None}
 
     def delete(self, names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from parallax.config import ReadSettings, Settings
 from parallax.model import IsolationLevel
 from parallax.source.options import BOTH
-from parallax.stores import is_remote
+from parallax.stores import is_remote, rust_path
 from parallax.views.checkpoints import Checkpoint
 from parallax.views.driver_files import own_folder
 from parallax.views.hash_key import hash_key, name_of
@@ -207,5 +207,5 @@ def awaited_path(storage: str) -> str:
 def _feedback_path(storage: str, name: str) -> str:
     """Beside the tables, or on the driver's machine where these are not: the sources plan there, and look often."""
     if not is_remote(storage):
-        return str(Path(storage.removeprefix("file:")).absolute() / "feedback" / f"{name}.json")
+        return str(Path(rust_path(storage)).absolute() / "feedback" / f"{name}.json")
     return str(own_folder(storage) / f"{re.sub('[^a-z0-9_-]', '_', name)}.json")

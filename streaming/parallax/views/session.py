@@ -73,7 +73,8 @@ _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
 _LOCAL_CONF: Mapping[str, str] = {
-    # On S3 it asks half as much of the store for each file. Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
+    # On S3 it asks half as much of the store for each file.
+    # Without Hadoop's native library the default starts a shell for each permission and each link that it looks at: a
     # dozen processes for each file of a checkpoint, and longer than a small micro-batch itself takes. This one renames.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

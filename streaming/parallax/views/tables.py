@@ -9,7 +9,7 @@ import pyarrow as pa
 from parallax.model import IsolationLevel
 from parallax.source import schema
 from parallax.source.schema import VIEW
-from parallax.stores import rust_path
+from parallax.stores import hadoop_path, rust_path
 from parallax.views import fencing
 
 PROGRESS = "replica_progress"
@@ -40,8 +40,8 @@ class TableSize(NamedTuple):
 
 
 def table_path(storage: str, name: str) -> str:
-    """Where a table is: ``<storage.path>/<name>``."""
-    return f"{storage.rstrip('/')}/{name}"
+    """Where a table is, as Spark reads it: ``<storage.path>/<name>``."""
+    return f"{hadoop_path(storage.rstrip('/'))}/{name}"
 
 
 def checkpoint_path(storage: str, query: str) -> str:

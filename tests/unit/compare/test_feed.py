@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from deltalake import write_deltalake
 from parallax.compare import segments
 from parallax.compare.feed import QUERY, RESULT_DDL, ComparisonReader, Options
 from parallax.compare.query import ComparisonSink
-from parallax.compare.segments import StateGoneError, Store, bucket_of, offset_mark
+from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import create_suspects
 from parallax.config import CompareSettings
@@ -248,3 +249,19 @@ def test_a_manifest_that_is_no_manifest_is_an_error(storage: Path) -> None:
         with pytest.raises(ValueError, match=r"manifest|Expecting"):
             store.manifest(offset_mark({}))
         store.prepare()
+
+
+def test_which_manifests_are_old_is_not_told_by_the_times_of_their_files(storage: Path) -> None:
+    folder = storage / "checkpoints" / QUERY
+    store = Store(str(folder))
+    store.prepare()
+    manifest = Manifest()
+    for number in range(4):
+        manifest = manifest.with_segments({})
+        store.commit(f"mark{number}", manifest)
+    for number in range(4):
+        os.utime(folder / "segments" / f"at-mark{number}", (1000 - number, 1000 - number))
+    again = Store(str(folder))
+    again.prepare()
+    again.commit("mark4", manifest.with_segments({}))
+    assert {path.name for path in (folder / "segments").iterdir()} == {f"at-mark{n}" for n in (1, 2, 3, 4)}

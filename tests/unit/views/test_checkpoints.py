@@ -105,7 +105,3 @@ def test_the_last_three_broken_checkpoints_are_kept(healthy: Path) -> None:
         shutil.copytree(spare, healthy)
         assert checkpoint(healthy).mend(0) is not None
     assert sorted(path.name for path in healthy.parent.glob("q.broken-*")) == [f"q.broken-{n}" for n in (3, 4, 5)]
-
-
-def test_checkpoints_behind_a_uri_are_not_looked_at() -> None:
-    assert Checkpoint("s3a://bucket/data", "q", hopeless_after=1).mend(9) is None

@@ -105,6 +105,6 @@ def test_the_writers_of_a_job_are_fenced(storage: str, uri: str) -> None:
         Appender(storage, "t").append_rows(ROWS, "q", 0)
     with pytest.raises(FencedError):
         replace_rows(f"{storage}/replaced", ROWS)
+    findings.news()
     with pytest.raises(FindingsTableError, match="taken over"):
-        findings.news()
         findings.append([EVENT])

@@ -145,7 +145,7 @@ def test_old_epochs_are_removed_and_what_is_no_document_is_nobody(store: Objects
         one = lease(store, time)
         one.acquire()
         one.release()
-    assert len(store.list("lease")) <= 18
+    assert len(store.below("lease")) <= 18
     store.put("lease/0000000021", b"\xff")
     assert lease(store, time).look() == Sight(21, -1, released=False, owner="unknown")
     store.put("lease/0000000021.beat", json.dumps([1]).encode())

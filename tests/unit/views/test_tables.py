@@ -29,7 +29,7 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: 
 
 
 def test_tables_lie_below_the_storage_path() -> None:
-    assert table_path("s3://bucket/parallax/", "read_committed") == "s3://bucket/parallax/read_committed"
+    assert table_path("s3://bucket/parallax/", "read_committed") == "s3a://bucket/parallax/read_committed"
 
 
 @pytest.mark.parametrize(
