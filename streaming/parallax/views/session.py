@@ -133,7 +133,8 @@ def build_session(
         if _JARS in given:
             chosen[_JARS] = given[_JARS]  # those of the settings, too
         chosen |= {option: _absolute(chosen[option]) for option in _PATHS if option in chosen}
-        _start_jvm({"spark.app.name": name, **chosen})
+        shown = {option: value for option, value in chosen.items() if not _SECRET.search(option)}
+        _start_jvm({"spark.app.name": name, **shown})
         builder = SparkSession.builder.appName(name)
         for option, value in chosen.items():
             builder = builder.config(option, value)
@@ -228,12 +229,11 @@ def _start_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM, where there is none yet, so that what it prints becomes lines of the log."""
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to give Popen's options
         return
-    shown = {option: value for option, value in conf.items() if not _SECRET.search(option)}
     chatter = Chatter()
     if (folder := home_of_planners(os.environ["PYSPARK_PYTHON"])) is not None:
         chatter.options["cwd"] = folder
     try:
-        gateway = launch_gateway(SparkConf().setAll(list(shown.items())), chatter.options)
+        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), chatter.options)
     except PySparkRuntimeError:
         chatter.started()
         chatter.ended()
