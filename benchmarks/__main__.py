@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-NAMES = ("read", "source", "compare", "state", "probe", "page", "latency", "partitions")
+NAMES = ("read", "source", "compare", "state", "probe", "page", "latency", "partitions", "cluster")
 
 
 def main() -> int:

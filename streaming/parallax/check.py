@@ -79,6 +79,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _storage(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
+    yield from _workers(settings)
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         try:
             known = client.metadata()
@@ -163,6 +164,27 @@ def _port(settings: Settings) -> Line:
             return Line("metrics", Result.WRONG, f"{one_line(error)}.")
         problem = f"{host}:{port} is in use: the job runs, or choose another port."
         return Line("metrics", Result.NOTE, problem)
+
+
+def _workers(settings: Settings) -> Iterator[Line]:
+    """What the workers of a Spark cluster lack; a local job has none."""
+    from parallax.views.cluster import check_workers, is_cluster  # takes its time, as all of Spark does
+
+    if not is_cluster(settings.spark.master):
+        return
+    from parallax.views.session import build_session
+
+    if settings.spark.conf.get("spark.authenticate") != "true" and settings.spark.master.startswith("spark://"):
+        problem = "whoever reaches the driver's ports can read the tasks, and Kafka's password in them; set it."
+        yield Line("spark", Result.NOTE, f"spark.authenticate is not true: {problem}")
+    try:
+        spark = build_session(settings.spark, storage=settings.storage.path, name="parallax-check")
+        try:
+            yield Line("spark", Result.FINE, f"{check_workers(spark, settings)}.")
+        finally:
+            spark.stop()
+    except (SetupError, OSError) as error:
+        yield Line("spark", Result.WRONG, f"{one_line(error)}.")
 
 
 def _cluster(client: ReplicaClient, settings: Settings, known: Mapping[str, TopicMetadata]) -> Iterator[Line]:

@@ -7,6 +7,7 @@ diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknow
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -400,10 +401,14 @@ def check(
     output: OutputFormat = Format.text,
 ) -> None:
     """Look at settings, machine, brokers, rights and topics; exit 0 fine, 1 something is wrong, 3 not to be known."""
+    import structlog
+
     from parallax.check import check as look
     from parallax.check import exit_code
     from parallax.config import load
 
+    # What is wrong is a line below, whatever Spark has to say of it.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     lines = []
     coming = look(load(config))
     while True:

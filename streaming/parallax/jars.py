@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -250,3 +251,8 @@ def _publish(jars: Path, folder: Path) -> None:
 def class_path(jars: Path) -> str:
     """The class path of everything in a folder of jars, for ``java -cp``."""
     return f"{jars}{os.sep}*"
+
+
+if __name__ == "__main__":
+    # For spark-submit --jars.
+    sys.stdout.write(os.pathsep.join([delta_classpath(), s3_classpath()]).replace(os.pathsep, ",") + "\n")

@@ -123,10 +123,13 @@ class Job:
         self._say("the job runs")
 
     def _start_spark(self) -> None:
+        from parallax.views.cluster import check_workers, is_cluster
         from parallax.views.maintenance import Maintenance
         from parallax.views.session import build_session
 
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
+        if is_cluster(self._spark.sparkContext.master):
+            self._say(check_workers(self._spark, self._settings))
         self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance)
         self._maintenance.start()
 
@@ -311,6 +314,12 @@ class Job:
 
     # --- what can be asked of it ------------------------------------------------------------------------------------
 
+    def is_orphaned(self) -> bool:
+        """Whether what runs the queries has ended and cannot be started from here."""
+        from parallax.views.session import is_orphaned
+
+        return is_orphaned()
+
     @property
     def metrics_port(self) -> int:
         """The port of ``/metrics``; 0 while it is not served."""
@@ -433,7 +442,8 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     """Run a job until SIGTERM or SIGINT, then stop it in good order.
 
     Raises:
-        JobError: see ``Job.start``, which has the others too; or another job has taken the storage over.
+        JobError: see ``Job.start``, which has the others too; or another job has taken the storage over, or what
+            started this one has ended.
     """
     configure_logging()
     stop = threading.Event()
@@ -443,7 +453,8 @@ def run_until_signal(settings: Settings, say: Say) -> None:
     job.start()
     try:
         while not stop.wait(0.5) and job.lost is None:
-            pass
+            if job.is_orphaned():
+                raise JobError("spark-submit has ended, and the job with it; start it again")
         lost = job.lost
     finally:
         job.stop()

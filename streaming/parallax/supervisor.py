@@ -17,6 +17,7 @@ import structlog
 
 from parallax.backoff import backoff
 from parallax.config import SupervisorSettings
+from parallax.release import said_in
 
 log = structlog.get_logger(__name__)
 
@@ -269,6 +270,8 @@ class Supervisor:
 
 def _one_line(error: Any) -> str:
     """The first line of an error; of one that came through Java, the line that says what it was."""
+    if (unlike := said_in(str(error))) is not None:
+        return unlike
     first, *more = str(error).strip().splitlines() or [repr(error)]
     if first.startswith("An error occurred while calling ") and more and more[0].startswith(": "):
         first = more[0].removeprefix(": ")

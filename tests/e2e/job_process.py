@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -84,13 +84,17 @@ class JobProcess:
         Args:
             before: Python that runs first in its process, to arrange for its death at some point.
         """
+        program = f"{before}\nfrom parallax.cli import main\nmain()"
+        return self.start_by([sys.executable, "-c", program])
+
+    def start_by(self, command: Sequence[str], cwd: Path | None = None) -> Self:
+        """Start it as another program does, which is given the command line of ``parallax`` at its end."""
         assert self._process is None or self._process.poll() is not None, "it runs: another one would be left behind"
         with self.log.open("ab") as log:
             log.write(b"=== start\n")
             log.flush()
-            program = f"{before}\nfrom parallax.cli import main\nmain()"
-            command = [sys.executable, "-c", program, "run", "-c", str(self.config)]
-            self._process = psutil.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            whole = [*command, "run", "-c", str(self.config)]
+            self._process = psutil.Popen(whole, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd)
         self._watchdog = self._watchdog or Watchdog()
         self._watchdog.guard([self._process.pid])
         until(self._port, f"the job to serve metrics ({self.log})", timeout=120)

@@ -47,7 +47,7 @@ def broker_chunks(
     *,
     hash_key: str,
     max_bytes_per_second: int | None,
-    meter: str,
+    meter: str | None,
     slots: int | None,
 ) -> Any:
     """Packed rows that the replicas show in some ranges.
@@ -58,7 +58,7 @@ def broker_chunks(
         ranges: what each reader reads; not empty.
         hash_key: 32 hexadecimal digits.
         max_bytes_per_second: per broker; None without a limit.
-        meter: folder of the meter.
+        meter: folder of the meter; None where tasks cannot write there.
         slots: tasks at a time; None for as many as Spark has room for.
     """
     options = source_options(settings)
@@ -69,8 +69,9 @@ def broker_chunks(
         "hash.key": hash_key,
         "ranges": json.dumps(to_json(ranges), separators=(",", ":")),
         "onFailure": "tell",
-        "meter.path": meter,
     }
+    if meter is not None:
+        options["meter.path"] = meter
     if max_bytes_per_second is not None:
         options["maxBytesPerSecond"] = str(max_bytes_per_second)
     from pyspark.sql import functions as sf

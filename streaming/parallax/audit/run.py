@@ -26,6 +26,7 @@ from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import ReplicaError
 from parallax.source.offsets import Range, Reader
 from parallax.source.pace import Metered, Pace, TokenBucket, metered
+from parallax.views.cluster import is_cluster
 
 _REPORT_EVERY_S = 0.5
 
@@ -218,7 +219,8 @@ class Audit:
             wanted,
             hash_key=self._key,
             max_bytes_per_second=self._rate,
-            meter=folder,
+            # Tasks of a cluster cannot write into a folder of the driver; how far they are is not known meanwhile.
+            meter=None if is_cluster(self._session.sparkContext.master) else folder,
             slots=self._slots,
         )
 

@@ -23,8 +23,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from parallax.replica.kernel_cache import allow_read_only
+
 if sys.byteorder != "little":
     raise ImportError("parallax decodes records on little-endian machines only")
+
+allow_read_only()
 
 HEADER = 61
 """Bytes of a record batch up to its first record."""

@@ -121,6 +121,16 @@ def parse(kafka: Mapping[str, str]) -> Options:
     )
 
 
+def files_of(kafka: Mapping[str, str]) -> dict[str, str]:
+    """The files that options name, by option: whoever connects to a broker reads them, on whatever machine.
+
+    Raises:
+        BadOption: an option is unknown.
+    """
+    given = _canonical(kafka)
+    return {option: given[option] for option in (*_TLS_FILES, "https.ca.location") if given.get(option)}
+
+
 def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in kafka.items():

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from parallax.release import unlike
+
 _SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -34,6 +36,9 @@ def preload() -> None:
 
 def main() -> None:
     """Preload for the workers that run tasks, then serve as Spark's daemon does."""
+    problem = unlike()
+    if problem is not None:
+        sys.exit(problem)  # What a pickle of another release does is anybody's guess; Spark passes this line on.
     for name in _SINGLE_THREADED:
         os.environ.setdefault(name, "1")
     # Workers of other modules (they plan a source, once) come through a daemon as well, and need none of this.

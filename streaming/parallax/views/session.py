@@ -1,4 +1,4 @@
-"""The Spark session of the job: local, Delta's jars on the class path, everything that is not needed switched off."""
+"""The Spark session of the job: Delta's jars on the class path, everything that is not needed switched off."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import warnings
@@ -30,6 +31,7 @@ from parallax.source.replica_source import KafkaReplicaSource
 from parallax.stores import executor_options, hadoop_options, is_remote, is_s3, set_environment
 from parallax.views.archive import archive_file, archive_options
 from parallax.views.chatter import Chatter
+from parallax.views.cluster import PYTHON, check_master, cluster_conf, home_of_planners, is_cluster
 from parallax.views.recording import RecordingSource
 
 _CONF: Mapping[str, str] = {
@@ -61,6 +63,12 @@ _CONF: Mapping[str, str] = {
 _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
 """Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
 
+_PARENT = os.getppid()
+
+_DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+
 _HOME = frozenset({"bin", "sbin", "jars", "conf", "data", "licenses"})
 
 
@@ -74,12 +82,13 @@ _LOCAL_CONF: Mapping[str, str] = {
 }
 
 
-def _network(master: str) -> dict[str, str]:
-    """Nobody else on the network may reach a driver that needs nobody; on a cluster, who connects has the secret."""
-    if master.startswith("local"):
-        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    # These hand the secret out by themselves; elsewhere spark.authenticate.secret has to be set with it.
-    return {"spark.authenticate": "true"} if master.startswith(("yarn", "k8s")) else {}
+_ALONE: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Nobody else on the network may reach a driver that needs nobody."""
+
+_JARS = "spark.jars"
+
+_PATHS = ("spark.archives", "spark.files", _JARS, "spark.submit.pyFiles")
+"""Options that name files of the driver, separated by commas."""
 
 
 def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
@@ -89,8 +98,7 @@ def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
     if not is_s3(storage):
         return {}
     set_environment(settings.conf, os.environ)
-    of_cluster = {} if settings.master.startswith("local") else executor_options(os.environ)
-    return {**_LOCAL_CONF, **hadoop_options(os.environ), **of_cluster}
+    return {**_LOCAL_CONF, **hadoop_options(os.environ)}
 
 
 def _class_path(storage: str) -> str:
@@ -116,26 +124,20 @@ def build_session(
         SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, or Spark does not start with these settings.
     """
     jdk = find_java()
-    os.environ.setdefault("SPARK_HOME", str(_spark_home()))
     # Spark's launcher looks at JAVA_HOME first; what was checked is what is to be started.
     os.environ.setdefault("JAVA_HOME", str(jdk.path.resolve().parent.parent))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name).master(settings.master)
-    chosen = {
-        **_CONF,
-        **_of_storage(settings, storage),
-        **_network(settings.master),
-        "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraClassPath": _class_path(storage),
-        "spark.driver.extraJavaOptions": _java_options(settings, jdk),
-        **settings.conf,
-        **(conf or {}),
-    }
-    for option, value in chosen.items():
-        builder = builder.config(option, value)
+    chosen = {**_CONF, **_of_storage(settings, storage)}
     try:
+        given = _submitted(settings, storage) if is_submitted() else _own(settings, storage, jdk)
+        chosen |= given | settings.conf | dict(conf or {})
+        if _JARS in given:
+            chosen[_JARS] = given[_JARS]  # those of the settings, too
+        chosen |= {option: _absolute(chosen[option]) for option in _PATHS if option in chosen}
         shown = {option: value for option, value in chosen.items() if not _SECRET.search(option)}
-        _start_jvm({"spark.master": settings.master, "spark.app.name": name, **shown})
+        _start_jvm({"spark.app.name": name, **shown})
+        builder = SparkSession.builder.appName(name)
+        for option, value in chosen.items():
+            builder = builder.config(option, value)
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SetupError(
@@ -153,11 +155,83 @@ def build_session(
     return spark
 
 
+def _own(settings: SparkSettings, storage: str, jdk: Java) -> dict[str, str]:
+    """What a JVM is given that this process starts."""
+    os.environ.setdefault("SPARK_HOME", str(_spark_home()))
+    python = settings.conf.get(PYTHON)
+    if python is None:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        os.environ["PYSPARK_PYTHON"] = python
+    if is_cluster(settings.master) and not is_remote(storage) and not Path(storage).is_absolute():
+        raise SetupError(f"storage.path: {storage} is relative; on a cluster ({settings.master}) give all of the path")
+    check_master(settings.master)
+    return {
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraClassPath": _class_path(storage),
+        "spark.driver.extraJavaOptions": _java_options(settings, jdk),
+        **(_of_cluster(settings, storage) | _jars(settings, storage) if is_cluster(settings.master) else _ALONE),
+    }
+
+
+def _of_cluster(settings: SparkSettings, storage: str) -> dict[str, str]:
+    return cluster_conf(settings) | (executor_options(os.environ) if is_s3(storage) else {})
+
+
+def _jars(settings: SparkSettings, storage: str) -> dict[str, str]:
+    """The jars that executors get, by an option that the settings may have used as well.
+
+    An executor loads them beside its class path, where Spark looks for the classes of a task. On the driver they stay
+    on the class path as well, for the archive of classes fits that alone.
+    """
+    given = [jars] if (jars := settings.conf.get(_JARS)) else []
+    return {_JARS: ",".join([*given, *_class_path(storage).split(os.pathsep)])}
+
+
+def _submitted(settings: SparkSettings, storage: str) -> dict[str, str]:
+    """What is added to the JVM that spark-submit has started.
+
+    Raises:
+        SetupError: it was not given what it must be given.
+    """
+    SparkContext._ensure_initialized()  # noqa: SLF001
+    given = SparkConf()
+    master = given.get("spark.master", "local[*]")
+    if "master" in settings.model_fields_set and settings.master != master:
+        raise SetupError(
+            f"spark.master: {settings.master}, and spark-submit was told {master}; leave it to spark-submit"
+        )
+    for name in (_DELTA, *([_S3A] if is_s3(storage) else [])):
+        if not SparkContext._jvm.org.apache.spark.util.Utils.classIsLoadable(name):  # noqa: SLF001
+            raise SetupError(f'spark-submit lacks {name}; give it --jars "$(python -m parallax.jars)"')
+    if not is_cluster(master):
+        return dict(_ALONE)
+    python = os.environ.get("PYSPARK_PYTHON", "")
+    if "/" in python and not Path(python).exists():
+        problem = f"sources are planned on the driver, by this path as well; make it: ln -s {sys.prefix} environment"
+        raise SetupError(f"{PYTHON}: there is no {python} in {Path.cwd()}: {problem}")
+    return _of_cluster(settings, storage)
+
+
+def is_submitted() -> bool:
+    """Whether the JVM is spark-submit's, which has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _absolute(value: str) -> str:
+    """Paths of files, as the JVM is to be told that may have another working folder."""
+    paths = [part.strip() for part in value.split(",")]
+    return ",".join(path if ":" in path or not path else str(Path(path).absolute()) for path in paths)
+
+
 def _start_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM, where there is none yet, so that what it prints becomes lines of the log."""
     if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way to give Popen's options
         return
     chatter = Chatter()
+    if (folder := home_of_planners(os.environ["PYSPARK_PYTHON"])) is not None:
+        chatter.options["cwd"] = folder
     try:
         gateway = launch_gateway(SparkConf().setAll(list(conf.items())), chatter.options)
     except PySparkRuntimeError:
@@ -177,21 +251,43 @@ def _java_options(settings: SparkSettings, jdk: Java) -> str:
 
 
 def is_alive(spark: Any) -> bool:
-    """Whether the JVM behind a session runs."""
+    """Whether the JVM behind a session runs, and Spark in it: a cluster may give an application up."""
+    context = spark.sparkContext._jsc  # noqa: SLF001
+    if context is None or not _jvm_runs():
+        return False
+    try:
+        return not context.sc().isStopped()
+    except (Py4JError, OSError):
+        return False
+
+
+def _jvm_runs() -> bool:
+    if is_submitted():
+        return os.getppid() == _PARENT
     # PySpark has no public way to find out. A JVM that was there before Python has no process here.
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
-    return spark.sparkContext._jsc is not None and (process is None or process.poll() is None)  # noqa: SLF001
+    return process is None or process.poll() is None
+
+
+def is_orphaned() -> bool:
+    """Whether spark-submit has started this process and has ended: nothing can be run any more."""
+    return is_submitted() and not _jvm_runs()
 
 
 def end_jvm(spark: Any) -> None:
-    """Kill the JVM behind a session, if this process has started it."""
+    """Kill the JVM behind a session, if this process has started it, or it this process."""
+    del spark
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
-    if process is not None and is_alive(spark):
+    if is_submitted() and _jvm_runs():
+        os.kill(_PARENT, signal.SIGKILL)
+    elif process is not None and process.poll() is None:
         process.kill()
 
 
 def forget_session(spark: Any) -> None:
-    """Let go of a session whose JVM has died, so that ``build_session`` starts another."""
+    """Let go of a session whose JVM has died, or whose cluster gave it up, so that ``build_session`` starts another."""
+    if not is_submitted():
+        end_jvm(spark)
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):
         spark.sparkContext.stop()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
@@ -260,4 +356,13 @@ def _spark_home() -> Path:
     return home
 
 
-__all__ = ["build_session", "end_jvm", "ended_tasks", "forget_session", "hush", "is_alive"]
+__all__ = [
+    "build_session",
+    "end_jvm",
+    "ended_tasks",
+    "forget_session",
+    "hush",
+    "is_alive",
+    "is_orphaned",
+    "is_submitted",
+]

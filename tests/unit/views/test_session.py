@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,37 +38,64 @@ def test_an_option_of_sparks_that_cannot_be_is_one_line() -> None:
     assert line.endswith("correct spark.conf")
 
 
-def test_no_secret_is_on_the_command_line_of_the_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    class EnoughError(Exception):
-        pass
+class EnoughError(Exception):
+    """The JVM would be started now."""
 
-    given: list[Mapping[str, str]] = []
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[SparkSettings], Mapping[str, str]]:
+    """What a JVM is started with."""
+    confs: list[Mapping[str, str]] = []
 
     def start(conf: Mapping[str, str]) -> Any:
-        given.append(conf)
+        confs.append(conf)
         raise EnoughError
 
+    def build(settings: SparkSettings) -> Mapping[str, str]:
+        with pytest.raises(EnoughError):
+            session.build_session(settings, storage="/data")
+        return confs[-1]
+
     monkeypatch.setattr(session, "_start_jvm", start)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    return build
+
+
+def test_no_secret_is_on_the_command_line_of_the_jvm(given: Callable[[SparkSettings], Mapping[str, str]]) -> None:
     secrets = dict.fromkeys(("spark.authenticate.secret", "spark.hadoop.fs.s3a.access.key"), "hunter2")
-    settings = SparkSettings(conf={**secrets, "spark.jars": "a.jar"})
+    settings = SparkSettings(conf={**secrets, "spark.jars": "/a.jar"})
     assert "hunter2" not in repr(settings)
-    with pytest.raises(EnoughError):
-        session.build_session(settings)
-    assert given[0]["spark.jars"] == "a.jar"
-    assert "hunter2" not in given[0].values()
+    conf = given(settings)
+    assert conf["spark.jars"] == "/a.jar"
+    assert "hunter2" not in conf.values()
 
 
-@pytest.mark.parametrize(
-    ("master", "conf"),
-    [
-        ("local[4]", {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}),
-        ("yarn", {"spark.authenticate": "true"}),
-        ("k8s://https://api:6443", {"spark.authenticate": "true"}),
-        ("spark://host:7077", {}),
-    ],
-)
-def test_who_may_reach_the_driver(master: str, conf: dict[str, str]) -> None:
-    assert session._network(master) == conf
+def test_nobody_else_on_the_network_reaches_a_local_driver(
+    given: Callable[[SparkSettings], Mapping[str, str]],
+) -> None:
+    conf = given(SparkSettings(master="local[4]"))
+    assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://api:6443"])
+def test_who_connects_to_a_cluster_that_hands_secrets_out_has_one(
+    master: str, given: Callable[[SparkSettings], Mapping[str, str]]
+) -> None:
+    assert given(SparkSettings(master=master))["spark.authenticate"] == "true"
+
+
+def test_a_standalone_cluster_gets_deltas_jars_beside_those_of_the_settings_and_whole_paths(
+    given: Callable[[SparkSettings], Mapping[str, str]],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        conf = given(SparkSettings(master=master, conf={"spark.jars": "/a.jar", "spark.archives": "e.tar.gz#e"}))
+    first, *others = conf["spark.jars"].split(",")
+    assert first == "/a.jar"
+    assert any("delta-spark" in jar for jar in others)
+    assert conf["spark.archives"] == f"{Path.cwd()}/e.tar.gz#e"
+    assert "spark.driver.host" not in conf
+    assert "spark.authenticate" not in conf
 
 
 def test_a_jvm_that_does_not_start_is_one_line_that_names_the_settings() -> None:

@@ -9,6 +9,9 @@ from numba import njit
 
 from parallax.compare.observations import Array
 from parallax.model import UNKNOWN
+from parallax.replica.kernel_cache import allow_read_only
+
+allow_read_only()
 
 _SLOT_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 

@@ -1,0 +1,55 @@
+"""Which Parallax this is: its version, and a mark of its code, so that the processes of a cluster know their like."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+VARIABLE = "PARALLAX_RELEASE"
+"""By this variable of the environment a driver tells the Python processes of its executors what it is."""
+
+_BYTES = 6
+
+
+@lru_cache(maxsize=1)
+def release() -> str:
+    """The version, a mark of all modules, and Python's version: what is pickled by one process and read by another."""
+    folder = Path(__file__).parent
+    digest = hashlib.blake2b(digest_size=_BYTES)
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode())
+        digest.update(path.read_bytes())
+    try:
+        number = version("kafka-parallax")
+    except PackageNotFoundError:  # copied, not installed
+        number = "of no version"
+    return f"{number} (code {digest.hexdigest()}, Python {sys.version_info.major}.{sys.version_info.minor})"
+
+
+def unlike() -> str | None:
+    """One line where the driver of this process is of another release; None where it is not, or has not said."""
+    wanted = os.environ.get(VARIABLE)
+    if wanted is None or _code(wanted) == _code(release()):
+        return None
+    return f"this worker has Parallax {release()}, and the job is Parallax {wanted}; give both the same"
+
+
+_SAID = re.compile(r"this worker has Parallax [^\n]*?; give both the same")
+
+
+def said_in(text: str) -> str | None:
+    """What `unlike` said, where it stands somewhere in what Spark made of it."""
+    found = _SAID.search(text)
+    return None if found is None else found[0]
+
+
+def _code(told: str) -> str:
+    return told.partition("(")[2]
+
+
+__all__ = ["VARIABLE", "release", "said_in", "unlike"]

@@ -1,0 +1,221 @@
+"""Spark's own cluster: what its executors are given, and whether they can do what the job will ask of them.
+
+A task of Parallax reads a broker and writes to the storage. So a worker needs Parallax itself, of the same release as
+the driver, the files that the connection to Kafka names, and the storage; it needs none of the driver's folders.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from parallax.config import Settings, SparkSettings
+from parallax.errors import SetupError, one_line
+from parallax.release import VARIABLE, release, said_in
+from parallax.replica.options import files_of
+from parallax.stores import is_remote, rust_path
+from parallax.views.commits import filesystem
+
+PYTHON = "spark.pyspark.python"
+"""Spark's option for the Python of the workers."""
+
+_DEADLINE_S = 300.0
+"""How long executors may take until they have run a first task: they may have an environment to unpack."""
+
+_CONNECT_S = 5.0
+
+_GROUP = "parallax-workers"
+
+
+def is_cluster(master: str) -> bool:
+    """Whether tasks run in processes of other machines."""
+    return not master.startswith("local") or master.startswith("local-cluster")
+
+
+def check_master(master: str) -> None:
+    """Make sure that a standalone master can be connected to: Spark tries for a minute, and says something else.
+
+    Raises:
+        SetupError: none of those that are named can be.
+    """
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host, int(port)), _CONNECT_S):
+                return
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or one_line(error)
+    raise SetupError(f"spark.master: {master} cannot be connected to ({reason}); start it, or correct its address")
+
+
+def cluster_conf(settings: SparkSettings) -> dict[str, str]:
+    """Spark's configuration beside that of a local job; what ``spark.conf`` says goes before it."""
+    conf = {"spark.executorEnv." + VARIABLE: release()}
+    if settings.master.startswith(("yarn", "k8s")):
+        conf["spark.authenticate"] = "true"  # these hand the secret out by themselves
+    if settings.conf.get("spark.authenticate") == "true" or "spark.authenticate" in conf:
+        # Kafka's password and the key of all hashes are in the tasks.
+        conf["spark.network.crypto.enabled"] = "true"
+    return conf
+
+
+@lru_cache(maxsize=1)
+def home_of_planners(python: str) -> str | None:
+    """A folder in which a relative path of the workers' Python leads to the driver's.
+
+    Spark starts the processes that plan a source by the workers' path, but on the driver; an unpacked archive is not
+    below the driver's folder. To be the JVM's working folder.
+
+    Args:
+        python: ``spark.pyspark.python``.
+
+    Returns:
+        The folder; None where the path is absolute, or a name that is looked up.
+    """
+    if "/" not in python or python.startswith("/"):
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="parallax-driver-"))
+    script = folder / python
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    return str(folder)
+
+
+def check_workers(spark: Any, settings: Settings, deadline_s: float = _DEADLINE_S) -> str:
+    """Have the workers try what the job will ask of them.
+
+    Args:
+        spark: a session on a cluster.
+        settings: of the job.
+        deadline_s: how long that may take.
+
+    Returns:
+        One sentence that names those that have answered.
+
+    Raises:
+        SetupError: there are none, or they lack something; one line that says what to do.
+    """
+    storage = settings.storage.path
+    files = filesystem(rust_path(storage))
+    mark = f"workers-{uuid.uuid4().hex}"
+    if not is_remote(storage):
+        Path(storage).mkdir(parents=True, exist_ok=True)
+    with files.open_output_stream(mark) as out:
+        out.write(release().encode())
+    try:
+        answers = _asked(spark, storage, mark, files_of(settings.kafka), deadline_s)
+    finally:
+        for name in (mark, f"{mark}-back"):
+            with suppress(OSError):
+                files.delete_file(name)
+    lacking = [answer for answer in answers if isinstance(answer, str)]
+    if lacking:
+        raise SetupError(lacking[0])
+    hosts = sorted({answer[0] for answer in answers})
+    return f"{', '.join(hosts)} can do what is needed; {spark.sparkContext.defaultParallelism} tasks run at a time"
+
+
+def _asked(spark: Any, storage: str, mark: str, names: Mapping[str, str], deadline_s: float) -> Sequence[Any]:
+    """What tasks of the cluster say: ``(host,)``, or one line that says what is wrong there."""
+    context = spark.sparkContext
+    found: list[Any] = []
+
+    def ask() -> None:
+        context.setJobGroup(_GROUP, "what the workers can do", interruptOnCancel=True)
+        try:
+            tasks = max(2, context.defaultParallelism)
+            found.extend(context.parallelize(range(tasks), tasks).mapPartitions(_task(storage, mark, names)).collect())
+        except Exception as error:  # noqa: BLE001 - it is said, whatever it is
+            found.append(why(error))
+
+    thread = threading.Thread(target=ask, name="workers", daemon=True)
+    thread.start()
+    thread.join(deadline_s)
+    if thread.is_alive():
+        context.cancelJobGroup(_GROUP)
+        raise SetupError(
+            f"spark.master: no worker of {context.master} has run a task within {deadline_s:.0f} s; start workers, or "
+            "ask for less (spark.executor.memory, spark.executor.cores under spark.conf)"
+        )
+    return found
+
+
+def _task(storage: str, mark: str, names: Mapping[str, str]) -> Any:
+    # A function within a function travels by value: where there is no Parallax it can say so.
+    def run(_: Any) -> Any:
+        from parallax.views.cluster import what_is_wrong_here
+
+        yield what_is_wrong_here(storage, mark, names)
+
+    return run
+
+
+def what_is_wrong_here(storage: str, mark: str, names: Mapping[str, str]) -> Any:
+    """On a worker: one line that says what it lacks; a tuple with its name where it lacks nothing.
+
+    Args:
+        storage: ``storage.path``.
+        mark: a file that the driver has put there.
+        names: files that options of Kafka name, by option.
+    """
+    host = socket.gethostname()
+    for option, path in names.items():
+        if not os.access(path, os.R_OK):
+            return f"{option}: {path} cannot be read on the worker {host}; put it there, readable by its user"
+    files = filesystem(rust_path(storage))
+    try:
+        with files.open_input_file(mark) as source:
+            source.read()
+    except OSError as error:
+        problem = "give a URI, or a folder that all workers share" if not is_remote(storage) else one_line(error)
+        return f"storage.path: {storage} of the driver is not there on the worker {host}; {problem}"
+    try:
+        with files.open_output_stream(f"{mark}-back") as out:
+            out.write(mark.encode())
+    except OSError as error:
+        return f"storage.path: {storage} cannot be written on the worker {host} ({one_line(error)})"
+    return (host,)
+
+
+_LACKS = re.compile(r"No module named '?([\w.]+)")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+
+
+def why(error: Exception | str) -> str:
+    """One line of what a task's failure says that has to do with a worker's environment."""
+    text = str(error)
+    if (said := said_in(text)) is not None:
+        return f"{PYTHON}: {said}"
+    if (program := _NO_PYTHON.search(text)) is not None:
+        return f"{PYTHON}: there is no {program[1]} on a worker; name its Python there, under spark.conf"
+    if (lacks := _LACKS.search(text)) is not None:
+        return f"{PYTHON}: the Python of a worker lacks {lacks[1]}; install Parallax there, or ship it (spark.archives)"
+    if "PYTHON_VERSION_MISMATCH" in text:
+        return f"{PYTHON}: {one_line(text.split('PYTHON_VERSION_MISMATCH')[1])[:200]}"
+    return f"spark.master: a task of the workers failed ({one_line(text)[:300]})"
+
+
+__all__ = [
+    "PYTHON",
+    "check_master",
+    "check_workers",
+    "cluster_conf",
+    "home_of_planners",
+    "is_cluster",
+    "what_is_wrong_here",
+    "why",
+]
