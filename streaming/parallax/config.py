@@ -241,6 +241,17 @@ class FindingSettings(_Section):
     )
 
 
+class GuardSettings(_Section):
+    """What is said, and done, before an absent replica misses anything."""
+
+    clock_skew_ms: int = Field(
+        60_000,
+        ge=0,
+        le=_MAX_MS,
+        description="How far the brokers' clocks may be apart from this machine's: bounds are so much earlier.",
+    )
+
+
 class AuditSettings(_Section):
     """The batch comparison, by the job and by ``parallax audit``."""
 
@@ -443,6 +454,7 @@ class Settings(BaseSettings):
     compare: CompareSettings = Field(default_factory=CompareSettings)
     findings: FindingSettings = Field(default_factory=FindingSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
+    guard: GuardSettings = Field(default_factory=GuardSettings)
     alerting: AlertingSettings = Field(default_factory=AlertingSettings)
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = Field(default_factory=SparkSettings)

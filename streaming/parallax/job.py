@@ -25,6 +25,8 @@ from parallax.config import Settings
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.clock import Clock
+from parallax.guard.timekeeper import Timekeeper
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
@@ -67,6 +69,7 @@ class Job:
         self._maintenance: Any = None
         self._audits: AuditSchedule | None = None
         self._ledger: Ledger | None = None
+        self._timekeeper: Timekeeper | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
@@ -106,6 +109,7 @@ class Job:
         self._start_spark()
         self._start_manager(self._client, key)
         self._start_audits(self._client, key)
+        self._start_clock()
         self._start_queries()
         self._say("the job runs")
 
@@ -139,6 +143,12 @@ class Job:
             unread_delay_s=settings.audit.unread_delay_s,
         )
         self._audits.start()
+
+    def _start_clock(self) -> None:
+        settings = self._settings
+        clock = Clock(settings.guard.clock_skew_ms, settings.read.request_timeout_ms)
+        self._timekeeper = Timekeeper(settings.storage.path, clock, self.state.update_absences)
+        self._timekeeper.start()
 
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
@@ -253,6 +263,8 @@ class Job:
 
     def _progress_recorded(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._log_rights(self.state.update_progress(rows))
+        if self._timekeeper is not None:
+            self._timekeeper.take_in(rows)
 
     def _log_rights(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -276,6 +288,8 @@ class Job:
         self.state.update_audit(report)
         if self._ledger is not None:
             self._ledger.take(report)
+        if self._timekeeper is not None:
+            self._timekeeper.audited(report)
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self.state.update_findings(status)

@@ -43,6 +43,7 @@ class ParallaxCollector(Collector):
         yield from _each_finding(snapshot)
         yield from _audits(snapshot)
         yield from _brokers(snapshot)
+        yield from _absences(snapshot)
         yield from _queries(snapshot)
         yield from _job(snapshot)
 
@@ -418,6 +419,37 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
         "Replicas that the brokers do not let Parallax read, by topic and by the right that is missing.",
         ("topic", "reason"),
         [([topic, str(right)], n) for (topic, right), n in sorted(snapshot.unauthorized.items())],
+    )
+
+
+def _absences(snapshot: Snapshot) -> Iterator[Metric]:
+    absent = sorted(snapshot.absences.absent, key=lambda one: one.replica)
+    yield _gauge(
+        "replica_absent_since_timestamp_seconds",
+        "When a replica that is away or behind was last known to lack nothing, or when one that copies its log was "
+        "first seen to; not there for a replica in sync.",
+        (*_REPLICA, "presence"),
+        [([*_labels(one.replica), str(one.presence)], one.since_ms / 1000) for one in absent],
+    )
+    yield _gauge(
+        "replica_removal_bound_timestamp_seconds",
+        "From when on a tombstone or end marker that such a replica lacks may be gone from those that it copies; not "
+        "there where it is not known.",
+        _REPLICA,
+        [(_labels(one.replica), None if one.bound_ms is None else one.bound_ms / 1000) for one in absent],
+    )
+    yield _gauge(
+        "replica_removal_bound_unknown",
+        "1 for such a replica of which that is not known, by reason (docs/guard.md).",
+        (*_REPLICA, "reason"),
+        [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear is not None],
+    )
+    yield _gauge(
+        "replica_late_timestamp_seconds",
+        "When a replica was last seen to have copied records that may have been cleaned before; until an audit has "
+        "compared the partition.",
+        _REPLICA,
+        [(_labels(one.replica), one.at_ms / 1000) for one in sorted(snapshot.absences.late, key=lambda o: o.replica)],
     )
 
 

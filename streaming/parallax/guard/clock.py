@@ -217,9 +217,7 @@ class _Replica:
             return
         kept = {self.last_without(offset) for offset in offsets}
         half = len(self.ends) // 2
-        self.ends = [
-            one for i, one in enumerate(self.ends) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept
-        ]
+        self.ends = [one for i, one in enumerate(self.ends) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
         """When its log was last seen to end at or below an offset."""
@@ -281,6 +279,10 @@ class Clock:
         """The replicas that are absent, by the last look at their partitions."""
         return [one for known in self._partitions.values() for one in known.absences.values()]
 
+    def remember(self, late: Iterable[Late]) -> None:
+        """Take in what is on record of replicas that copied something too late."""
+        self._late |= {(one.place, one.broker): one for one in late}
+
     def late(self) -> list[Late]:
         """Those that copied something too late, until an audit has compared them (`audited`)."""
         return list(self._late.values())
@@ -320,9 +322,7 @@ class Clock:
         return [
             Late(place, broker, newest.at_ms, was)
             for broker, was in before.items()
-            if broker in known.replicas
-            and _has_copied(was, known.absences.get(broker))
-            and _is_late(was, newest.at_ms)
+            if broker in known.replicas and _has_copied(was, known.absences.get(broker)) and _is_late(was, newest.at_ms)
         ]
 
     def _known(self, place: TopicPartition, newest: Look) -> _Partition:
@@ -395,7 +395,7 @@ class Clock:
 
 def _is_not_compacted(look: Look) -> bool:
     """Whether nothing is ever cleaned by key; where the policy is not known it may be."""
-    return look.policy is not None and "compact" not in look.policy or len(look.replicas) < 2
+    return (look.policy is not None and "compact" not in look.policy) or len(look.replicas) < 2
 
 
 def _has_copied(was: Absence, now: Absence | None) -> bool:

@@ -20,7 +20,9 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
+from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.timekeeper import Absences
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.views.tables import TableSize
 from tests.samples import finding
 
@@ -50,6 +52,10 @@ NAMES = {
     "finding_info",
     "findings_loaded",
     "findings_unlisted",
+    "replica_absent_since_timestamp_seconds",
+    "replica_late_timestamp_seconds",
+    "replica_removal_bound_timestamp_seconds",
+    "replica_removal_bound_unknown",
     "table_bytes",
     "open_findings",
     "open_findings_exposed",
@@ -81,6 +87,7 @@ NAMES = {
     "view_position",
 }
 LABELS = {
+    "presence",
     "status",
     "table",
     "finding_id",
@@ -211,6 +218,9 @@ def full(state: MonitorState) -> MonitorState:
     state.update_maintenance("progress", TableSize(3, 4096))
     state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
+    absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
+    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
     return state
 
 
@@ -266,6 +276,21 @@ def test_upkeep_is_counted_by_how_it_ended_with_the_size_of_each_table(full: Mon
     assert found["maintenance_runs_total", ("success",)] == found["maintenance_runs_total", ("failure",)] == 1
     assert found["table_files", ("progress",)] == 3
     assert found["table_bytes", ("progress",)] == 4096
+
+
+def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorState) -> None:
+    away = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    added = Absence(TopicPartition("orders", 1), 3, Presence.COPYING, 0, 7_000, 60_000, None, Unclear.COPYING)
+    late = Late(away.place, 1, 9_000, replace(away, broker=1))
+    state.update_progress([progress(), progress(partition=1)])
+    state.update_absences(Absences((away, added), (late,)))
+    found = samples(state)
+    assert found["replica_absent_since_timestamp_seconds", ("orders", "0", "2", "away")] == 5
+    assert found["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == 65
+    assert found["replica_removal_bound_unknown", ("orders", "1", "3", "copying")] == 1
+    assert found["replica_late_timestamp_seconds", ("orders", "0", "1")] == 9
+    assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
+    assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
 
 
 def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) -> None:
