@@ -37,8 +37,6 @@ class Absences:
 
     def of(self, places: Collection[TopicPartition]) -> Absences:
         """Those of some partitions."""
-        if all(one.place in places for one in (*self.absent, *self.late)):
-            return self
         absent = tuple(one for one in self.absent if one.place in places)
         return Absences(absent, tuple(one for one in self.late if one.place in places))
 
