@@ -17,7 +17,7 @@ from pathlib import Path
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
-from parallax.guard.timekeeper import Absences, recorded
+from parallax.guard.timekeeper import Absences, clock_of, recorded
 from parallax.guard.words import summed
 from parallax.java import find_java
 from parallax.model import TopicPartition
@@ -131,9 +131,7 @@ def _absences(settings: Settings) -> Iterator[Line]:
 
     now = time.time()
     try:
-        absences = recorded(
-            settings.storage.path, settings.guard.clock_skew_ms, settings.read.request_timeout_ms, int(now * 1000)
-        )
+        absences = recorded(settings.storage.path, clock_of(settings), int(now * 1000))
     except (DeltaError, OSError, ArrowException) as error:
         yield Line("absences", Result.UNKNOWN, f"the recorded progress cannot be read ({one_line(error)}).")
         return

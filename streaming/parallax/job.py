@@ -25,8 +25,7 @@ from parallax.config import Settings
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
-from parallax.guard.clock import Clock
-from parallax.guard.timekeeper import Timekeeper
+from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
@@ -146,8 +145,7 @@ class Job:
 
     def _start_clock(self) -> None:
         settings = self._settings
-        clock = Clock(settings.guard.clock_skew_ms, settings.read.request_timeout_ms)
-        self._timekeeper = Timekeeper(settings.storage.path, clock, self.state.update_absences)
+        self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self.state.update_absences)
         self._timekeeper.start()
 
     def _start_queries(self) -> None:

@@ -95,9 +95,11 @@ class World:
         self.brokers = {b: Broker(b) for b in (1, 2, 3)}
         self.spare = Broker(4)
         self.leader = 1
+        self.epoch = 0
         self.isr = {1, 2, 3}
         self.truth: dict[int, tuple[int, bool]] = {}
         self.done: Counter[str] = Counter()
+        self.slow = rng.choice((0, 0, 0, 2, 3))
 
     @property
     def current(self) -> Version:
@@ -161,6 +163,7 @@ class World:
             one.hw, one.cleaned_to = min(one.hw, one.leo), min(one.cleaned_to, one.leo)
         if broker == self.leader:
             self.leader = min(self.isr)
+            self.epoch += 1
         self.replicate()
         self.done["lost tail" if lose else "stop"] += 1
 
@@ -202,7 +205,8 @@ class World:
     def spread(self) -> None:
         """Settings reach some brokers."""
         for broker in self.brokers.values():
-            if broker.up and broker.applied < len(self.versions) - 1 and self.rng.random() < 0.6:
+            soon = 0.03 if broker.id == self.slow else 0.6
+            if broker.up and broker.applied < len(self.versions) - 1 and self.rng.random() < soon:
                 broker.applied += 1
 
     # -- cleaning --------------------------------------------------------------------------------------------------
@@ -248,6 +252,7 @@ class World:
                 broker.hw if broker.up else None,
                 broker.leo if broker.up else None,
                 self.leader,
+                self.epoch,
                 tuple(sorted(self.isr)),
                 tuple(sorted(self.brokers)),
                 self.current.topic_id,
@@ -290,8 +295,8 @@ class Monitor:
 
     def start(self) -> None:
         self.up = True
-        self.clock = Clock(self.skew, LOOK_MS)
-        self.clock.recall([(TOPIC, at, kept) for at, kept in self._retentions()], self.looks)
+        self.clock = Clock(self.skew, LOOK_MS, LOOK_MS)
+        self.clock.recall([(TOPIC, at, kept) for at, kept in self._retentions()], (), self.looks)
         self.guard = Guard(self.rules)
         self.guard.take_in(self.events)
 
@@ -342,7 +347,16 @@ class History:
             world.stop(rng.choice(list(world.brokers)), rng.choice((0, 0, 0, 0, 2)))
         elif roll < 0.42:
             world.start(rng.choice(list(world.brokers)))
-        elif roll < 0.425:
+        else:
+            self._seldom(roll)
+        world.replicate()
+        self._clean()
+        for monitor in self.monitors:
+            self._round(monitor)
+
+    def _seldom(self, roll: float) -> None:
+        world, rng = self.world, self.rng
+        if roll < 0.425:
             world.reassign()
         elif roll < 0.435 and self.has_person:
             self._person()
@@ -350,14 +364,9 @@ class History:
             self._gitops()
         elif roll < 0.448 and self.recreates:
             world.recreate()
-            for monitor in self.monitors:
-                monitor.known = {}
+            self._forget_bounds()
         elif roll < 0.455:
             self.free = rng.choice((5.0, 50.0, 50.0))
-        world.replicate()
-        self._clean()
-        for monitor in self.monitors:
-            self._round(monitor)
 
     def settle(self) -> None:
         """Everybody is back, nobody interferes, the guards run on."""
@@ -370,6 +379,7 @@ class History:
             self.world.now += 2 * SECOND
             for broker in self.world.brokers:
                 self.world.start(broker)
+            self.world.slow = 0
             self.world.spread()
             self.world.replicate()
             for monitor in self.monitors:
@@ -512,3 +522,31 @@ class History:
 
 
 __all__ = ["Broken", "History"]
+
+
+def main() -> int:
+    """Run histories, and say how many broke."""
+    import argparse
+    import time
+
+    parser = argparse.ArgumentParser(description="Histories of guards.")
+    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    done: Counter[str] = Counter()
+    broken, began = 0, time.monotonic()
+    for seed in range(given.seed, given.seed + given.histories):
+        history = History(seed)
+        try:
+            history.run()
+        except Broken as error:
+            broken += 1
+            print(f"seed {seed}: {error}"[:300])
+        done += history.world.done
+        done += Counter(dangerous=history.dangerous, guarded=history.guarded)
+    print(f"{given.histories} histories in {time.monotonic() - began:.0f} s, {broken} broken; {dict(done)}")
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

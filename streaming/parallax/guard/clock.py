@@ -1,10 +1,9 @@
 """From when on may the first tombstone or end marker that an absent replica lacks be gone from those that it copies?
 
 The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, counted from a pass that met it
-(KIP-534; before Kafka 3.1 and for old message formats, from when its segment was last written). A replica holds no
-record that it had not when its log ended below that record's offset. So each replica is its own witness: where its log
-ended at or below what the absent one has, when it was last looked at, all that the absent one lacks was written, and
-so cleaned, later than that look. The bound is the earliest of these looks, and the smallest retention in force since.
+(KIP-534; before Kafka 3.1 and for old message formats, from when its segment was last written). What an absent replica
+lacks was written by a leader, and so cleaned, later than the last look at which the leader's log ended at or below what
+the absent one has. The bound is the time of that look and the smallest retention in force since.
 
 Pure: looks in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are recorded
 (`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound: docs/theory.md.
@@ -73,6 +72,7 @@ class Look(NamedTuple):
     high_watermark: int | None
     log_end_offset: int | None
     leader: int
+    leader_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     topic_id: str
@@ -92,6 +92,7 @@ class Look(NamedTuple):
             row["high_watermark"] if has_answered else None,
             row["log_end_offset"] if has_answered else None,
             UNLED if row.get("leader") is None else int(row["leader"]),
+            UNLED if row.get("leader_epoch") is None else int(row["leader_epoch"]),
             tuple(row.get("isr") or ()),
             tuple(row.get("replicas") or ()),
             row.get("topic_id") or "",
@@ -102,6 +103,15 @@ class Look(NamedTuple):
 
 
 UNLED = -1
+
+
+class Ended(NamedTuple):
+    """Where the log of a leader ended at most at a time."""
+
+    place: TopicPartition
+    topic_id: str
+    at_ms: int
+    log_end_offset: int
 
 
 def _milliseconds(at: Any) -> int:
@@ -189,10 +199,8 @@ class Retentions:
 
 @dataclass(slots=True)
 class _Replica:
-    """What is known of one replica: when its log was seen to end where, and how it answered last."""
+    """What is known of one replica: how it answered last."""
 
-    ends: list[tuple[int, int]] = field(default_factory=list)
-    """Time and log end offset of looks, both rising: a later look with as low an end says more than an earlier one."""
     high_watermark: int | None = None
     log_end_offset: int | None = None
     has_answered: bool = False
@@ -201,35 +209,82 @@ class _Replica:
 
     def take_in(self, look: Look) -> None:
         self.has_answered = look.log_end_offset is not None
-        if look.log_end_offset is None:
-            return
-        end = look.log_end_offset
-        self.log_end_offset = end
-        self.high_watermark = end if look.high_watermark is None else min(look.high_watermark, end)
-        while self.ends and self.ends[-1][1] >= end:
-            self.ends.pop()
-        if not self.ends or self.ends[-1][0] < look.at_ms:
-            self.ends.append((look.at_ms, end))
+        if look.log_end_offset is not None:
+            end = self.log_end_offset = look.log_end_offset
+            self.high_watermark = end if look.high_watermark is None else min(look.high_watermark, end)
+
+
+class Ends:
+    """When the log of the leader was seen to end where.
+
+    Who leads is known by metadata that may be old: a broker that was deposed answers as before. So what it said counts
+    for good only once it is seen to have led on for as long as the metadata may be old, by the leader epoch.
+
+    Args:
+        metadata_ms: how old the metadata of a look may be.
+    """
+
+    def __init__(self, metadata_ms: int) -> None:
+        self._metadata_ms = metadata_ms
+        self._sure: list[tuple[int, int]] = []
+        """Time and log end offset, both rising: a later look with as low an end says more than an earlier one."""
+        self._recent: list[tuple[int, int]] = []
+        self._epoch: tuple[int, int] | None = None
+        self._epoch_seen_ms = 0
+
+    def see(self, look: Look) -> None:
+        """Take in a look at any replica: who leads, and where its log ends if it is the one that was looked at."""
+        epoch = look.leader_epoch, look.leader
+        if epoch != self._epoch:
+            sure_ms = self._epoch_seen_ms - self._metadata_ms
+            self._recent = [one for one in self._recent if one[0] <= sure_ms]
+            self._epoch = epoch
+        self._epoch_seen_ms = max(self._epoch_seen_ms, look.at_ms)
+        while self._recent and self._recent[0][0] <= look.at_ms - self._metadata_ms:
+            self.add(*self._recent.pop(0))
+        if look.broker == look.leader and look.log_end_offset is not None:
+            self._recent.append((look.at_ms, look.log_end_offset))
+
+    def add(self, at_ms: int, end: int) -> None:
+        """Take in what counts for good."""
+        while self._sure and self._sure[-1][1] >= end:
+            self._sure.pop()
+        if not self._sure or self._sure[-1][0] < at_ms:
+            self._sure.append((at_ms, end))
 
     def thin(self, offsets: Iterable[int]) -> None:
         """Let go of every other of the older looks, where there are many, but for those that answer for offsets."""
-        if len(self.ends) <= _MOST_LOOKS:
+        if len(self._sure) <= _MOST_LOOKS:
             return
-        kept = {self.last_without(offset) for offset in offsets}
-        half = len(self.ends) // 2
-        self.ends = [one for i, one in enumerate(self.ends) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
+        kept = {_last_without(self._sure, offset) for offset in offsets}
+        half = len(self._sure) // 2
+        self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
 
     def last_without(self, offset: int) -> int | None:
-        """When its log was last seen to end at or below an offset."""
-        return next((at for at, end in reversed(self.ends) if end <= offset), None)
+        """When it was last seen to end at or below an offset."""
+        recent = _last_without(self._recent, offset)
+        return _last_without(self._sure, offset) if recent is None else recent
+
+    def __len__(self) -> int:
+        return len(self._sure) + len(self._recent)
+
+
+def _last_without(looks: Sequence[tuple[int, int]], offset: int) -> int | None:
+    return next((at for at, end in reversed(looks) if end <= offset), None)
 
 
 @dataclass(slots=True)
 class _Partition:
+    ends: Ends
     topic_id: str = ""
     seen_at_ms: int = 0
     replicas: dict[int, _Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)
+
+    def leads(self, newest: Look) -> bool:
+        """Whether the leader answers."""
+        leader = self.replicas.get(newest.leader)
+        return leader is not None and leader.has_answered
 
 
 class Clock:
@@ -238,22 +293,27 @@ class Clock:
     Args:
         clock_skew_ms: how far the brokers' clocks may be apart from this one.
         look_ms: how long a look may take: what an answer says was so at most so long before it came.
+        metadata_ms: how old the metadata of a look may be.
     """
 
-    def __init__(self, clock_skew_ms: int, look_ms: int) -> None:
+    def __init__(self, clock_skew_ms: int, look_ms: int, metadata_ms: int) -> None:
         self._skew_ms = clock_skew_ms
         self._look_ms = look_ms
+        self.metadata_ms = metadata_ms
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._retentions: dict[str, Retentions] = {}
         self._late: dict[tuple[TopicPartition, int], Late] = {}
 
-    def recall(self, retentions: Iterable[tuple[str, int, int]], looks: Iterable[Look]) -> None:
+    def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
         """Take in what was recorded before, as far as it is needed (`parallax.guard.recall`).
 
         Args:
-            retentions: topic, when it was last in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
+            retentions: topic, when it was in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
+            ends: where logs of leaders ended that led on for as long as metadata may be old.
             looks: of any replicas, in any order.
         """
+        for one in sorted(ends, key=lambda one: one.at_ms):
+            self._of_place(one.place, one.topic_id).ends.add(one.at_ms, one.log_end_offset)
         for topic, at_ms, retention_ms in sorted(retentions, key=lambda one: one[1]):
             self._of_topic(topic).see(at_ms, retention_ms)
         for look in sorted(looks, key=lambda look: look.at_ms):
@@ -306,16 +366,16 @@ class Clock:
 
     def _observe(self, place: TopicPartition, looks: Sequence[Look]) -> list[Late]:
         newest = looks[-1]
-        known = self._known(place, newest)
+        known = self._of_place(place, newest.topic_id)
         known.replicas = {b: r for b, r in known.replicas.items() if b in newest.replicas}
         for look in looks:
+            known.ends.see(look)
             if look.broker in newest.replicas:
                 known.replicas.setdefault(look.broker, _Replica()).take_in(look)
             if look.policy_at_ms is not None and look.retention_ms is not None:
                 self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
-        for replica in known.replicas.values():
-            replica.thin(reached)
+        known.ends.thin(reached)
         known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)
         before = known.absences
         known.absences = {} if _is_not_compacted(newest) else dict(self._absent(place, known, newest))
@@ -325,13 +385,14 @@ class Clock:
             if broker in known.replicas and _has_copied(was, known.absences.get(broker)) and _is_late(was, newest.at_ms)
         ]
 
-    def _known(self, place: TopicPartition, newest: Look) -> _Partition:
-        known = self._partitions.setdefault(place, _Partition(newest.topic_id))
-        if newest.topic_id and known.topic_id and newest.topic_id != known.topic_id:
-            # Another topic of that name: nothing that was seen is of its logs.
-            known = self._partitions[place] = _Partition(newest.topic_id)
-            self._retentions.pop(place.topic, None)
-        known.topic_id = newest.topic_id or known.topic_id
+    def _of_place(self, place: TopicPartition, topic_id: str) -> _Partition:
+        """What is known of a partition; nothing where another topic had its name."""
+        known = self._partitions.get(place)
+        if known is None or (topic_id and known.topic_id and topic_id != known.topic_id):
+            if known is not None:
+                self._retentions.pop(place.topic, None)
+            known = self._partitions[place] = _Partition(Ends(self.metadata_ms))
+        known.topic_id = topic_id or known.topic_id
         return known
 
     def _absent(self, place: TopicPartition, known: _Partition, newest: Look) -> Iterator[tuple[int, Absence]]:
@@ -340,14 +401,17 @@ class Clock:
             if replica is None:
                 continue  # no look at it was among these, nor ever: a source that reads chosen brokers only
             is_in_sync = broker in newest.isr
-            trails = replica.has_answered and self._trails(known, newest, broker, replica)
+            reached = known.ends.last_without(replica.log_end_offset or 0)
+            trails = replica.has_answered and reached is not None and newest.at_ms - reached > TRAILING_MS
+            trails = trails and known.leads(newest)
             if is_in_sync and not trails:
                 # What is committed is on it, for all that the leader knows, whether or not it answers us.
                 replica.was_in_sync, replica.absent_since_ms = True, None
                 continue
             if replica.absent_since_ms is None:
                 replica.absent_since_ms = newest.at_ms
-            without = self._last_without(known, newest, broker, replica.high_watermark)
+            offset = replica.high_watermark
+            without = None if offset is None else known.ends.last_without(offset)
             yield broker, self._absence(place, broker, replica, without, newest)
 
     def _absence(
@@ -368,29 +432,6 @@ class Clock:
             unclear = Unclear.SETTINGS
         bound = since + retention - self._skew_ms if retention is not None and unclear is None else None
         return Absence(place, broker, presence, replica.high_watermark, since, retention, bound, unclear)
-
-    def _trails(self, known: _Partition, newest: Look, broker: int, replica: _Replica) -> bool:
-        """Whether others that answer have long passed its log end."""
-        offset = replica.log_end_offset or 0
-        others = [r.last_without(offset) for b, r in known.replicas.items() if b != broker and r.has_answered]
-        return any(at is not None and newest.at_ms - at > TRAILING_MS for at in others)
-
-    def _last_without(self, known: _Partition, newest: Look, absent: int, offset: int | None) -> int | None:
-        """The last look at which no replica that the absent one may copy had a record that it lacks.
-
-        A replica that does not answer and is not in sync leads no more; what it was given since it was last seen, it
-        was given by one that leads, or that was in sync when it led.
-        """
-        if offset is None:
-            return None
-        found = []
-        for broker in newest.replicas:
-            replica = known.replicas.get(broker)
-            if broker == absent or (broker not in newest.isr and (replica is None or not replica.has_answered)):
-                continue
-            found.append(None if replica is None else replica.last_without(offset))
-        times = [at for at in found if at is not None]
-        return min(times) if times and len(times) == len(found) else None
 
 
 def _is_not_compacted(look: Look) -> bool:
@@ -421,6 +462,8 @@ __all__ = [
     "TRAILING_MS",
     "Absence",
     "Clock",
+    "Ended",
+    "Ends",
     "Late",
     "Look",
     "Presence",

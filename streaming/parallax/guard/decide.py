@@ -242,7 +242,7 @@ class Guard:
             return
         if level == 2 and seen.stamped is False and not self.record.asked.get(topic):
             level = 1
-        changes = self._changes(seen, level)
+        changes = self._changes(now_ms, topic, seen, level)
         refusal = self._refusal(topic, seen, changes)
         if refusal:
             yield from self._once(now_ms, topic, seen, EventKind.REFUSED, level, found, refusal)
@@ -281,7 +281,9 @@ class Guard:
             return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
         for name in (RETENTION, LAG):
             shown = seen.agreed(name)
-            if shown is not None and shown.is_own and is_marked(name, shown.value):
+            if shown is None or not shown.is_own or self._is_mine(name, shown.value):
+                continue
+            if is_marked(name, shown.value):
                 return f"held by another guard: {name}={shown.value}"
         lag = seen.agreed(LAG)
         puts_off = any(change.name == LAG for change in changes or ())
@@ -289,15 +291,21 @@ class Guard:
             return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
         return ""
 
-    def _changes(self, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
+    def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
         """The settings of a level as they would be changed; None where it is not known what they are."""
+        before = self.record.holds.get(topic)
+        is_young = before is not None and now_ms - before.at_ms < LINGERS_MS
         made = []
         for name in SETTINGS if level == 2 else (RETENTION,):
             shown = seen.agreed(name)
             if shown is None:
                 return None
+            known = self.record.ever.get(topic, {}).get(name)
             ours = self._ours(name, shown.value)
-            if ours is not None:
+            came_late = shown.is_own and (self._is_mine(name, shown.value) or (name == RATIO and is_young))
+            if known is not None and came_late and not is_same(known.before, shown.value):
+                made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
+            elif ours is not None:
                 made.append(Change(name, shown.own, ours))
         return tuple(made)
 
@@ -408,7 +416,7 @@ class Guard:
         more = frozenset(found) - hold.absent
         if hold.level == 1 and level == 2 and seen.stamped is not False:
             names = {change.name for change in hold.changes}
-            changes = self._changes(seen, 2)
+            changes = self._changes(now_ms, hold.topic, seen, 2)
             added = tuple(c for c in changes or () if c.name not in names)
             refusal = self._promise(hold.topic, seen)
             if refusal:
@@ -418,6 +426,12 @@ class Guard:
                 yield Append(replace(event, level=2, changes=hold.changes + added, absent=found))
         elif more:
             yield Append(replace(self._event(now_ms, hold, EventKind.HELD, "absent").event, absent=tuple(sorted(more))))
+
+    def _is_mine(self, name: str, value: str) -> bool:
+        """Whether a value has this guard's own mark, of whichever of its holds."""
+        if name == LAG:
+            return value == str(NO_LAG - 2 * self.rules.mark)
+        return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
 
     def _promise(self, topic: str, seen: TopicSeen) -> str:
         lag = seen.agreed(LAG)
@@ -455,15 +469,18 @@ class Guard:
         The ratio has no room for a mark: for some time after a hold it is taken for the guard's own.
         """
         is_young = now_ms - hold.at_ms < LINGERS_MS
-        came = [
-            c
-            for c in hold.changes
-            if (c.name != RATIO or is_young) and self._is_ours(seen, c) and not self._is_before(seen, c)
-        ]
+        came = []
+        for known in self.record.ever.get(hold.topic, {}).values():
+            shown = seen.agreed(known.name)
+            if shown is None or not shown.is_own or is_same(shown.value, known.before):
+                continue
+            is_ratio = known.name == RATIO and is_young and is_same(shown.value, known.ours)
+            if is_ratio or self._is_mine(known.name, shown.value):
+                came.append(replace(known, ours=shown.value))
         if not came or not self.rules.may_act:
             return None
         event = self._event(now_ms, hold, EventKind.RELEASING, LATE).event
-        return Append(replace(event, topic_id=seen.topic_id))
+        return Append(replace(event, topic_id=seen.topic_id, changes=tuple(came)))
 
 
 __all__ = ["AGAIN_MS", "LINGERS_MS", "TAKES_MS", "Action", "Alter", "Append", "Guard", "Rules", "Shown", "TopicSeen"]

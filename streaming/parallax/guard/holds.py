@@ -158,13 +158,16 @@ class Record:
     Attributes:
         holds: by topic, the newest.
         spent: by topic, replicas that it holds for no more until they are in sync.
-        asked: topics that a person wants held.
+        asked: topics that a person wants held; false where one wants the hold to end.
+        refused: by topic, what was said last of why nothing is held.
+        ever: by topic, each setting that was ever changed, as it was intended last: a request may come late.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)
     spent: dict[str, frozenset[Absentee]] = field(default_factory=dict)
     asked: dict[str, bool] = field(default_factory=dict)
     refused: dict[str, Event] = field(default_factory=dict)
+    ever: dict[str, dict[str, Change]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
         """Take in events, in their order."""
@@ -196,6 +199,8 @@ class Record:
                 frozenset(),
             )
         self.holds[event.topic] = self._after(known, event)
+        if event.kind in (EventKind.INTENDED, EventKind.OVERRULED):
+            self.ever.setdefault(event.topic, {}).update({change.name: change for change in event.changes})
 
     def _ask(self, event: Event) -> None:
         known = self.holds.get(event.topic)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from parallax.guard.clock import Clock, Look
+from parallax.guard.clock import Clock, Ended, Look
+from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _PLACE = ("topic", "partition", "broker")
@@ -23,6 +24,7 @@ _OF_A_LOOK = (
     "high_watermark",
     "log_end_offset",
     "leader",
+    "leader_epoch",
     "isr",
     "replicas",
     "topic_id",
@@ -55,9 +57,8 @@ def recall(storage: str, clock: Clock, now_ms: int) -> None:
     absent = [row for row in newest if row["broker"] not in (row["isr"] or ())]
     rows = _last_answers(table, absent) if absent else []
     looks = [Look.of_row(row, now_ms) for row in (*newest, *rows)]
-    if rows:
-        looks += _witnesses(table, rows, newest, now_ms)
-    clock.recall(_retentions(table, {row["topic"] for row in newest}), looks)
+    ends = _ends(table, rows, clock.metadata_ms, now_ms) if rows else []
+    clock.recall(_retentions(table, {row["topic"] for row in newest}), ends, looks)
 
 
 def _ask(table: Any, query: str) -> list[dict[str, Any]]:
@@ -99,41 +100,37 @@ def _quoted(text: str | None) -> str:
     return "'" + (text or "").replace("'", "''") + "'"
 
 
-def _witnesses(
-    table: Any, answers: Sequence[Mapping[str, Any]], newest: Sequence[dict[str, Any]], now_ms: int
-) -> list[Look]:
-    """When each of the others was last seen to hold nothing that an absent replica lacks, in one reading."""
+def _ends(table: Any, answers: Sequence[Mapping[str, Any]], metadata_ms: int, now_ms: int) -> list[Ended]:
+    """When the leader's log was last seen to end at or below what an absent replica has, in one reading.
+
+    Of the last while of each leader epoch nothing counts: the broker may have been deposed.
+    """
     told = [row for row in answers if row["high_watermark"] is not None]
     if not told:
         return []
-    last = {(row["topic"], row["partition"]): row for row in newest}
     values = ", ".join(
-        f"({_quoted(row['topic'])}, {int(row['partition'])}, {int(row['broker'])}, "
-        f"{int(row['high_watermark'])}, {_quoted(row['topic_id'])})"
+        f"({_quoted(row['topic'])}, {int(row['partition'])}, {int(row['high_watermark'])}, {_quoted(row['topic_id'])})"
         for row in told
     )
-    query = f"""SELECT p.topic AS topic, p.partition AS partition, p.broker AS broker, a.upto AS upto,
-        max(p.observed_at) AS at
-        FROM progress p JOIN (VALUES {values}) AS a(topic, partition, absent, upto, topic_id)
+    query = f"""SELECT p.topic AS topic, p.partition AS partition, a.upto AS upto, a.topic_id AS topic_id,
+        p.leader_epoch AS epoch, p.leader AS leader, max(p.observed_at) AS at
+        FROM progress p
+        JOIN (SELECT DISTINCT * FROM (VALUES {values}) AS v(topic, partition, upto, topic_id)) a
         ON p.topic = a.topic AND p.partition = a.partition
-        WHERE p.reachable AND p.broker <> a.absent AND p.log_end_offset <= a.upto
-        AND coalesce(p.topic_id, '') = a.topic_id GROUP BY 1, 2, 3, 4"""  # noqa: S608 - numbers and quoted names
+        JOIN (SELECT topic, partition, leader_epoch, max(observed_at) AS last FROM progress GROUP BY 1, 2, 3) e
+        ON p.topic = e.topic AND p.partition = e.partition AND p.leader_epoch = e.leader_epoch
+        WHERE p.reachable AND p.broker = p.leader AND p.log_end_offset <= a.upto
+        AND p.observed_at <= e.last - INTERVAL '{int(metadata_ms)} milliseconds'
+        AND coalesce(p.topic_id, '') = a.topic_id GROUP BY 1, 2, 3, 4, 5, 6"""  # noqa: S608 - numbers and quoted names
     # A log that ended below an offset ended at it at most.
     return [
-        Look.of_row(
-            last[row["topic"], row["partition"]]
-            | {
-                "broker": row["broker"],
-                "observed_at": row["at"],
-                "reachable": True,
-                "high_watermark": row["upto"],
-                "log_end_offset": row["upto"],
-                "policy_at": None,
-            },
-            now_ms,
+        Ended(
+            TopicPartition(row["topic"], row["partition"]),
+            row["topic_id"],
+            min(_milliseconds(row["at"]), now_ms),
+            row["upto"],
         )
         for row in _ask(table, query)
-        if (row["topic"], row["partition"]) in last
     ]
 
 

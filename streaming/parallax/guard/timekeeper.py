@@ -14,6 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from parallax.audit.ledger import has_verdict
 from parallax.audit.result import AuditReport
+from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.guard import late as record
 from parallax.guard.clock import Absence, Clock, Late, Look
@@ -39,6 +40,14 @@ class Absences:
         """Those of some partitions."""
         absent = tuple(one for one in self.absent if one.place in places)
         return Absences(absent, tuple(one for one in self.late if one.place in places))
+
+
+def clock_of(settings: Settings) -> Clock:
+    """A clock by the settings of a job."""
+    read = settings.read
+    # They are asked for so often, an answer may take so long, and a broker may hear of a new leader so late.
+    metadata_ms = read.metadata_refresh_ms + 2 * read.request_timeout_ms
+    return Clock(settings.guard.clock_skew_ms, read.request_timeout_ms, metadata_ms)
 
 
 class Timekeeper:
@@ -115,15 +124,14 @@ def _words(late: Late) -> dict[str, Any]:
     }
 
 
-def recorded(storage: str, clock_skew_ms: int, look_ms: int, now_ms: int) -> list[Absence]:
+def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
     """The replicas that were absent when anything was recorded last, for commands that run beside the job.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.
     """
-    clock = Clock(clock_skew_ms, look_ms)
     recall(storage, clock, now_ms)
     return clock.absences()
 
 
-__all__ = ["Absences", "Timekeeper", "recorded"]
+__all__ = ["Absences", "Timekeeper", "clock_of", "recorded"]

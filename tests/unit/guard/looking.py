@@ -11,11 +11,12 @@ PLACE = TopicPartition("orders", 0)
 HOUR = 3_600_000
 SKEW = 5_000
 LOOK = 1_000
+METADATA = 10_000
 START = 1_700_000_000_000
 
 
 def clock() -> Clock:
-    return Clock(clock_skew_ms=SKEW, look_ms=LOOK)
+    return Clock(clock_skew_ms=SKEW, look_ms=LOOK, metadata_ms=METADATA)
 
 
 def tick(at: int, ends: dict[int, int | None], isr: tuple[int, ...], **said: Any) -> list[Look]:
@@ -29,7 +30,8 @@ def tick(at: int, ends: dict[int, int | None], isr: tuple[int, ...], **said: Any
             at_ms=at_ms,
             high_watermark=None if end is None else said.get("marks", {}).get(broker, end),
             log_end_offset=end,
-            leader=isr[0] if isr else -1,
+            leader=said.get("leader", isr[0] if isr else -1),
+            leader_epoch=said.get("epoch", 0),
             isr=isr,
             replicas=tuple(ends),
             topic_id=said.get("topic_id", "a"),

@@ -36,6 +36,7 @@ def _row(look: Look) -> dict[str, Any]:
         "high_watermark": look.high_watermark,
         "log_end_offset": look.log_end_offset,
         "leader": look.leader,
+        "leader_epoch": look.leader_epoch,
         "isr": list(look.isr),
         "replicas": list(look.replicas),
         "topic_id": look.topic_id,

@@ -12,7 +12,7 @@ from parallax.guard.clock import Look
 from parallax.guard.timekeeper import Absences, Timekeeper, recorded
 from parallax.guard.words import in_words, summed
 from parallax.views.tables import PROGRESS, rust_uri
-from tests.unit.guard.looking import HOUR, LOOK, PLACE, SKEW, START, clock, tick
+from tests.unit.guard.looking import HOUR, PLACE, START, clock, tick
 from tests.unit.guard.test_recall import ALL, REST, _row, history
 from tests.unit.guard.test_recall import record as write
 
@@ -76,9 +76,9 @@ def test_progress_that_cannot_be_read_keeps_no_clock_from_starting(tmp_path: Pat
 
 
 def test_what_was_recorded_tells_who_is_absent_without_a_job(tmp_path: Path) -> None:
-    assert recorded(str(tmp_path), SKEW, LOOK, START) == []
+    assert recorded(str(tmp_path), clock(), START) == []
     write(tmp_path, *history(away_from=60_000, until=180_000))
-    (absence,) = recorded(str(tmp_path), SKEW, LOOK, START + HOUR)
+    (absence,) = recorded(str(tmp_path), clock(), START + HOUR)
     assert absence.broker == 2
 
 
