@@ -244,6 +244,26 @@ class FindingSettings(_Section):
 class GuardSettings(_Section):
     """What is said, and done, before an absent replica misses anything."""
 
+    mode: Literal["off", "advise", "act"] = Field(
+        "off", description="Whether settings of topics are changed: never, only said, or done."
+    )
+    lead_s: float = Field(
+        3600.0,
+        gt=0,
+        le=_MAX_S,
+        description="The guard acts when a bound comes nearer; it pauses cleaning at half of it.",
+    )
+    max_hold_hours: float = Field(72.0, gt=0, le=_MAX_HOURS, description="For how long it holds a topic at most.")
+    min_free_percent: float = Field(
+        15.0, ge=0, le=100, description="Of a log directory, below which it holds nothing; 0: it does not look."
+    )
+    settle_s: float = Field(300.0, ge=0, le=_MAX_S, description="How long replicas are in sync before it lets go.")
+    stagger_s: float = Field(60.0, ge=0, le=_MAX_S, description="How long after one topic it lets go of the next.")
+    topics: list[_Name] = Field(default_factory=list, description="Topics that it looks after; all watched by default.")
+    internal_topics: bool = Field(False, description="Hold __consumer_offsets and __transaction_state as well.")
+    compaction_lag_topics: list[_Name] = Field(
+        default_factory=list, description="Topics whose finite max.compaction.lag.ms it may put off."
+    )
     clock_skew_ms: int = Field(
         60_000,
         ge=0,

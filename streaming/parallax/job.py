@@ -25,6 +25,8 @@ from parallax.config import Settings
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.clock import Absence
+from parallax.guard.run import GuardRounds, GuardThread
 from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
@@ -69,6 +71,7 @@ class Job:
         self._audits: AuditSchedule | None = None
         self._ledger: Ledger | None = None
         self._timekeeper: Timekeeper | None = None
+        self._guard: GuardThread | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
@@ -147,6 +150,15 @@ class Job:
         settings = self._settings
         self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self.state.update_absences)
         self._timekeeper.start()
+        if settings.guard.mode != "off" and self._client is not None:
+            client, path = self._client, settings.storage.path
+            self._guard = GuardThread(
+                lambda: GuardRounds(settings.guard, path, client, self._absent), self.state.update_guard
+            )
+            self._guard.start()
+
+    def _absent(self) -> Sequence[Absence]:
+        return self.state.snapshot().absences.absent
 
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
@@ -215,6 +227,9 @@ class Job:
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
+        if self._guard is not None:
+            self._guard.stop()
+            self._guard = None
         if self._manager is not None:
             self._manager.stop()
             self._manager = None

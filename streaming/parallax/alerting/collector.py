@@ -44,6 +44,7 @@ class ParallaxCollector(Collector):
         yield from _audits(snapshot)
         yield from _brokers(snapshot)
         yield from _absences(snapshot)
+        yield from _guard(snapshot)
         yield from _queries(snapshot)
         yield from _job(snapshot)
 
@@ -450,6 +451,41 @@ def _absences(snapshot: Snapshot) -> Iterator[Metric]:
         "compared the partition.",
         _REPLICA,
         [(_labels(one.replica), one.at_ms / 1000) for one in sorted(snapshot.absences.late, key=lambda o: o.replica)],
+    )
+
+
+def _guard(snapshot: Snapshot) -> Iterator[Metric]:
+    status = snapshot.guard
+    holds = sorted(status.holds, key=lambda hold: hold.topic) if status is not None else []
+    yield _gauge(
+        "guard_hold",
+        "1 for a topic whose settings the guard has changed or is changing, by how far it is (docs/guard.md).",
+        ("topic", "phase", "level"),
+        [([hold.topic, str(hold.phase), str(hold.level)], 1.0) for hold in holds],
+    )
+    yield _gauge(
+        "guard_hold_start_timestamp_seconds",
+        "When the guard began to hold the topic.",
+        ("topic",),
+        [([hold.topic], hold.began_ms / 1000) for hold in holds],
+    )
+    yield _gauge(
+        "guard_refused",
+        "1 for a topic that the guard would hold and may not, or of which it only says so.",
+        ("topic", "kind"),
+        [([e.topic, str(e.kind)], 1.0) for e in sorted(status.refused, key=lambda e: e.topic)] if status else [],
+    )
+    yield _counter(
+        "guard_events",
+        "Events of the guard, by kind; kept across restarts.",
+        ("kind",),
+        [([kind], n) for kind, n in sorted(status.events.items())] if status is not None else [],
+    )
+    yield _gauge(
+        "guard_works",
+        "1 while the guard can do its work, 0 while it cannot; not there where guard.mode is off.",
+        (),
+        [([], float(status.error is None))] if status is not None else [],
     )
 
 

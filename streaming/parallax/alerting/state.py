@@ -17,6 +17,7 @@ from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.source.repeats import LONGEST_US
@@ -114,6 +115,7 @@ class Snapshot:
     taken_at: float
     is_all_compared: bool = False
     absences: Absences = field(default_factory=Absences)
+    guard: GuardStatus | None = None
 
     @property
     def heartbeat(self) -> float | None:
@@ -239,6 +241,7 @@ class MonitorState:
         self._audits = AuditState()
         self._initial = InitialReading()
         self._absences = Absences()
+        self._guard: GuardStatus | None = None
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md).
@@ -334,6 +337,11 @@ class MonitorState:
         with self._lock:
             self._absences = absences
 
+    def update_guard(self, status: GuardStatus) -> None:
+        """Take in what the guard is doing."""
+        with self._lock:
+            self._guard = status
+
     def update_audit(self, report: AuditReport) -> None:
         """Take in what an audit came to."""
         with self._lock:
@@ -376,6 +384,7 @@ class MonitorState:
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
                 absences=self._absences,
+                guard=self._guard,
             )
 
     def _touch(self, replica: Replica) -> None:

@@ -48,6 +48,7 @@ class Rules:
     Attributes:
         may_act: else it advises.
         lead_ms: it acts when a bound comes nearer than this, and pauses cleaning at half of it.
+        topics: that it looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
         mark: odd, below a million; which guard it is.
     """
@@ -58,6 +59,7 @@ class Rules:
     min_free_percent: float
     settle_ms: int
     stagger_ms: int
+    topics: frozenset[str] = frozenset()
     internal_topics: bool = False
     may_shorten: frozenset[str] = frozenset()
     mark: int = 1
@@ -236,6 +238,8 @@ class Guard:
 
     def _begin(self, now_ms: int, topic: str, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
         level, found = self._wanted(now_ms, topic, absent)
+        if self.rules.topics and topic not in self.rules.topics:
+            level = 0
         if self.record.asked.get(topic):
             level = 2
         if level == 0 or not seen.topic_id:
@@ -277,6 +281,8 @@ class Guard:
         """Why nothing may be held; empty where it may."""
         if topic in INTERNAL and not self.rules.internal_topics:
             return "an internal topic: guard.internal_topics allows it"
+        if seen.free_percent is None and self.rules.min_free_percent > 0:
+            return "space is not known: DESCRIBE on the cluster is missing, or the brokers are below Kafka 3.3"
         if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
             return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
         for name in (RETENTION, LAG):

@@ -21,6 +21,8 @@ from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.holds import Event, EventKind, Hold, Phase
+from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.views.tables import TableSize
@@ -56,6 +58,11 @@ NAMES = {
     "replica_late_timestamp_seconds",
     "replica_removal_bound_timestamp_seconds",
     "replica_removal_bound_unknown",
+    "guard_hold",
+    "guard_hold_start_timestamp_seconds",
+    "guard_refused",
+    "guard_events_total",
+    "guard_works",
     "table_bytes",
     "open_findings",
     "open_findings_exposed",
@@ -88,6 +95,8 @@ NAMES = {
 }
 LABELS = {
     "presence",
+    "phase",
+    "level",
     "status",
     "table",
     "finding_id",
@@ -221,6 +230,9 @@ def full(state: MonitorState) -> MonitorState:
     absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
     unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
     state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
+    hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
+    refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
+    state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}))
     return state
 
 
@@ -291,6 +303,16 @@ def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorSt
     assert found["replica_late_timestamp_seconds", ("orders", "0", "1")] == 9
     assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
     assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
+
+
+def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["guard_hold", ("orders", "held", "2")] == 1
+    assert found["guard_hold_start_timestamp_seconds", ("orders",)] == 5
+    assert found["guard_refused", ("orders", "refused")] == 1
+    assert found["guard_events_total", ("held",)] == 3
+    assert found["guard_works", ()] == 1
+    assert not [name for name, _ in samples(MonitorState()) if name.startswith("guard")]
 
 
 def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) -> None:
