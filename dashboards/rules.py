@@ -35,6 +35,7 @@ class Rules:
             "parallax-findings": self._findings(),
             "parallax-coverage": self._coverage(),
             "parallax-absences": self._absences(),
+            "parallax-guard": self._guard(),
             "parallax-health": self._health(),
         }
         return {"groups": [{"name": name, "rules": rules} for name, rules in groups.items()]}
@@ -245,6 +246,46 @@ class Rules:
                 f"{broker} was back too late",
                 "{{ $value }} of its replicas have copied records that may have been cleaned before. Audit their "
                 "partitions: parallax audit.",
+            ),
+        ]
+
+    def _guard(self) -> list[dict[str, Any]]:
+        topic = f"{{{{ $labels.topic }}}}{_FOR}"
+        by_topic = "by (cluster, topic)"
+        overruled = self._of("guard_events_total", 'kind="overruled"')
+        return [
+            self._alert(
+                "ParallaxGuardHolds",
+                f"max {by_topic} (time() - {self._last('guard_hold_start_timestamp_seconds')})",
+                "warning",
+                f"Settings of {topic} are held while a replica is away",
+                "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
+                "or paused its cleaning. It puts the settings back once the replica is in sync: parallax guard status.",
+            ),
+            self._alert(
+                "ParallaxGuardRefused",
+                f"max {by_topic} ({self._last('guard_refused')}) > 0",
+                "warning",
+                f"The guard does not hold {topic}",
+                "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}: "
+                "parallax guard status says why, and what to run.",
+            ),
+            self._alert(
+                "ParallaxGuardOverruled",
+                f"sum by (cluster) (increase({overruled}[1h])) > 0",
+                "warning",
+                f"Somebody has changed settings that the guard held{_FOR}",
+                "The values were left as they are, and the topic is not held again for this absence. A tool that "
+                "reverts settings has to leave out what the guard sets.",
+            ),
+            self._alert(
+                "ParallaxGuardStopped",
+                f"max by ({_TARGET}) ({self._last('guard_works')}) == 0",
+                "critical",
+                f"The guard can do nothing{_FOR}",
+                f"For {self._p.absent_for} the guard could not read its events, or ask the cluster. What it holds "
+                "stays held; nothing new is.",
+                wait=self._p.absent_for,
             ),
         ]
 

@@ -470,6 +470,13 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
         [([hold.topic], hold.began_ms / 1000) for hold in holds],
     )
     yield _gauge(
+        "guard_hold_bytes",
+        "Size of a topic that is held, by the largest replica of each partition: what it has grown by since is what "
+        "the hold costs.",
+        ("topic",),
+        [([topic], size) for topic, size in sorted(status.sizes.items())] if status is not None else [],
+    )
+    yield _gauge(
         "guard_refused",
         "1 for a topic that the guard would hold and may not, or of which it only says so.",
         ("topic", "kind"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from parallax.guard.decide import Shown, TopicSeen
@@ -33,8 +33,15 @@ class Lookout:
         self._gone_since: dict[str, float] = {}
         self._space: dict[int, tuple[float, Mapping[TopicPartition, float]]] = {}
         self._pool = ThreadPoolExecutor(_AT_ONCE, "guard")
-        self.sizes: dict[TopicPartition, int] = {}
+        self._sizes: dict[int, Mapping[TopicPartition, int]] = {}
+
+    @property
+    def sizes(self) -> dict[TopicPartition, int]:
         """The largest replica of each partition that was looked at, in bytes."""
+        found: dict[TopicPartition, int] = {}
+        for place, size in (item for one in self._sizes.values() for item in one.items()):
+            found[place] = max(size, found.get(place, 0))
+        return found
 
     def close(self) -> None:
         """Let the threads end."""
@@ -115,14 +122,9 @@ class Lookout:
         except ReplicaError:
             return {}
         known = {place: 100.0 * d.usable / d.total for d in dirs if d.total > 0 for place in d.sizes}
-        for place, size in _sizes(d.sizes for d in dirs):
-            self.sizes[place] = size
+        self._sizes[broker] = {place: size for d in dirs for place, size in d.sizes.items()}
         self._space[broker] = (time.monotonic(), known)
         return known
-
-
-def _sizes(found: Iterable[Mapping[TopicPartition, int]]) -> Iterable[tuple[TopicPartition, int]]:
-    return (item for one in found for item in one.items())
 
 
 def _must_show(topic: TopicMetadata) -> frozenset[int]:

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -28,12 +28,13 @@ _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard is doing; ``error`` says why it can do nothing."""
+    """What the guard is doing; ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes."""
 
     holds: tuple[Hold, ...] = ()
     refused: tuple[Event, ...] = ()
     spent: frozenset[str] = frozenset()
     events: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -131,12 +132,12 @@ class GuardRounds:
     def status(self) -> GuardStatus:
         """What is on record now."""
         record = self.guard.record
-        return GuardStatus(
-            tuple(hold for hold in record.holds.values() if hold.is_open),
-            tuple(record.refused.values()),
-            frozenset(record.spent),
-            dict(self._counts),
-        )
+        holds = tuple(hold for hold in record.holds.values() if hold.is_open)
+        sizes = dict.fromkeys((hold.topic for hold in holds), 0)
+        for place, size in self._lookout.sizes.items():
+            if place.topic in sizes:
+                sizes[place.topic] += size
+        return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:
         """Take in what others have put on record.
@@ -220,7 +221,7 @@ class GuardThread:
 
     def _failed(self, last: GuardStatus, error: str) -> None:
         log.error("the guard can do nothing", error=error)
-        self._on_change(GuardStatus(last.holds, last.refused, last.spent, last.events, error))
+        self._on_change(replace(last, error=error))
 
 
 __all__ = ["ROUND_S", "GuardRounds", "GuardStatus", "GuardThread", "rules_of"]

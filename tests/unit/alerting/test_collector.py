@@ -59,6 +59,7 @@ NAMES = {
     "replica_removal_bound_timestamp_seconds",
     "replica_removal_bound_unknown",
     "guard_hold",
+    "guard_hold_bytes",
     "guard_hold_start_timestamp_seconds",
     "guard_refused",
     "guard_events_total",
@@ -232,7 +233,7 @@ def full(state: MonitorState) -> MonitorState:
     state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
     hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
-    state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}))
+    state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
     return state
 
 
@@ -311,6 +312,7 @@ def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: Monit
     assert found["guard_hold_start_timestamp_seconds", ("orders",)] == 5
     assert found["guard_refused", ("orders", "refused")] == 1
     assert found["guard_events_total", ("held",)] == 3
+    assert found["guard_hold_bytes", ("orders",)] == 4096
     assert found["guard_works", ()] == 1
     assert not [name for name, _ in samples(MonitorState()) if name.startswith("guard")]
 
