@@ -493,11 +493,20 @@ def guard_release(
 
 
 def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format) -> None:
+    import logging
+
+    import structlog
+
     from parallax.config import load
     from parallax.guard.command import ask, document, in_words
     from parallax.job import JobError, lock_storage
 
     settings = load(config)
+    # What is done is said at the end; what goes wrong meanwhile is no part of that.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+    )
     is_run = False
     if settings.guard.mode == "act":
         try:

@@ -7,6 +7,7 @@ against what was made.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import tempfile
 import threading
@@ -97,6 +98,8 @@ def run_demo(
         JobError: the job could not start.
     """
     is_json = output == "json"
+    if guard:  # what it does is told by the board
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     if is_json:
         structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
     console = console_of(

@@ -158,7 +158,7 @@ class Job:
             self._guard.start()
 
     def _absent(self) -> Sequence[Absence]:
-        return self.state.snapshot().absences.absent
+        return self._timekeeper.absent if self._timekeeper is not None else ()
 
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query

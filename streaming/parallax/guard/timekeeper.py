@@ -73,6 +73,7 @@ class Timekeeper:
         self._now = now
         self._lock = threading.Lock()
         self._on_record: frozenset[tuple[str, int, int]] = frozenset()
+        self._said = Absences()
 
     def start(self) -> None:
         """Take in what was recorded. Where that cannot be read, bounds are unknown until they were watched anew."""
@@ -85,6 +86,11 @@ class Timekeeper:
             self._clock.remember(late)
             self._on_record = frozenset(one.replica for one in late)
             self._tell()
+
+    @property
+    def absent(self) -> tuple[Absence, ...]:
+        """The replicas that are absent now."""
+        return self._said.absent
 
     def take_in(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take in rows of ``replica_progress``, once they are committed."""
@@ -110,7 +116,8 @@ class Timekeeper:
         if replicas != self._on_record:
             record.save(self._storage, late)
             self._on_record = replicas
-        self._on_change(Absences(tuple(self._clock.absences()), late))
+        self._said = Absences(tuple(self._clock.absences()), late)
+        self._on_change(self._said)
 
 
 def _words(late: Late) -> dict[str, Any]:

@@ -165,6 +165,9 @@ class Renderer:
             problems=problems,
             compared="never" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
             refused=glance.refused_topics(snapshot),
+            held=", ".join(f"{hold.topic} ({hold.phase})" for hold in snapshot.guard.holds[:PER_PAGE])
+            if snapshot.guard
+            else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             brokers=sorted({broker for topic in topics for broker in topic.brokers}),
             table=shown(topics, wanted, lambda topic: topic.name),

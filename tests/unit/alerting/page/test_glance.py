@@ -11,6 +11,8 @@ from parallax.alerting.page.glance import BEHIND, Partition, State, partitions, 
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.holds import Hold, Phase
+from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
 from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from tests.pages import BROKERS, Job, broker, coverage, finding, progress
@@ -86,6 +88,11 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
     assert "away; what it lacks is kept until 1970-01-01 00:01:05 UTC" in page
     assert "it copied records that may have been cleaned before: audit the partition" in page
     assert "Absent replicas" in renderer.overview(snapshot, (), Wanted())
+
+
+def test_what_the_guard_holds_is_on_the_first_page(job: Job) -> None:
+    job.state.update_guard(GuardStatus((Hold("h", "orders", "a", 1, 1, Phase.HELD, 2, (), frozenset()),)))
+    assert "orders (held)" in Renderer().overview(job.state.snapshot(), (), Wanted())
 
 
 def test_a_topic_that_may_not_be_seen_is_named(job: Job) -> None:
