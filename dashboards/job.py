@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.parts import GREEN, RED, dashboard, lines, number, of, rows_of, states
+from dashboards.parts import GREEN, RED, dashboard, lines, number, of, or_none, rows_of, states
 
 UID = "parallax-job"
 _QUERY = "{{query}}"
@@ -187,6 +187,14 @@ def _cost(page: build.Dashboard) -> build.Dashboard:
             )
         )
         .with_panel(
+            number(
+                "Topics held",
+                "By the guard, while a replica is away; their logs grow.",
+                or_none(f"count(max by (cluster, topic) ({of('guard_hold')}))"),
+                runbook="parallaxguardholds",
+            )
+        )
+        .with_panel(
             rows_of(
                 "Versions",
                 "Of each job.",
@@ -198,7 +206,7 @@ def _cost(page: build.Dashboard) -> build.Dashboard:
                     "pyspark": "PySpark",
                     "delta": "Delta",
                 },
-                span=12,
+                span=8,
             )
         )
     )

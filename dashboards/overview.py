@@ -151,7 +151,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 "Partitions with some",
                 "Partitions of which some offsets have no verdict.",
                 or_none(f"count({by_partition} > 0)"),
-            )
+            ).span(3)
         )
         .with_panel(
             number(
@@ -160,7 +160,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 or_none(f"sum({of('initial_readings_outstanding')})"),
                 ANY_IS_ODD,
                 runbook="parallaxinitialreadingincomplete",
-            )
+            ).span(3)
         )
         .with_panel(
             number(
@@ -169,7 +169,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 or_none(f"sum({of('unauthorized_replicas')})"),
                 ANY_IS_BAD,
                 runbook="parallaxunauthorized",
-            )
+            ).span(3)
         )
         .with_panel(
             number(
@@ -178,7 +178,17 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 or_none(f"count({of('broker_reachable')} == 0)"),
                 ANY_IS_ODD,
                 runbook="parallaxbrokerunreachable",
-            )
+            ).span(3)
+        )
+        .with_panel(
+            number(
+                "Until the first may miss something",
+                "From then on a tombstone or end marker that an absent replica lacks may be gone from the others.",
+                f"min({of('replica_removal_bound_timestamp_seconds')}) - time()",
+                ((None, RED), (0, ORANGE), (3600, GREEN)),
+                unit="s",
+                runbook="parallaxreplicaremovalnear",
+            ).span(3)
         )
         .with_panel(
             number(
@@ -188,7 +198,7 @@ def _unknown(page: build.Dashboard) -> build.Dashboard:
                 f"time() - max({of('audit_last_timestamp_seconds')})",
                 NEUTRAL,
                 unit="s",
-            )
+            ).span(5)
         )
         .with_panel(
             lines(

@@ -25,6 +25,8 @@ class Parameters:
         lag: offsets that a view may be behind.
         restarts: of a query in 15 minutes.
         undelivered_s: seconds that a receiver of the job's own messages may be out of reach.
+        absent_share: of the time that a replica may be absent.
+        removal_near_s: seconds that must be left of it, or a quarter of it.
     """
 
     pages: str = PAGES
@@ -40,6 +42,8 @@ class Parameters:
     lag: int = 100_000
     restarts: int = 3
     undelivered_s: int = 300
+    absent_share: float = 0.5
+    removal_near_s: int = 3600
 
     @property
     def runbook(self) -> str:

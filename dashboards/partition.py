@@ -154,19 +154,31 @@ def _replicas(page: build.Dashboard) -> build.Dashboard:
         ("Log end offset", _OF_ITSELF, "replica_log_end_offset"),
     ):
         page = page.with_panel(_of_each(title, says, _each(metric), span=6, floor=None))
-    return page.with_panel(
-        _of_each(
-            "Last stable offset stands still below the high watermark",
-            "A long transaction does that on all replicas alike.",
-            _each("replica_last_stable_offset_stalled_seconds"),
-            unit="s",
+    return (
+        page.with_panel(
+            _of_each(
+                "Last stable offset stands still below the high watermark",
+                "A long transaction does that on all replicas alike.",
+                _each("replica_last_stable_offset_stalled_seconds"),
+                unit="s",
+            )
         )
-    ).with_panel(
-        _of_each(
-            "Frozen, by the comparison",
-            "For how long the last stable offset has stood behind that of the others.",
-            _each("replica_frozen_seconds"),
-            unit="s",
+        .with_panel(
+            _of_each(
+                "Until an absent replica may miss something",
+                "Below 0, tombstones and end markers that it lacks may be gone from the others.",
+                f"{_each('replica_removal_bound_timestamp_seconds')} - time()",
+                unit="s",
+                floor=None,
+            )
+        )
+        .with_panel(
+            _of_each(
+                "Frozen, by the comparison",
+                "For how long the last stable offset has stood behind that of the others.",
+                _each("replica_frozen_seconds"),
+                unit="s",
+            )
         )
     )
 

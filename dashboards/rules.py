@@ -34,6 +34,8 @@ class Rules:
         groups = {
             "parallax-findings": self._findings(),
             "parallax-coverage": self._coverage(),
+            "parallax-absences": self._absences(),
+            "parallax-guard": self._guard(),
             "parallax-health": self._health(),
         }
         return {"groups": [{"name": name, "rules": rules} for name, rules in groups.items()]}
@@ -189,6 +191,101 @@ class Rules:
                 f"Reading {_WHERE}{_FOR} from broker {{{{ $labels.broker_id }}}} falls behind",
                 "The {{ $labels.isolation_level }} view has been at least {{ $value }} offsets behind the replica for "
                 f"{p.undecided}; what compaction removes meanwhile is never seen.",
+            ),
+        ]
+
+    def _absences(self) -> list[dict[str, Any]]:
+        """Before anything diverges. One alert for each broker, for one that is away has replicas of many partitions."""
+        p = self._p
+        replica = "cluster, topic, partition, broker_id"
+        since = f"max by ({replica}) ({self._last('replica_absent_since_timestamp_seconds')})"
+        bound = f"min by ({replica}) ({self._last('replica_removal_bound_timestamp_seconds')})"
+        share = f"((time() - {since}) / ({bound} - {since}))"
+        left = f"({bound} - time())"
+        unknown = self._of("replica_removal_bound_unknown", 'reason!="copying"')
+        broker = f"Broker {{{{ $labels.broker_id }}}}{_FOR}"
+        by_broker = "by (cluster, broker_id)"
+        what = "tombstones and end markers that it lacks may be gone from the others"
+        return [
+            self._alert(
+                "ParallaxReplicaAbsentLong",
+                f"max {by_broker} ({share} > {p.absent_share} and {left} > 0)",
+                "warning",
+                f"{broker} has been away for a good part of delete.retention.ms",
+                f"{{{{ $value | humanizePercentage }}}} of the time is over after which {what}. Bring it back, or "
+                "raise delete.retention.ms of its topics.",
+            ),
+            self._alert(
+                "ParallaxReplicaRemovalNear",
+                f"min {by_broker} ({left} < {p.removal_near_s} and {left} > 0 and {share} > 0.75)",
+                "critical",
+                f"{broker} will soon miss tombstones or end markers for good",
+                f"In {{{{ $value | humanizeDuration }}}} {what}. Bring it back before, or raise delete.retention.ms "
+                "and pause the cleaning of its topics.",
+            ),
+            self._alert(
+                "ParallaxReplicaRemovalPassed",
+                f"max {by_broker} (0 - {left} > 0)",
+                "warning",
+                f"{broker} may have missed tombstones or end markers for good",
+                f"Since {{{{ $value | humanizeDuration }}}} {what}. Audit its topics when it is back, or have it copy "
+                "them anew.",
+            ),
+            self._alert(
+                "ParallaxReplicaRemovalUnknown",
+                f"count {by_broker} (min_over_time({unknown}[{p.undecided}]) > 0)",
+                "warning",
+                f"Nobody knows until when broker {{{{ $labels.broker_id }}}}{_FOR} misses nothing",
+                "{{ $value }} of its replicas are absent, and it is not known since when, or the settings of their "
+                "topics cannot be read.",
+            ),
+            self._alert(
+                "ParallaxReplicaLate",
+                f"count {by_broker} ({self._last('replica_late_timestamp_seconds')})",
+                "warning",
+                f"{broker} was back too late",
+                "{{ $value }} of its replicas have copied records that may have been cleaned before. Audit their "
+                "partitions: parallax audit.",
+            ),
+        ]
+
+    def _guard(self) -> list[dict[str, Any]]:
+        topic = f"{{{{ $labels.topic }}}}{_FOR}"
+        by_topic = "by (cluster, topic)"
+        overruled = self._of("guard_events_total", 'kind="overruled"')
+        return [
+            self._alert(
+                "ParallaxGuardHolds",
+                f"max {by_topic} (time() - {self._last('guard_hold_start_timestamp_seconds')})",
+                "warning",
+                f"Settings of {topic} are held while a replica is away",
+                "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
+                "or paused its cleaning. It puts the settings back once the replica is in sync: parallax guard status.",
+            ),
+            self._alert(
+                "ParallaxGuardRefused",
+                f"max {by_topic} ({self._last('guard_refused')}) > 0",
+                "warning",
+                f"The guard does not hold {topic}",
+                "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}: "
+                "parallax guard status says why, and what to run.",
+            ),
+            self._alert(
+                "ParallaxGuardOverruled",
+                f"sum by (cluster) (increase({overruled}[1h])) > 0",
+                "warning",
+                f"Somebody has changed settings that the guard held{_FOR}",
+                "The values were left as they are, and the topic is not held again for this absence. A tool that "
+                "reverts settings has to leave out what the guard sets.",
+            ),
+            self._alert(
+                "ParallaxGuardStopped",
+                f"max by ({_TARGET}) ({self._last('guard_works')}) == 0",
+                "critical",
+                f"The guard can do nothing{_FOR}",
+                f"For {self._p.absent_for} the guard could not read its events, or ask the cluster. What it holds "
+                "stays held; nothing new is.",
+                wait=self._p.absent_for,
             ),
         ]
 

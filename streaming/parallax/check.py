@@ -19,6 +19,8 @@ from uuid import uuid4
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
+from parallax.guard.timekeeper import Absences, clock_of, recorded
+from parallax.guard.words import summed
 from parallax.java import find_java
 from parallax.model import TopicPartition
 from parallax.preflight import by_broker, watched
@@ -80,6 +82,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield from _hashes(settings)
     yield _port(settings)
     yield from _workers(settings)
+    yield from _absences(settings)
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         try:
             known = client.metadata()
@@ -143,6 +146,21 @@ def _hashes(settings: Settings) -> Iterator[Line]:
         yield Line("hash key", Result.WRONG, f"{one_line(error)}.")
     else:
         yield Line("hash key", Result.FINE, "it can be used, and no table was written with another one.")
+
+
+def _absences(settings: Settings) -> Iterator[Line]:
+    """Replicas that were away when the job recorded anything last, and until when they miss nothing."""
+    from deltalake.exceptions import DeltaError
+    from pyarrow import ArrowException
+
+    now = time.time()
+    try:
+        absences = recorded(settings.storage.path, clock_of(settings), int(now * 1000))
+    except (DeltaError, OSError, ArrowException) as error:
+        yield Line("absences", Result.UNKNOWN, f"the recorded progress cannot be read ({one_line(error)}).")
+        return
+    if said := summed(Absences(tuple(absences)), now):
+        yield Line("absences", Result.NOTE, f"by what was recorded last, absent replicas: {said}.")
 
 
 def _port(settings: Settings) -> Line:

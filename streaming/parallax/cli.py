@@ -1,4 +1,4 @@
-"""The command line: ``parallax run | check | audit | demo | findings | report | lab | fetch-jars``.
+"""The command line: ``parallax run | check | audit | demo | findings | report | guard | lab | fetch-jars``.
 
 Exit codes: 0 done (``demo``: exactly the expected findings; ``audit``: consistent), 1 not as expected (``audit``:
 diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknown (``audit``, ``check``).
@@ -73,6 +73,8 @@ lab_app = typer.Typer(help="Three real local Kafka brokers and the scenarios tha
 app.add_typer(lab_app, name="lab", no_args_is_help=True)
 findings_app = typer.Typer(invoke_without_command=True)
 app.add_typer(findings_app, name="findings")
+guard_app = typer.Typer(help="What is held while a replica is away: show it, hold a topic, let go of it.")
+app.add_typer(guard_app, name="guard", no_args_is_help=True)
 
 
 class ProducerKind(StrEnum):
@@ -139,6 +141,8 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.findings.acknowledge import AcknowledgeError
     from parallax.findings.naming import FindingNotNamedError
     from parallax.findings.table import FindingsTableError
+    from parallax.guard.command import GuardCommandError
+    from parallax.guard.table import GuardTableError
     from parallax.job import JobError
     from parallax.lab.errors import LabError
     from parallax.replica.errors import ReplicaError
@@ -147,6 +151,8 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
         AcknowledgeError,
         ConfigError,
         FindingsTableError,
+        GuardCommandError,
+        GuardTableError,
         JobError,
         LabError,
         MetricsServerError,
@@ -188,12 +194,17 @@ def demo(
     data: Annotated[Path | None, typer.Option(help="Folder for the tables; a new temporary one by default.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write what the terminal showed as an SVG picture.")] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Stay up until Ctrl+C: look at the status page.")] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Five topics that a guard holds beside five that it does not.")
+    ] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Start three brokers, make five replicas diverge, and watch them being found."""
     from parallax.demo import run_demo
 
-    raise typer.Exit(run_demo(kafka_version, producer.value, data, picture, stay=stay, output=output.value))
+    raise typer.Exit(
+        run_demo(kafka_version, producer.value, data, picture, stay=stay, guard=guard, output=output.value)
+    )
 
 
 JobConfig = Annotated[Path | None, typer.Option("-c", "--config", help="The job's settings file.")]
@@ -441,6 +452,88 @@ def fetch_jars(kafka_version: KafkaVersion = DEFAULT_KAFKA_VERSION, output: Outp
         typer.echo(
             as_json({"delta": delta, "s3": s3, "kafka": kafka, "kafka_version": kafka_version, "archive": archive})
         )
+
+
+GuardConfig = Annotated[Path, typer.Option("-c", "--config", help="The job's settings file.")]
+
+
+@guard_app.command("status")
+@one_line_errors
+def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
+    """Show which topics are held, what was changed, and what puts it back by hand."""
+    from parallax.guard.command import document, in_words, open_holds, read_record
+
+    record, _ = read_record(_storage(config, data))
+    holds = open_holds(record)
+    if output is Format.json:
+        refused = [{"topic": e.topic, "kind": e.kind, "reason": e.reason} for e in record.refused.values()]
+        typer.echo(as_json({"holds": [document(hold) for hold in holds], "refused": refused}))
+        return
+    typer.echo("\n".join(in_words(hold) for hold in holds) or "nothing is held")
+    for event in record.refused.values():
+        typer.echo(f"{event.topic}: {event.kind}: {event.reason}")
+
+
+@guard_app.command("hold")
+@one_line_errors
+def guard_hold(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    config: GuardConfig,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Hold a topic until it is let go of, or for guard.max_hold_hours: nothing of it is cleaned."""
+    _guard_asked(config, [topic], hold=True, output=output)
+
+
+@guard_app.command("release")
+@one_line_errors
+def guard_release(
+    config: GuardConfig,
+    topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All topics that are held.")] = False,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Put the settings of a topic back now; it is not held again for the same absence."""
+    from parallax.config import ConfigError, load
+    from parallax.guard.command import open_holds, read_record
+
+    if (topic is None) != everything:
+        raise ConfigError("guard release: give either a topic or --all")
+    topics = [topic] if topic is not None else []
+    if everything:
+        topics = [hold.topic for hold in open_holds(read_record(load(config).storage.path)[0])]
+    _guard_asked(config, topics, hold=False, output=output)
+
+
+def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format) -> None:
+    import logging
+
+    import structlog
+
+    from parallax.config import load
+    from parallax.guard.command import ask, document, in_words
+    from parallax.job import JobError, lock_storage
+
+    settings = load(config)
+    # What is done is said at the end; what goes wrong meanwhile is no part of that.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+    )
+    is_run = False
+    if settings.guard.mode == "act":
+        try:
+            lock = lock_storage(settings.storage.path)
+        except JobError:
+            is_run = True
+        else:
+            if lock is not None:
+                lock.close()
+    holds = ask(settings, topics, hold=hold, is_run_by_job=is_run) if topics else []
+    if output is Format.json:
+        typer.echo(as_json([document(one) for one in holds]))
+        return
+    typer.echo("\n".join(in_words(one) for one in holds) or "nothing is held")
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

@@ -255,6 +255,37 @@ class FindingSettings(_Section):
     )
 
 
+class GuardSettings(_Section):
+    """What is said, and done, before an absent replica misses anything."""
+
+    mode: Literal["off", "advise", "act"] = Field(
+        "off", description="Whether settings of topics are changed: never, only said, or done."
+    )
+    lead_s: float = Field(
+        3600.0,
+        gt=0,
+        le=_MAX_S,
+        description="The guard acts when a bound comes nearer; it pauses cleaning at half of it.",
+    )
+    max_hold_hours: float = Field(72.0, gt=0, le=_MAX_HOURS, description="For how long it holds a topic at most.")
+    min_free_percent: float = Field(
+        15.0, ge=0, le=100, description="Of a log directory, below which it holds nothing; 0: it does not look."
+    )
+    settle_s: float = Field(300.0, ge=0, le=_MAX_S, description="How long replicas are in sync before it lets go.")
+    stagger_s: float = Field(60.0, ge=0, le=_MAX_S, description="How long after one topic it lets go of the next.")
+    topics: list[_Name] = Field(default_factory=list, description="Topics that it looks after; all watched by default.")
+    internal_topics: bool = Field(False, description="Hold __consumer_offsets and __transaction_state as well.")
+    compaction_lag_topics: list[_Name] = Field(
+        default_factory=list, description="Topics whose finite max.compaction.lag.ms it may put off."
+    )
+    clock_skew_ms: int = Field(
+        60_000,
+        ge=0,
+        le=_MAX_MS,
+        description="How far the brokers' clocks may be apart from this machine's: bounds are so much earlier.",
+    )
+
+
 class AuditSettings(_Section):
     """The batch comparison, by the job and by ``parallax audit``."""
 
@@ -461,6 +492,7 @@ class Settings(BaseSettings):
     compare: CompareSettings = Field(default_factory=CompareSettings)
     findings: FindingSettings = Field(default_factory=FindingSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
+    guard: GuardSettings = Field(default_factory=GuardSettings)
     alerting: AlertingSettings = Field(default_factory=AlertingSettings)
     supervisor: SupervisorSettings = Field(default_factory=SupervisorSettings)
     spark: SparkSettings = Field(default_factory=SparkSettings)

@@ -7,11 +7,13 @@ against what was made.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -28,19 +30,24 @@ from parallax.config import Settings, validate
 from parallax.findings.finding import Finding, current
 from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
+from parallax.guard.command import open_holds, read_record
+from parallax.guard.holds import SETTINGS, EventKind
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
+from parallax.lab.scenarios.guarded import GUARDED, HELD, OPEN
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.waiting import until
 from parallax.model import FindingStatus, IsolationLevel
 from parallax.output import as_json
 from parallax.output import console as console_of
+from parallax.replica.client import ReplicaClient
 from parallax.source.offsets import Reader
 
 DIVERGING_PREFIX = "demo."
 CONTROL_PREFIX = "control."
+GUARD_PREFIX = "guard."
 _POSITIONS_TITLE = "recorded up to: read_uncommitted / read_committed"
 _FOUND_WITHIN_S = 60.0
 _QUERY = """\
@@ -72,6 +79,7 @@ def run_demo(
     picture: Path | None,
     *,
     stay: bool = False,
+    guard: bool = False,
     output: str = "text",
 ) -> int:
     """Run the demo; return the exit code: 0 if exactly the expected findings were confirmed, 1 if not.
@@ -82,6 +90,7 @@ def run_demo(
         data: folder for the tables; a new temporary one by default. It is kept.
         picture: where to write what the terminal showed as SVG.
         stay: leave brokers and job up until Ctrl+C, for whoever wants to look at the status page.
+        guard: play each script twice in one outage, on a topic that the job guards and on one that it does not.
         output: ``text``, or ``json``: a document at the end; what people are told is on standard error then.
 
     Raises:
@@ -89,6 +98,8 @@ def run_demo(
         JobError: the job could not start.
     """
     is_json = output == "json"
+    if guard:  # what it does is told by the board
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     if is_json:
         structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
     console = console_of(
@@ -97,12 +108,15 @@ def run_demo(
     folder = data or Path(tempfile.mkdtemp(prefix="parallax-demo-"))
     board = Board(f"Parallax demo: Kafka {kafka_version}, {producer} transactions")
     with _display(console, board) as show, Cluster(kafka_version, progress=board.say) as cluster:
-        job = Job(demo_settings(cluster.bootstrap_servers, folder), board.say)
+        settings = demo_settings(cluster.bootstrap_servers, folder, guard=guard)
+        job = Job(settings, board.say)
         show(job)
         try:
             job.start()
-            expected = _play(cluster, job, producer, board)
+            play = _play_guarded if guard else _play
+            expected = play(cluster, job, producer, board)
             _await_findings(folder, expected, board)
+            changed = _await_release(settings, board) if guard else []
             if stay:
                 _stay(job, board)
         finally:
@@ -114,17 +128,31 @@ def run_demo(
         print(as_json(_document(outcome, board, folder)))  # noqa: T201 - what the command is for
     if picture is not None:
         console.save_svg(str(picture), title="make demo")
-    return 0 if outcome.as_expected else 1
+    for line in changed:
+        console.print(Text(line, style="bold"))
+    return 0 if outcome.as_expected and not changed else 1
 
 
-def demo_settings(bootstrap_servers: str, folder: Path) -> Settings:
-    """Give the settings of the demo's job: the defaults, pointed at the lab."""
+def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False) -> Settings:
+    """Give the settings of the demo's job: the defaults, pointed at the lab; those of the guard if it is wanted."""
+    guarded: dict[str, Any] = {
+        "guard": {
+            "mode": "act",
+            "topics": [f"{GUARD_PREFIX}{HELD}{suffix}" for suffix in SCENARIOS["all"].scripts],
+            # A day's outage in a minute: its topics keep tombstones for 20 s.
+            "clock_skew_ms": 0,
+            "settle_s": 5,
+            "stagger_s": 0,
+            "min_free_percent": 1,
+        }
+    }
     return validate(
-        {
+        (guarded if guard else {})
+        | {
             "kafka": {"bootstrap.servers": bootstrap_servers},
-            "topics": {"pattern": r"(demo|control)\..*"},
+            "topics": {"pattern": r"(demo|control|guard)\..*"},
             "storage": {"path": str(folder)},
-            "read": {"payload": "key", "metadata_refresh_ms": 1000},
+            "read": {"payload": "key", "metadata_refresh_ms": 1000} | ({"progress_interval_ms": 1000} if guard else {}),
             "alerting": {"metrics_host": "127.0.0.1", "metrics_port": 0},
             # Its topics keep tombstones for less time than a micro-batch takes: all would be audited again and again.
             "audit": {"unread_delay_s": 0},
@@ -150,6 +178,45 @@ def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> S
         )
         board.say(f"scenario {name} stands on the brokers after {result.seconds['whole']:.0f} s")
     return result.expected
+
+
+def _play_guarded(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
+    """Play the scripts on topics that are held and on others; nothing waits for the guard."""
+
+    def await_observed(topic: str, offset: int, broker: int) -> None:
+        until(
+            lambda: job.has_recorded(topic, 0, broker, offset),
+            f"the job to record {topic} of broker {broker} up to offset {offset}",
+            timeout=60,
+        )
+
+    board.say(GUARDED.summary)
+    result = GUARDED.run(
+        cluster, producer=producer, topic_prefix=GUARD_PREFIX, say=board.say, await_observed=await_observed
+    )
+    board.say(f"five have diverged, and the five that were held have not, after {result.seconds['whole']:.0f} s")
+    return result.expected
+
+
+def _await_release(settings: Settings, board: Board) -> list[str]:
+    """Wait until the guard has put everything back; what is not as it was, a line for each topic."""
+    path = settings.storage.path
+    try:
+        until(lambda: not open_holds(read_record(path)[0]), "the guard to put the settings back", timeout=60)
+    except LabError as error:
+        board.say(str(error))
+    record, events = read_record(path)
+    held = {event.topic for event in events if event.kind is EventKind.HELD}
+    board.say(f"the guard has held {len(held)} topics, and holds {len(open_holds(record))}")
+    names = [f"{GUARD_PREFIX}{half}{suffix}" for half in (OPEN, HELD) for suffix in SCENARIOS["all"].scripts]
+    with closing(ReplicaClient(settings.kafka)) as client:
+        shown = [client.own_configs(broker, names, SETTINGS) for broker in client.brokers()]
+    # Half of the topics were never touched; all were made with the same settings.
+    first = shown[0][names[0]]
+    different = sorted({name for one in shown for name in names if one[name] != first})
+    return [f"SETTINGS NOT AS THEY WERE: {name}" for name in different] + [
+        f"NOT HELD: {name}" for name in names if HELD in name and name not in held
+    ]
 
 
 def _await_findings(folder: Path, expected: Sequence[ExpectedFinding], board: Board) -> None:

@@ -27,6 +27,9 @@ from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.clock import Absence
+from parallax.guard.run import GuardRounds, GuardThread
+from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
@@ -73,6 +76,8 @@ class Job:
         self._maintenance: Any = None
         self._audits: AuditSchedule | None = None
         self._ledger: Ledger | None = None
+        self._timekeeper: Timekeeper | None = None
+        self._guard: GuardThread | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
@@ -119,6 +124,7 @@ class Job:
         self._start_spark()
         self._start_manager(self._client, key)
         self._start_audits(self._client, key)
+        self._start_clock()
         self._start_queries()
         self._say("the job runs")
 
@@ -155,6 +161,20 @@ class Job:
             unread_delay_s=settings.audit.unread_delay_s,
         )
         self._audits.start()
+
+    def _start_clock(self) -> None:
+        settings = self._settings
+        self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self.state.update_absences)
+        self._timekeeper.start()
+        if settings.guard.mode != "off" and self._client is not None:
+            client, path = self._client, settings.storage.path
+            self._guard = GuardThread(
+                lambda: GuardRounds(settings.guard, path, client, self._absent), self.state.update_guard
+            )
+            self._guard.start()
+
+    def _absent(self) -> Sequence[Absence]:
+        return self._timekeeper.absent if self._timekeeper is not None else ()
 
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
@@ -224,6 +244,9 @@ class Job:
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
+        if self._guard is not None:
+            self._guard.stop()
+            self._guard = None
         if self._manager is not None:
             self._manager.stop()
             self._manager = None
@@ -279,6 +302,8 @@ class Job:
 
     def _progress_recorded(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._log_rights(self.state.update_progress(rows))
+        if self._timekeeper is not None:
+            self._timekeeper.take_in(rows)
 
     def _log_rights(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -302,6 +327,8 @@ class Job:
         self.state.update_audit(report)
         if self._ledger is not None:
             self._ledger.take(report)
+        if self._timekeeper is not None:
+            self._timekeeper.audited(report)
 
     def _findings_changed(self, status: FindingsStatus) -> None:
         self.state.update_findings(status)

@@ -129,6 +129,8 @@ class MissingRight(StrEnum):
     DESCRIBE = "describe"
     """DESCRIBE on the topic, which READ implies: without it a topic cannot even be seen."""
     DESCRIBE_CONFIGS = "describe_configs"
+    ALTER_CONFIGS = "alter_configs"
+    """ALTER_CONFIGS on the topic: the guard needs it, nothing else does."""
     TRANSACTIONAL_ID = "describe_transactional_id"
     """DESCRIBE on the transactional id: without it a coordinator leaves a transaction out of its list."""
     CLUSTER = "describe_cluster"

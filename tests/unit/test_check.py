@@ -21,6 +21,7 @@ from parallax.replica.errors import Unauthorized, Unreachable
 from parallax.replica.types import Greeting, ProducerState, TransactionListing, TransactionListings
 from parallax.views.outages import longest, longest_outages
 from tests.pages import Job, progress
+from tests.unit.guard.test_recall import history, record
 
 PLACE = PartitionMetadata(1, 0, (1, 2), (1, 2))
 CONFIGS = {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "remote.storage.enable": "false"}
@@ -171,6 +172,18 @@ def test_delete_retention_is_held_against_the_longest_outage_that_is_recorded(
     assert line.result is result
     assert ("Broker 2 was away for 0.5 h" in line.text) is (result is Result.NOTE)
     assert lines(monkeypatch, of(tmp_path), configs={**CONFIGS, "delete.retention.ms": str(2**63 - 1)})
+
+
+def test_replicas_that_were_absent_when_anything_was_recorded_last_are_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    storage = tmp_path / "data"
+    record(storage, *history(away_from=60_000, until=180_000))
+    line = lines(monkeypatch, of(tmp_path))["absences"]
+    assert (line.result, "1 of broker 2; what 1 of them lack may be gone by now" in line.text) == (Result.NOTE, True)
+    for file in (storage / "replica_progress").rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    assert lines(monkeypatch, of(tmp_path))["absences"].result is Result.UNKNOWN
 
 
 def test_outages_are_counted_by_minutes_that_follow_one_another(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ class ParallaxCollector(Collector):
         yield from _each_finding(snapshot)
         yield from _audits(shown)
         yield from _brokers(snapshot)
+        yield from _absences(snapshot)
+        yield from _guard(snapshot)
         yield from _queries(snapshot)
         yield from _job(snapshot)
 
@@ -459,6 +461,79 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
         "Replicas that the brokers do not let Parallax read, by topic and by the right that is missing.",
         ("topic", "reason"),
         [([topic, str(right)], n) for (topic, right), n in sorted(snapshot.unauthorized.items())],
+    )
+
+
+def _absences(snapshot: Snapshot) -> Iterator[Metric]:
+    absent = sorted(snapshot.absences.absent, key=lambda one: one.replica)
+    yield _gauge(
+        "replica_absent_since_timestamp_seconds",
+        "When a replica that is away or behind was last known to lack nothing, or when one that copies its log was "
+        "first seen to; not there for a replica in sync.",
+        (*_REPLICA, "presence"),
+        [([*_labels(one.replica), str(one.presence)], one.since_ms / 1000) for one in absent],
+    )
+    yield _gauge(
+        "replica_removal_bound_timestamp_seconds",
+        "From when on a tombstone or end marker that such a replica lacks may be gone from those that it copies; not "
+        "there where it is not known.",
+        _REPLICA,
+        [(_labels(one.replica), None if one.bound_ms is None else one.bound_ms / 1000) for one in absent],
+    )
+    yield _gauge(
+        "replica_removal_bound_unknown",
+        "1 for such a replica of which that is not known, by reason (docs/guard.md).",
+        (*_REPLICA, "reason"),
+        [([*_labels(one.replica), str(one.unclear)], 1.0) for one in absent if one.unclear is not None],
+    )
+    yield _gauge(
+        "replica_late_timestamp_seconds",
+        "When a replica was last seen to have copied records that may have been cleaned before; until an audit has "
+        "compared the partition.",
+        _REPLICA,
+        [(_labels(one.replica), one.at_ms / 1000) for one in sorted(snapshot.absences.late, key=lambda o: o.replica)],
+    )
+
+
+def _guard(snapshot: Snapshot) -> Iterator[Metric]:
+    status = snapshot.guard
+    holds = sorted(status.holds, key=lambda hold: hold.topic) if status is not None else []
+    yield _gauge(
+        "guard_hold",
+        "1 for a topic whose settings the guard has changed or is changing, by how far it is (docs/guard.md).",
+        ("topic", "phase", "level"),
+        [([hold.topic, str(hold.phase), str(hold.level)], 1.0) for hold in holds],
+    )
+    yield _gauge(
+        "guard_hold_start_timestamp_seconds",
+        "When the guard began to hold the topic.",
+        ("topic",),
+        [([hold.topic], hold.began_ms / 1000) for hold in holds],
+    )
+    yield _gauge(
+        "guard_hold_bytes",
+        "Size of a topic that is held, by the largest replica of each partition: what it has grown by since is what "
+        "the hold costs.",
+        ("topic",),
+        [([topic], size) for topic, size in sorted(status.sizes.items())] if status is not None else [],
+    )
+    yield _gauge(
+        "guard_refused",
+        "1 for a topic that the guard would hold and may not, or of which it only says so.",
+        ("topic", "kind"),
+        [([e.topic, str(e.kind)], 1.0) for e in sorted(status.refused, key=lambda e: e.topic)] if status else [],
+    )
+    yield _counter(
+        "guard_events",
+        "Events of the guard, by kind; kept across restarts.",
+        ("kind",),
+        [([kind], n) for kind, n in sorted(status.events.items())] if status is not None else [],
+    )
+    yield _gauge(
+        "guard_works",
+        "1 while the guard can do its work, 0 while it cannot; not there where guard.mode is off.",
+        (),
+        [([], float(status.error is None))] if status is not None else [],
     )
 
 

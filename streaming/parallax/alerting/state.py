@@ -17,6 +17,8 @@ from parallax.alerting.refusals import Change, Refusal, Refusals
 from parallax.audit.result import AuditReport, PartitionResult
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.happenings import FindingsStatus
+from parallax.guard.run import GuardStatus
+from parallax.guard.timekeeper import Absences
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import TableSize
@@ -116,6 +118,8 @@ class Snapshot:
     started_at: float
     taken_at: float
     is_all_compared: bool = False
+    absences: Absences = field(default_factory=Absences)
+    guard: GuardStatus | None = None
 
     @property
     def heartbeat(self) -> float | None:
@@ -242,6 +246,8 @@ class MonitorState:
         self._lease: tuple[int, Callable[[], float | None]] | None = None
         self._audits = AuditState()
         self._initial = InitialReading()
+        self._absences = Absences()
+        self._guard: GuardStatus | None = None
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md).
@@ -342,6 +348,16 @@ class MonitorState:
                 self._tables[table] = size
                 self._maintained_at = self._clock()
 
+    def update_absences(self, absences: Absences) -> None:
+        """Take in which replicas are absent, and from when on what they lack may be gone."""
+        with self._lock:
+            self._absences = absences
+
+    def update_guard(self, status: GuardStatus) -> None:
+        """Take in what the guard is doing."""
+        with self._lock:
+            self._guard = status
+
     def update_audit(self, report: AuditReport) -> None:
         """Take in what an audit came to."""
         with self._lock:
@@ -384,6 +400,8 @@ class MonitorState:
                 started_at=self._started_at,
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
+                absences=self._absences,
+                guard=self._guard,
             )
 
     def _touch(self, replica: Replica) -> None:
@@ -428,6 +446,7 @@ class MonitorState:
         self._refusals.forget(now - _FORGET_AFTER_S)
         alive = {TopicPartition(topic, partition) for topic, partition, _ in self._replicas}
         self._initial.forget(alive)
+        self._absences = self._absences.of(alive)
         self._coverage = {
             place: c
             for place, c in self._coverage.items()

@@ -7,7 +7,7 @@ is answered from that broker's own log. `parallax.replica.versions` says which v
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica import looking, options, requests, versions
@@ -17,9 +17,11 @@ from parallax.replica.errors import DeadlineExceeded, ReplicaError, Throttled, f
 from parallax.replica.options import Address
 from parallax.replica.places import Array, Marks, Places
 from parallax.replica.types import (
+    Config,
     FetchedPartition,
     FetchPosition,
     Greeting,
+    LogDir,
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
@@ -128,6 +130,45 @@ class ReplicaClient:
         """
         request = requests.describe_configs(topics, names)
         return requests.configs_of(self._connections.ask_any(request, self._deadline(timeout_ms)))
+
+    def own_configs(
+        self, broker: int, topics: Sequence[str], names: Sequence[str], *, timeout_ms: float | None = None
+    ) -> dict[str, dict[str, Config] | ReplicaError]:
+        """Settings of topics as one broker shows them, and whether they are the topics' own.
+
+        Raises:
+            ReplicaError: the broker as a whole could not be asked.
+        """
+        request = requests.describe_configs(topics, names)
+        response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
+        return requests.own_configs_of(broker, response)
+
+    def alter_configs(self, topic: str, settings: Mapping[str, str | None], *, timeout_ms: float | None = None) -> None:
+        """Change settings of a topic, by any broker; the one request of this client that changes anything.
+
+        Args:
+            topic: its name.
+            settings: by name; None takes the topic's own value away.
+            timeout_ms: deadline of this call.
+
+        Raises:
+            Unreachable: no broker answered, so that nobody knows whether it was done.
+            ReplicaError: it was refused (ALTER_CONFIGS on the topic is needed).
+        """
+        request = requests.alter_configs(topic, settings)
+        requests.check_altered(topic, self._connections.ask_any(request, self._deadline(timeout_ms)))
+
+    def log_dirs(
+        self, broker: int, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> list[LogDir]:
+        """The log directories of a broker, and how large its replicas of partitions are (DESCRIBE on the cluster).
+
+        Raises:
+            BrokerTooOld: it does not say how large the volumes are (below Kafka 3.3).
+            ReplicaError: it could not be asked, or did not say.
+        """
+        request = requests.describe_log_dirs(partitions)
+        return requests.log_dirs_of(broker, self._connections.exchange(broker, request, self._deadline(timeout_ms)))
 
     def fetch(
         self,

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
+    IncrementalAlterConfigsRequest,
     ListTransactionsRequest,
 )
 from kafka.protocol.consumer import FetchRequest
@@ -19,8 +21,10 @@ from parallax.replica import versions
 from parallax.replica.errors import NotHosted, ReplicaError, Unsupported, from_code
 from parallax.replica.fetch_response import FetchAnswer, PartitionAnswer
 from parallax.replica.types import (
+    Config,
     FetchedPartition,
     FetchPosition,
+    LogDir,
     PartitionMetadata,
     ProducerState,
     TopicMetadata,
@@ -34,6 +38,8 @@ LATEST, EARLIEST_LOCAL = -1, -4
 _CONSUMER = -1
 _TOPIC = 2
 """DescribeConfigs' resource type for a topic."""
+_DYNAMIC_TOPIC_CONFIG = 1
+_SET, _DELETE = 0, 1
 
 T = TypeVar("T")
 
@@ -94,6 +100,83 @@ def configs_of(response: Any) -> dict[str, dict[str, str] | ReplicaError]:
         else {config.name: config.value for config in result.configs if config.value is not None}
         for result in response.results
     }
+
+
+def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | ReplicaError]:
+    """Settings by topic as one broker shows them, and whether they are the topic's own; or why they were not given."""
+    return {
+        result.resource_name: from_code(
+            result.error_code, broker=broker, topic=result.resource_name, needs=MissingRight.DESCRIBE_CONFIGS
+        )
+        if result.error_code
+        else {
+            config.name: Config(config.value, config.config_source == _DYNAMIC_TOPIC_CONFIG)
+            for config in result.configs
+            if config.value is not None
+        }
+        for result in response.results
+    }
+
+
+def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:
+    """Change settings of a topic (KIP-339); None takes the topic's own value away."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    configs = [
+        resource.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        for name, value in settings.items()
+    ]
+    resources = [resource(resource_type=_TOPIC, resource_name=topic, configs=configs)]
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    return Request(request, versions.INCREMENTAL_ALTER_CONFIGS)
+
+
+def check_altered(topic: str, response: Any) -> None:
+    """Take in what became of a change.
+
+    Raises:
+        ReplicaError: it was refused.
+    """
+    for answer in response.responses:
+        if answer.error_code:
+            detail = answer.error_message or ""
+            raise from_code(answer.error_code, topic=topic, detail=detail, needs=MissingRight.ALTER_CONFIGS)
+
+
+def describe_log_dirs(partitions: Iterable[TopicPartition]) -> Request:
+    """Ask for the log directories that hold partitions."""
+    kind = DescribeLogDirsRequest.DescribableLogDirTopic
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(number)
+    wanted = [kind(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+    return Request(DescribeLogDirsRequest(topics=wanted), versions.DESCRIBE_LOG_DIRS)
+
+
+def log_dirs_of(broker: int, response: Any) -> list[LogDir]:
+    """The log directories of a broker.
+
+    Raises:
+        ReplicaError: it did not say, or one of them is out of order.
+    """
+    codes = [response.error_code or 0, *(one.error_code for one in response.results)]
+    if any(codes):
+        raise from_code(next(filter(None, codes)), broker=broker, needs=MissingRight.CLUSTER)
+    if not response.results:
+        # Without DESCRIBE on the cluster the list is empty, without an error.
+        raise from_code(31, broker=broker, needs=MissingRight.CLUSTER)
+    return [
+        LogDir(
+            one.log_dir,
+            one.total_bytes,
+            one.usable_bytes,
+            {
+                TopicPartition(topic.name, part.partition_index): part.partition_size
+                for topic in one.topics
+                for part in topic.partitions
+            },
+        )
+        for one in response.results
+    ]
 
 
 def fetch(

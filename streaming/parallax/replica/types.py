@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from parallax.model import TopicPartition
 from parallax.replica.errors import ReplicaError
 from parallax.replica.fetch_response import no_aborted
 
@@ -40,6 +42,25 @@ class TopicMetadata:
     """When it was asked, milliseconds since the epoch."""
     delete_retention_ms: int | None = None
     """The setting ``delete.retention.ms``; None where nobody asked or nobody said."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """A setting of a topic, as one broker shows it."""
+
+    value: str
+    is_own: bool
+    """Whether the topic has a value of its own, or shows a default."""
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """A log directory of a broker; bytes, -1 where the broker does not say."""
+
+    path: str
+    total: int
+    usable: int
+    sizes: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,11 @@ from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
-from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
+from parallax.guard.clock import Absence, Late, Presence, Unclear
+from parallax.guard.holds import Event, EventKind, Hold, Phase
+from parallax.guard.run import GuardStatus
+from parallax.guard.timekeeper import Absences
+from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
 from parallax.views.tables import TableSize
 from tests.samples import finding
 
@@ -50,6 +54,16 @@ NAMES = {
     "finding_info",
     "findings_loaded",
     "findings_unlisted",
+    "replica_absent_since_timestamp_seconds",
+    "replica_late_timestamp_seconds",
+    "replica_removal_bound_timestamp_seconds",
+    "replica_removal_bound_unknown",
+    "guard_hold",
+    "guard_hold_bytes",
+    "guard_hold_start_timestamp_seconds",
+    "guard_refused",
+    "guard_events_total",
+    "guard_works",
     "table_bytes",
     "partitions_detailed",
     "partitions_watched",
@@ -83,6 +97,9 @@ NAMES = {
     "view_position",
 }
 LABELS = {
+    "presence",
+    "phase",
+    "level",
     "status",
     "table",
     "finding_id",
@@ -213,6 +230,12 @@ def full(state: MonitorState) -> MonitorState:
     state.update_maintenance("progress", TableSize(3, 4096))
     state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
+    absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
+    state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
+    hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
+    refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
+    state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
     return state
 
 
@@ -268,6 +291,32 @@ def test_upkeep_is_counted_by_how_it_ended_with_the_size_of_each_table(full: Mon
     assert found["maintenance_runs_total", ("success",)] == found["maintenance_runs_total", ("failure",)] == 1
     assert found["table_files", ("progress",)] == 3
     assert found["table_bytes", ("progress",)] == 4096
+
+
+def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorState) -> None:
+    away = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    added = Absence(TopicPartition("orders", 1), 3, Presence.COPYING, 0, 7_000, 60_000, None, Unclear.COPYING)
+    late = Late(away.place, 1, 9_000, replace(away, broker=1))
+    state.update_progress([progress(), progress(partition=1)])
+    state.update_absences(Absences((away, added), (late,)))
+    found = samples(state)
+    assert found["replica_absent_since_timestamp_seconds", ("orders", "0", "2", "away")] == 5
+    assert found["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == 65
+    assert found["replica_removal_bound_unknown", ("orders", "1", "3", "copying")] == 1
+    assert found["replica_late_timestamp_seconds", ("orders", "0", "1")] == 9
+    assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
+    assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
+
+
+def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["guard_hold", ("orders", "held", "2")] == 1
+    assert found["guard_hold_start_timestamp_seconds", ("orders",)] == 5
+    assert found["guard_refused", ("orders", "refused")] == 1
+    assert found["guard_events_total", ("held",)] == 3
+    assert found["guard_hold_bytes", ("orders",)] == 4096
+    assert found["guard_works", ()] == 1
+    assert not [name for name, _ in samples(MonitorState()) if name.startswith("guard")]
 
 
 def test_every_sample_names_the_cluster_where_it_has_a_name(full: MonitorState) -> None:

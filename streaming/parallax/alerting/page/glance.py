@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from parallax.alerting.listing import FindingState, state_of
@@ -17,6 +17,7 @@ from parallax.alerting.state import Snapshot
 from parallax.compare.suspect import Coverage
 from parallax.findings.finding import Finding, sides_of
 from parallax.findings.sides import standing
+from parallax.guard.clock import Absence
 from parallax.model import NOBODY, IsolationLevel, TopicPartition, UnknownReason
 
 BEHIND = 10_000
@@ -48,6 +49,8 @@ class Replica:
     Attributes:
         why: one phrase; empty where nothing is to be said.
         read_uncommitted: next offset to read in that view, and so on; None where it is not known.
+        absence: where it is away or behind.
+        is_late: whether it copied something too late, and no audit has compared it since.
     """
 
     broker: int
@@ -58,6 +61,8 @@ class Replica:
     high_watermark: int | None = None
     read_committed: int | None = None
     read_uncommitted: int | None = None
+    absence: Absence | None = None
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,25 @@ def partitions(snapshot: Snapshot, only: str | None = None) -> list[Partition]:
     for finding in standing_findings(snapshot):
         standing_now.setdefault(finding.place, []).append(finding)
     made = [_partition(snapshot, place, brokers, standing_now.get(place, ())) for place, brokers in found.items()]
+    made = _with_absences(made, snapshot)
     return sorted(made, key=lambda p: (ORDER[p.state], p.place))
+
+
+def _with_absences(made: Iterable[Partition], snapshot: Snapshot) -> list[Partition]:
+    absent = {one.replica: one for one in snapshot.absences.absent}
+    late = {one.replica for one in snapshot.absences.late}
+    if not absent and not late:
+        return list(made)
+    return [
+        replace(
+            one,
+            replicas={
+                b: replace(r, absence=absent.get((*one.place, b)), is_late=(*one.place, b) in late)
+                for b, r in one.replicas.items()
+            },
+        )
+        for one in made
+    ]
 
 
 def topics(made: Iterable[Partition]) -> list[Topic]:

@@ -21,6 +21,7 @@ from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.findings.report import answers_of, key_text, sections
+from parallax.guard.words import in_words, summed
 from parallax.model import TopicPartition
 
 PER_PAGE = 100
@@ -133,6 +134,7 @@ class Renderer:
             "words": lambda text: str(text).replace("_", " "),
             "topic_link": lambda topic: f"/topics/{quote(topic, safe='')}",
             "partition_link": lambda place: f"/topics/{quote(place.topic, safe='')}/{place.partition}",
+            "absence_in_words": in_words,
             "finding_link": lambda finding: f"/findings/{finding.finding_id}",
         }
 
@@ -163,6 +165,10 @@ class Renderer:
             problems=problems,
             compared="never" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
             refused=glance.refused_topics(snapshot),
+            held=", ".join(f"{hold.topic} ({hold.phase})" for hold in snapshot.guard.holds[:PER_PAGE])
+            if snapshot.guard
+            else "",
+            absences=summed(snapshot.absences, snapshot.taken_at),
             brokers=sorted({broker for topic in topics for broker in topic.brokers}),
             table=shown(topics, wanted, lambda topic: topic.name),
         )

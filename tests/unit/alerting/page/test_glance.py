@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from parallax.alerting.page.glance import BEHIND, Partition, State, partitions, refused_topics, topics
+from parallax.alerting.page.render import Renderer, Wanted
 from parallax.findings.happenings import FindingsStatus
-from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, UnknownReason
+from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.holds import Hold, Phase
+from parallax.guard.run import GuardStatus
+from parallax.guard.timekeeper import Absences
+from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
 from tests.pages import BROKERS, Job, broker, coverage, finding, progress
 
 
@@ -70,6 +75,24 @@ def test_a_replica_that_may_not_be_read_is_unauthorized(job: Job) -> None:
     job.state.update_refusals([("orders", 0, 2)], MissingRight.READ, "not authorized")
     assert states(job)[1] is State.UNAUTHORIZED
     assert only(job).replicas[2].why == "the right read is missing"
+
+
+def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
+    absence = Absence(TopicPartition("orders", 0), 3, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
+    job.state.update_absences(Absences((absence,), (Late(absence.place, 1, 9_000, absence),)))
+    replicas = only(job).replicas
+    assert [replicas[b].absence for b in BROKERS] == [None, None, absence]
+    assert [replicas[b].is_late for b in BROKERS] == [True, False, False]
+    renderer, snapshot = Renderer(), job.state.snapshot()
+    page = renderer.partition(snapshot, absence.place, (), "") or ""
+    assert "away; what it lacks is kept until 1970-01-01 00:01:05 UTC" in page
+    assert "it copied records that may have been cleaned before: audit the partition" in page
+    assert "Absent replicas" in renderer.overview(snapshot, (), Wanted())
+
+
+def test_what_the_guard_holds_is_on_the_first_page(job: Job) -> None:
+    job.state.update_guard(GuardStatus((Hold("h", "orders", "a", 1, 1, Phase.HELD, 2, (), frozenset()),)))
+    assert "orders (held)" in Renderer().overview(job.state.snapshot(), (), Wanted())
 
 
 def test_a_topic_that_may_not_be_seen_is_named(job: Job) -> None:

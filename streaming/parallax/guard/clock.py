@@ -1,0 +1,472 @@
+"""From when on may the first tombstone or end marker that an absent replica lacks be gone from those that it copies?
+
+The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, counted from a pass that met it
+(KIP-534; before Kafka 3.1 and for old message formats, from when its segment was last written). What an absent replica
+lacks was written by a leader, and so cleaned, later than the last look at which the leader's log ended at or below what
+the absent one has. The bound is the time of that look and the smallest retention in force since.
+
+Pure: looks in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are recorded
+(`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound: docs/theory.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from parallax.model import TopicPartition
+
+TRAILING_MS = 30_000
+"""A replica whose log end others had passed so long ago is behind (``replica.lag.time.max.ms`` of Kafka)."""
+SETTINGS_MS = 60_000
+"""For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
+brokers take over a change of it one after the other."""
+FORGET_MS = 900_000
+"""Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
+_FIRST_MS = 10_000
+"""The settings are asked for with the metadata, and so not at the very time of a look."""
+_MOST_LOOKS = 16
+"""Looks that are kept of a replica at most."""
+
+
+class Presence(StrEnum):
+    """How a replica is absent."""
+
+    AWAY = "away"
+    """It is not in sync, and does not answer."""
+    BEHIND = "behind"
+    """It answers, and its log ends below what was written some time ago, or it is not in sync."""
+    COPYING = "copying"
+    """It was not seen in sync yet: the replica is being added."""
+
+
+class Unclear(StrEnum):
+    """Why no bound is known."""
+
+    BEFORE_WATCH = "before_watch"
+    """No look is known at which the others had nothing that it lacks."""
+    COPYING = "copying"
+    """It copies what was written before the watch, and the log that it copies may be cleaned under its hands."""
+    SETTINGS = "settings"
+    """The topic's settings cannot be read."""
+
+
+class Look(NamedTuple):
+    """What one look showed of one replica, from a row of ``replica_progress``.
+
+    Attributes:
+        at_ms: when the answer came, milliseconds since 1970 UTC; so is ``policy_at_ms``.
+        high_watermark: that the replica reported of itself; None where it did not answer.
+        log_end_offset: of the replica.
+        policy: the topic's ``cleanup.policy``; None where it is not known.
+        policy_at_ms: when the settings were asked for; None where they are not known.
+    """
+
+    place: TopicPartition
+    broker: int
+    at_ms: int
+    high_watermark: int | None
+    log_end_offset: int | None
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    topic_id: str
+    policy: str | None
+    policy_at_ms: int | None
+    retention_ms: int | None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], not_after_ms: int) -> Look:
+        """A look by its row; one that is dated later than it can have been counts from when it arrived."""
+        has_answered = bool(row["reachable"])
+        policy_at = row.get("policy_at")
+        return cls(
+            TopicPartition(str(row["topic"]), int(row["partition"])),
+            int(row["broker"]),
+            min(_milliseconds(row["observed_at"]), not_after_ms),
+            row["high_watermark"] if has_answered else None,
+            row["log_end_offset"] if has_answered else None,
+            UNLED if row.get("leader") is None else int(row["leader"]),
+            UNLED if row.get("leader_epoch") is None else int(row["leader_epoch"]),
+            tuple(row.get("isr") or ()),
+            tuple(row.get("replicas") or ()),
+            row.get("topic_id") or "",
+            row.get("cleanup_policy"),
+            None if policy_at is None else min(_milliseconds(policy_at), not_after_ms),
+            row.get("delete_retention_ms"),
+        )
+
+
+UNLED = -1
+
+
+class Ended(NamedTuple):
+    """Where the log of a leader ended at most at a time."""
+
+    place: TopicPartition
+    topic_id: str
+    at_ms: int
+    log_end_offset: int
+
+
+def _milliseconds(at: Any) -> int:
+    """A time of a row: a datetime, or microseconds since 1970 UTC."""
+    return int(at.timestamp() * 1000) if isinstance(at, datetime) else int(at) // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A replica that lacks something, or may; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        lacks_from: offset below which it has everything, by what it reported last; None where it never did.
+        since_ms: the last look at which it lacked nothing, or else the first at which it was absent.
+        retention_ms: the smallest ``delete.retention.ms`` in force since; None where it is not known.
+        bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where `unclear`.
+        unclear: why no bound is known.
+    """
+
+    place: TopicPartition
+    broker: int
+    presence: Presence
+    lacks_from: int | None
+    since_ms: int
+    retention_ms: int | None
+    bound_ms: int | None
+    unclear: Unclear | None
+
+    @property
+    def replica(self) -> tuple[str, int, int]:
+        """Topic, partition, broker."""
+        return *self.place, self.broker
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A replica that copied something later than its bound, or while none was known: only an audit can tell.
+
+    Attributes:
+        at_ms: when it was last seen to have done so, milliseconds since 1970 UTC.
+        absence: as it was before that look.
+    """
+
+    place: TopicPartition
+    broker: int
+    at_ms: int
+    absence: Absence
+
+    @property
+    def replica(self) -> tuple[str, int, int]:
+        """Topic, partition, broker."""
+        return *self.place, self.broker
+
+
+class Retentions:
+    """The smallest ``delete.retention.ms`` in force since a time, for one topic.
+
+    Kept are the values that were the smallest from some time on, smallest first, each with when it was last in force.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[tuple[int, int]] = []
+        self._first_ms = 0
+
+    def see(self, at_ms: int, retention_ms: int) -> None:
+        """Take in that a value was in force at a time; one that is told late counts as of the newest look."""
+        if self._known:
+            last, until = self._known[-1]
+            at_ms = max(at_ms, until)
+            # It may have been in force until the look that shows another one.
+            self._known[-1] = last, at_ms
+        else:
+            self._first_ms = at_ms
+        while self._known and self._known[-1][0] >= retention_ms:
+            self._known.pop()
+        self._known.append((retention_ms, at_ms))
+
+    def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
+        """The smallest value in force at a time or later; None where it was not seen from then on, or lately."""
+        if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - SETTINGS_MS:
+            return None
+        since_ms = min(at_ms - SETTINGS_MS, self._known[-1][1])
+        return next(value for value, until in self._known if until >= since_ms)
+
+
+@dataclass(slots=True)
+class _Replica:
+    """What is known of one replica: how it answered last."""
+
+    high_watermark: int | None = None
+    log_end_offset: int | None = None
+    has_answered: bool = False
+    absent_since_ms: int | None = None
+    was_in_sync: bool = False
+
+    def take_in(self, look: Look) -> None:
+        self.has_answered = look.log_end_offset is not None
+        if look.log_end_offset is not None:
+            end = self.log_end_offset = look.log_end_offset
+            self.high_watermark = end if look.high_watermark is None else min(look.high_watermark, end)
+
+
+class Ends:
+    """When the log of the leader was seen to end where.
+
+    Who leads is known by metadata that may be old: a broker that was deposed answers as before. So what it said counts
+    for good only once it is seen to have led on for as long as the metadata may be old, by the leader epoch.
+
+    Args:
+        metadata_ms: how old the metadata of a look may be.
+    """
+
+    def __init__(self, metadata_ms: int) -> None:
+        self._metadata_ms = metadata_ms
+        self._sure: list[tuple[int, int]] = []
+        """Time and log end offset, both rising: a later look with as low an end says more than an earlier one."""
+        self._recent: list[tuple[int, int]] = []
+        self._epoch: tuple[int, int] | None = None
+        self._epoch_seen_ms = 0
+
+    def see(self, look: Look) -> None:
+        """Take in a look at any replica: who leads, and where its log ends if it is the one that was looked at."""
+        epoch = look.leader_epoch, look.leader
+        if epoch != self._epoch:
+            sure_ms = self._epoch_seen_ms - self._metadata_ms
+            self._recent = [one for one in self._recent if one[0] <= sure_ms]
+            self._epoch = epoch
+        self._epoch_seen_ms = max(self._epoch_seen_ms, look.at_ms)
+        while self._recent and self._recent[0][0] <= look.at_ms - self._metadata_ms:
+            self.add(*self._recent.pop(0))
+        if look.broker == look.leader and look.log_end_offset is not None:
+            self._recent.append((look.at_ms, look.log_end_offset))
+
+    def add(self, at_ms: int, end: int) -> None:
+        """Take in what counts for good."""
+        while self._sure and self._sure[-1][1] >= end:
+            self._sure.pop()
+        if not self._sure or self._sure[-1][0] < at_ms:
+            self._sure.append((at_ms, end))
+
+    def thin(self, offsets: Iterable[int]) -> None:
+        """Let go of every other of the older looks, where there are many, but for those that answer for offsets."""
+        if len(self._sure) <= _MOST_LOOKS:
+            return
+        kept = {_last_without(self._sure, offset) for offset in offsets}
+        half = len(self._sure) // 2
+        self._sure = [one for i, one in enumerate(self._sure) if i == 0 or i >= half or i % 2 == 0 or one[0] in kept]
+
+    def last_without(self, offset: int) -> int | None:
+        """When it was last seen to end at or below an offset."""
+        recent = _last_without(self._recent, offset)
+        return _last_without(self._sure, offset) if recent is None else recent
+
+    def __len__(self) -> int:
+        return len(self._sure) + len(self._recent)
+
+
+def _last_without(looks: Sequence[tuple[int, int]], offset: int) -> int | None:
+    return next((at for at, end in reversed(looks) if end <= offset), None)
+
+
+@dataclass(slots=True)
+class _Partition:
+    ends: Ends
+    topic_id: str = ""
+    seen_at_ms: int = 0
+    replicas: dict[int, _Replica] = field(default_factory=dict)
+    absences: dict[int, Absence] = field(default_factory=dict)
+
+    def leads(self, newest: Look) -> bool:
+        """Whether the leader answers."""
+        leader = self.replicas.get(newest.leader)
+        return leader is not None and leader.has_answered
+
+
+class Clock:
+    """Follows the looks at the replicas of all partitions; one for each job.
+
+    Args:
+        clock_skew_ms: how far the brokers' clocks may be apart from this one.
+        look_ms: how long a look may take: what an answer says was so at most so long before it came.
+        metadata_ms: how old the metadata of a look may be.
+    """
+
+    def __init__(self, clock_skew_ms: int, look_ms: int, metadata_ms: int) -> None:
+        self._skew_ms = clock_skew_ms
+        self._look_ms = look_ms
+        self.metadata_ms = metadata_ms
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._retentions: dict[str, Retentions] = {}
+        self._late: dict[tuple[TopicPartition, int], Late] = {}
+
+    def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
+        """Take in what was recorded before, as far as it is needed (`parallax.guard.recall`).
+
+        Args:
+            retentions: topic, when it was in force (milliseconds since 1970 UTC), and ``delete.retention.ms``.
+            ends: where logs of leaders ended that led on for as long as metadata may be old.
+            looks: of any replicas, in any order.
+        """
+        for one in sorted(ends, key=lambda one: one.at_ms):
+            self._of_place(one.place, one.topic_id).ends.add(one.at_ms, one.log_end_offset)
+        for topic, at_ms, retention_ms in sorted(retentions, key=lambda one: one[1]):
+            self._of_topic(topic).see(at_ms, retention_ms)
+        for look in sorted(looks, key=lambda look: look.at_ms):
+            self.observe([look])
+        self._late = {}
+
+    def observe(self, looks: Collection[Look]) -> list[Late]:
+        """Take in looks, of one tick or of several.
+
+        Returns:
+            The replicas that are seen now to have copied something too late, and were not before.
+        """
+        found: list[Late] = []
+        in_turn = sorted(looks, key=lambda look: (look.place, look.at_ms))
+        for place, own in groupby(in_turn, key=lambda look: look.place):
+            found += self._observe(place, list(own))
+        news = [late for late in found if (late.place, late.broker) not in self._late]
+        self._late |= {(late.place, late.broker): late for late in found}
+        self._forget(max((look.at_ms for look in looks), default=0))
+        return news
+
+    def absences(self) -> list[Absence]:
+        """The replicas that are absent, by the last look at their partitions."""
+        return [one for known in self._partitions.values() for one in known.absences.values()]
+
+    def remember(self, late: Iterable[Late]) -> None:
+        """Take in what is on record of replicas that copied something too late."""
+        self._late |= {(one.place, one.broker): one for one in late}
+
+    def late(self) -> list[Late]:
+        """Those that copied something too late, until an audit has compared them (`audited`)."""
+        return list(self._late.values())
+
+    def audited(self, place: TopicPartition, began_ms: int) -> None:
+        """An audit of a partition had a verdict, and began at a time: what had been copied by then is compared."""
+        self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
+
+    def _forget(self, now_ms: int) -> None:
+        """Let go of partitions that nothing is said of any more: they were deleted, or are not watched."""
+        gone = [place for place, known in self._partitions.items() if known.seen_at_ms < now_ms - FORGET_MS]
+        for place in gone:
+            del self._partitions[place]
+        if gone:
+            names = {place.topic for place in self._partitions}
+            self._retentions = {topic: known for topic, known in self._retentions.items() if topic in names}
+            self._late = {key: one for key, one in self._late.items() if key[0] in self._partitions}
+
+    def _of_topic(self, topic: str) -> Retentions:
+        return self._retentions.setdefault(topic, Retentions())
+
+    def _observe(self, place: TopicPartition, looks: Sequence[Look]) -> list[Late]:
+        newest = looks[-1]
+        known = self._of_place(place, newest.topic_id)
+        known.replicas = {b: r for b, r in known.replicas.items() if b in newest.replicas}
+        for look in looks:
+            known.ends.see(look)
+            if look.broker in newest.replicas:
+                known.replicas.setdefault(look.broker, _Replica()).take_in(look)
+            if look.policy_at_ms is not None and look.retention_ms is not None:
+                self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
+        reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
+        known.ends.thin(reached)
+        known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)
+        before = known.absences
+        known.absences = {} if _is_not_compacted(newest) else dict(self._absent(place, known, newest))
+        return [
+            Late(place, broker, newest.at_ms, was)
+            for broker, was in before.items()
+            if broker in known.replicas and _has_copied(was, known.absences.get(broker)) and _is_late(was, newest.at_ms)
+        ]
+
+    def _of_place(self, place: TopicPartition, topic_id: str) -> _Partition:
+        """What is known of a partition; nothing where another topic had its name."""
+        known = self._partitions.get(place)
+        if known is None or (topic_id and known.topic_id and topic_id != known.topic_id):
+            if known is not None:
+                self._retentions.pop(place.topic, None)
+            known = self._partitions[place] = _Partition(Ends(self.metadata_ms))
+        known.topic_id = topic_id or known.topic_id
+        return known
+
+    def _absent(self, place: TopicPartition, known: _Partition, newest: Look) -> Iterator[tuple[int, Absence]]:
+        for broker in newest.replicas:
+            replica = known.replicas.get(broker)
+            if replica is None:
+                continue  # no look at it was among these, nor ever: a source that reads chosen brokers only
+            is_in_sync = broker in newest.isr
+            reached = known.ends.last_without(replica.log_end_offset or 0)
+            trails = replica.has_answered and reached is not None and newest.at_ms - reached > TRAILING_MS
+            trails = trails and known.leads(newest)
+            if is_in_sync and not trails:
+                # What is committed is on it, for all that the leader knows, whether or not it answers us.
+                replica.was_in_sync, replica.absent_since_ms = True, None
+                continue
+            if replica.absent_since_ms is None:
+                replica.absent_since_ms = newest.at_ms
+            offset = replica.high_watermark
+            without = None if offset is None else known.ends.last_without(offset)
+            yield broker, self._absence(place, broker, replica, without, newest)
+
+    def _absence(
+        self, place: TopicPartition, broker: int, replica: _Replica, without: int | None, newest: Look
+    ) -> Absence:
+        presence = Presence.BEHIND if replica.has_answered else Presence.AWAY
+        if replica.has_answered and not replica.was_in_sync and without is None:
+            presence = Presence.COPYING
+        since = (newest.at_ms if replica.absent_since_ms is None else replica.absent_since_ms) - self._look_ms
+        if without is not None:
+            since = without - self._look_ms
+        known = self._retentions.get(place.topic)
+        retention = None if known is None else known.smallest_since(since, newest.at_ms)
+        unclear = None
+        if without is None:
+            unclear = Unclear.COPYING if presence is Presence.COPYING else Unclear.BEFORE_WATCH
+        elif retention is None:
+            unclear = Unclear.SETTINGS
+        bound = since + retention - self._skew_ms if retention is not None and unclear is None else None
+        return Absence(place, broker, presence, replica.high_watermark, since, retention, bound, unclear)
+
+
+def _is_not_compacted(look: Look) -> bool:
+    """Whether nothing is ever cleaned by key; where the policy is not known it may be."""
+    return (look.policy is not None and "compact" not in look.policy) or len(look.replicas) < 2
+
+
+def _has_copied(was: Absence, now: Absence | None) -> bool:
+    """Whether a replica got something between two looks: it is back, or its high watermark has moved."""
+    return now is None or (now.lacks_from or 0) > (was.lacks_from or 0)
+
+
+def _is_late(was: Absence, at_ms: int) -> bool:
+    """Whether something of what a replica lacked may have been gone when it was copied, a time ago at most.
+
+    Where it is being added, and copies what was written before the watch, that counts as in time for half of the
+    retention: whatever value it was given was still there then, so its tombstone had not been stamped.
+    """
+    if was.bound_ms is not None:
+        return at_ms >= was.bound_ms
+    if was.presence is Presence.COPYING and was.retention_ms is not None:
+        return at_ms - was.since_ms > was.retention_ms // 2
+    return True
+
+
+__all__ = [
+    "SETTINGS_MS",
+    "TRAILING_MS",
+    "Absence",
+    "Clock",
+    "Ended",
+    "Ends",
+    "Late",
+    "Look",
+    "Presence",
+    "Retentions",
+    "Unclear",
+]

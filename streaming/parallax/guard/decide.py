@@ -1,0 +1,492 @@
+"""What the guard does: bounds, settings as each broker shows them, space and time in, actions out. Pure.
+
+It looks at each topic anew in every round and takes one step at most: nothing is changed before it is on record, and
+what is on record is carried on by whoever comes next. Kafka has no compare-and-set, so each step goes by what every
+broker that hosts the topic shows now. A value that is neither the one before nor the guard's own is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from parallax.guard.clock import Absence, Presence
+from parallax.guard.holds import (
+    LAG,
+    LATE,
+    NO_LAG,
+    RATIO,
+    RETENTION,
+    SETTINGS,
+    Absentee,
+    Change,
+    Event,
+    EventKind,
+    Hold,
+    Phase,
+    Record,
+    commands,
+    is_marked,
+    is_same,
+)
+
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
+TAKES_MS = 30_000
+"""A change that no broker shows after so long was put back by somebody, or never came."""
+AGAIN_MS = 10_000
+"""So long after a change was asked for without an answer it is asked for again."""
+LINGERS_MS = 600_000
+"""A change that was asked for may come so late; until then a topic that was released is looked at."""
+_HOUR_MS = 3_600_000
+_UNIT_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings of the guard; times in milliseconds.
+
+    Attributes:
+        may_act: else it advises.
+        lead_ms: it acts when a bound comes nearer than this, and pauses cleaning at half of it.
+        topics: that it looks after; empty: all.
+        may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
+        mark: odd, below a million; which guard it is.
+    """
+
+    may_act: bool
+    lead_ms: int
+    max_hold_ms: int
+    min_free_percent: float
+    settle_ms: int
+    stagger_ms: int
+    topics: frozenset[str] = frozenset()
+    internal_topics: bool = False
+    may_shorten: frozenset[str] = frozenset()
+    mark: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A setting as one broker shows it.
+
+    Attributes:
+        is_own: whether it is the topic's own value, not a default.
+    """
+
+    value: str
+    is_own: bool
+
+    @property
+    def own(self) -> str | None:
+        """The topic's own value."""
+        return self.value if self.is_own else None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """A topic as it was just looked at.
+
+    Attributes:
+        topic_id: empty where there is no such topic.
+        settings: by broker that hosts it, the settings that it shows; those that do not answer are left out.
+        must_show: the brokers that lead or are in sync for one of its partitions.
+        is_in_sync: whether all replicas of all partitions are, and nothing is known to be absent.
+        free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
+        stamped: whether a horizon is stamped at or above what an absent replica has; None where it is not known.
+    """
+
+    topic_id: str
+    settings: Mapping[int, Mapping[str, Shown]]
+    must_show: frozenset[int]
+    is_in_sync: bool
+    free_percent: float | None = None
+    stamped: bool | None = None
+
+    def agreed(self, name: str) -> Shown | None:
+        """What all of them show of a setting; None where they do not agree, or one does not answer."""
+        shown = [self.settings[b].get(name) for b in self.must_show if b in self.settings]
+        first = shown[0] if shown else None
+        if first is None or len(shown) < len(self.must_show) or any(one != first for one in shown):
+            return None
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Put an event on record; only then does it count."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """Change settings of a topic, by IncrementalAlterConfigs; None takes the topic's own value away."""
+
+    hold_id: str
+    topic: str
+    settings: Mapping[str, str | None]
+
+
+Action = Append | Alter
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What this process knows of changes that it asked for; nothing after a restart."""
+
+    at_ms: int
+    was_taken: bool = False
+    refusal: str = ""
+
+
+@dataclass(slots=True)
+class Guard:
+    """Decides for all topics; told of everything that is on record by `take_in`.
+
+    Attributes:
+        rules: its settings.
+        record: what is on record.
+    """
+
+    rules: Rules
+    record: Record = field(default_factory=Record)
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _in_sync_since: dict[str, int] = field(default_factory=dict)
+    _let_go_ms: int | None = None
+
+    def take_in(self, events: Iterable[Event]) -> None:
+        """Take in events that are on record, its own as well."""
+        for event in events:
+            self.record.take_in([event])
+            if event.kind in (EventKind.INTENDED, EventKind.RELEASING):
+                self._asked.pop(event.hold_id, None)
+            if event.kind is EventKind.RELEASING:
+                self._let_go_ms = max(self._let_go_ms or 0, event.at_ms)
+
+    def asked(self, alter: Alter, now_ms: int) -> None:
+        """A change is being asked for."""
+        self._asked[alter.hold_id] = _Asked(now_ms)
+
+    def answered(self, alter: Alter, refusal: str = "") -> None:
+        """The cluster has taken a change, or refused it; without an answer nothing is told."""
+        known = self._asked.setdefault(alter.hold_id, _Asked(0))
+        known.was_taken, known.refusal = not refusal, refusal
+
+    def topics(self, absences: Iterable[Absence], now_ms: int) -> set[str]:
+        """The topics that have to be looked at in this round."""
+        found = {one.place.topic for one in absences}
+        found |= {t for t, h in self.record.holds.items() if h.is_open or now_ms - h.at_ms < LINGERS_MS}
+        found |= self.record.spent.keys() | self.record.refused.keys()
+        return found | {t for t, wanted in self.record.asked.items() if wanted}
+
+    def tick(self, now_ms: int, seen: Mapping[str, TopicSeen], absences: Collection[Absence]) -> list[Action]:
+        """The next step for each topic that could be looked at.
+
+        Args:
+            now_ms: milliseconds since 1970 UTC.
+            seen: by topic.
+            absences: that the clock knows of, of any topics.
+        """
+        by_topic: dict[str, list[Absence]] = {}
+        for one in absences:
+            by_topic.setdefault(one.place.topic, []).append(one)
+        actions: list[Action] = []
+        for topic, looked in sorted(seen.items()):
+            if looked.is_in_sync and topic not in by_topic:
+                self._in_sync_since.setdefault(topic, now_ms)
+            else:
+                self._in_sync_since.pop(topic, None)
+            step = next(self._steps(now_ms, topic, looked, by_topic.get(topic, [])), None)
+            if isinstance(step, Append) and step.event.kind is EventKind.RELEASING:
+                self._let_go_ms = now_ms
+            if step is not None:
+                actions.append(step)
+        return actions
+
+    def _steps(self, now_ms: int, topic: str, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
+        """What could be done for a topic, the first thing first; only that is."""
+        hold = self.record.holds.get(topic)
+        if hold is not None and hold.is_open:
+            yield from self._carry_on(now_ms, hold, seen, absent)
+            return
+        if hold is not None and (stray := self._stray(now_ms, hold, seen)) is not None:
+            yield stray
+            return
+        if (topic in self.record.spent or topic in self.record.refused) and self._is_settled(now_ms, topic):
+            yield Append(Event(EventKind.IN_SYNC, "", topic, seen.topic_id, now_ms))
+            return
+        yield from self._begin(now_ms, topic, seen, absent)
+
+    # --- to hold ----------------------------------------------------------------------------------------------------
+
+    def _wanted(self, now_ms: int, topic: str, absent: Iterable[Absence]) -> tuple[int, tuple[Absentee, ...]]:
+        """The level that the absences ask for, and for whom."""
+        spent = self.record.spent.get(topic, frozenset())
+        level, found = 0, []
+        for one in absent:
+            who = Absentee(one.place.partition, one.broker)
+            if who in spent:
+                continue
+            left = one.bound_ms - now_ms if one.bound_ms is not None else None
+            if left is None and one.presence is Presence.COPYING:
+                left = 1  # what it is copying may be stamped already
+            if left is None or left <= 0 or left > self.rules.lead_ms:
+                continue
+            level = max(level, 2 if left <= self.rules.lead_ms / 2 else 1)
+            found.append(who)
+        return level, tuple(sorted(found))
+
+    def _begin(self, now_ms: int, topic: str, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
+        level, found = self._wanted(now_ms, topic, absent)
+        if self.rules.topics and topic not in self.rules.topics:
+            level = 0
+        if self.record.asked.get(topic):
+            level = 2
+        if level == 0 or not seen.topic_id:
+            return
+        if level == 2 and seen.stamped is False and not self.record.asked.get(topic):
+            level = 1
+        changes = self._changes(now_ms, topic, seen, level)
+        refusal = self._refusal(topic, seen, changes)
+        if refusal:
+            yield from self._once(now_ms, topic, seen, EventKind.REFUSED, level, found, refusal)
+            return
+        if changes is None:
+            return  # they do not agree, or do not answer: looked at again
+        if not self.rules.may_act:
+            text = commands(topic, {change.name: change.ours for change in changes})
+            yield from self._once(now_ms, topic, seen, EventKind.ADVISED, level, found, text)
+            return
+        if changes:
+            hold_id = f"{topic}:{now_ms}:{self.rules.mark}"
+            yield Append(
+                Event(EventKind.INTENDED, hold_id, topic, seen.topic_id, now_ms, level, changes, found, "absent")
+            )
+
+    def _once(
+        self,
+        now_ms: int,
+        topic: str,
+        seen: TopicSeen,
+        kind: EventKind,
+        level: int,
+        found: tuple[Absentee, ...],
+        reason: str,
+    ) -> Iterator[Action]:
+        known = self.record.refused.get(topic)
+        if known is None or (known.kind, known.level) != (kind, level):
+            yield Append(Event(kind, "", topic, seen.topic_id, now_ms, level, (), found, reason))
+
+    def _refusal(self, topic: str, seen: TopicSeen, changes: Collection[Change] | None) -> str:
+        """Why nothing may be held; empty where it may."""
+        if topic in INTERNAL and not self.rules.internal_topics:
+            return "an internal topic: guard.internal_topics allows it"
+        if seen.free_percent is None and self.rules.min_free_percent > 0:
+            return "space is not known: DESCRIBE on the cluster is missing, or the brokers are below Kafka 3.3"
+        if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
+            return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
+        for name in (RETENTION, LAG):
+            shown = seen.agreed(name)
+            if shown is None or not shown.is_own or self._is_mine(name, shown.value):
+                continue
+            if is_marked(name, shown.value):
+                return f"held by another guard: {name}={shown.value}"
+        lag = seen.agreed(LAG)
+        puts_off = any(change.name == LAG for change in changes or ())
+        if puts_off and lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
+            return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
+        return ""
+
+    def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
+        """The settings of a level as they would be changed; None where it is not known what they are."""
+        before = self.record.holds.get(topic)
+        is_young = before is not None and now_ms - before.at_ms < LINGERS_MS
+        made = []
+        for name in SETTINGS if level == 2 else (RETENTION,):
+            shown = seen.agreed(name)
+            if shown is None:
+                return None
+            known = self.record.ever.get(topic, {}).get(name)
+            ours = self._ours(name, shown.value)
+            came_late = shown.is_own and (self._is_mine(name, shown.value) or (name == RATIO and is_young))
+            if known is not None and came_late and not is_same(known.before, shown.value):
+                made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
+            elif ours is not None:
+                made.append(Change(name, shown.own, ours))
+        return tuple(made)
+
+    def _ours(self, name: str, now: str) -> str | None:
+        """The value that the guard gives a setting; None where it need not."""
+        if name == RATIO:
+            return None if is_same(now, "1.0") else "1.0"
+        if name == LAG:
+            return str(NO_LAG - 2 * self.rules.mark)
+        wanted = int(now) + self.rules.max_hold_ms
+        if wanted >= 2**62:
+            return None  # it is kept for good
+        return str((wanted // _UNIT_MS + 1) * _UNIT_MS + self.rules.mark)
+
+    # --- to carry on ------------------------------------------------------------------------------------------------
+
+    def _carry_on(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
+        if seen.topic_id != hold.topic_id:
+            yield from self._another_topic(now_ms, hold, seen)
+            return
+        if not self.rules.may_act:
+            return
+        if (changed := self._changed_by_others(now_ms, hold, seen)) is not None:
+            yield changed
+        elif hold.phase is Phase.RELEASING:
+            yield from self._put_back(now_ms, hold, seen)
+        elif reason := self._end(now_ms, hold, seen):
+            yield self._event(now_ms, hold, EventKind.RELEASING, reason)
+        elif hold.phase is Phase.HELD:
+            yield from self._escalate(now_ms, hold, seen, absent)
+        else:
+            yield from self._set(now_ms, hold, seen)
+
+    def _event(self, now_ms: int, hold: Hold, kind: EventKind, reason: str = "") -> Append:
+        return Append(
+            Event(kind, hold.hold_id, hold.topic, hold.topic_id, now_ms, hold.level, hold.changes, (), reason)
+        )
+
+    def _another_topic(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
+        """The topic is gone; another one of its name is left alone, unless the guard's values came to it."""
+        mine = [c for c in hold.own if seen.topic_id and self._is_ours(seen, c)]
+        if mine and self.rules.may_act:
+            event = self._event(now_ms, hold, EventKind.RELEASING, "recreated").event
+            yield Append(replace(event, topic_id=seen.topic_id))
+        elif not mine and (not seen.topic_id or self._all_show(seen)):
+            yield self._event(now_ms, hold, EventKind.ABANDONED, "recreated" if seen.topic_id else "deleted")
+
+    def _all_show(self, seen: TopicSeen) -> bool:
+        return all(seen.agreed(name) is not None for name in SETTINGS)
+
+    def _is_ours(self, seen: TopicSeen, change: Change) -> bool:
+        shown = seen.agreed(change.name)
+        return shown is not None and shown.is_own and is_same(shown.value, change.ours)
+
+    def _is_before(self, seen: TopicSeen, change: Change) -> bool:
+        shown = seen.agreed(change.name)
+        return shown is not None and is_same(shown.own, change.before)
+
+    def _changed_by_others(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Action | None:
+        """A setting that is not as the guard left it: of a hold that all brokers showed, or to any other value."""
+        came = hold.phase is Phase.SET and now_ms - hold.at_ms > TAKES_MS
+        goes = hold.phase is Phase.RELEASING
+        theirs = [
+            replace(change, before=self._theirs(seen, change))
+            for change in hold.own
+            if seen.agreed(change.name) is not None
+            and not self._is_ours(seen, change)
+            and (came or (change.name in hold.held and not goes) or not self._is_before(seen, change))
+        ]
+        if not theirs:
+            return None
+        values = ", ".join(f"{c.name}={'(default)' if c.before is None else c.before}" for c in theirs)
+        event = self._event(now_ms, hold, EventKind.OVERRULED, f"somebody else's: {values}").event
+        return Append(replace(event, changes=tuple(theirs)))
+
+    def _theirs(self, seen: TopicSeen, change: Change) -> str | None:
+        """What is to be there again should the guard's own value come late; another guard puts back its own."""
+        shown = seen.agreed(change.name)
+        own = None if shown is None else shown.own
+        return change.before if own is not None and is_marked(change.name, own) else own
+
+    def _end(self, now_ms: int, hold: Hold, seen: TopicSeen) -> str:
+        """Why a hold is over; empty where it is not."""
+        if hold.left:
+            return "overruled"
+        if self.record.asked.get(hold.topic) is False:
+            return "asked"
+        known = self._asked.get(hold.hold_id)
+        if known is not None and known.refusal:
+            return "refused"
+        if now_ms - hold.began_ms >= self.rules.max_hold_ms:
+            return "expired"
+        if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
+            return "space"
+        if self.record.asked.get(hold.topic) or not self._is_settled(now_ms, hold.topic):
+            return ""
+        if self._let_go_ms is not None and now_ms - self._let_go_ms < self.rules.stagger_ms:
+            return ""
+        return "in_sync"
+
+    def _is_settled(self, now_ms: int, topic: str) -> bool:
+        since = self._in_sync_since.get(topic)
+        return since is not None and now_ms - since >= self.rules.settle_ms
+
+    def _escalate(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
+        """Pause cleaning where more time alone is not enough."""
+        level, found = self._wanted(now_ms, hold.topic, absent)
+        more = frozenset(found) - hold.absent
+        if hold.level == 1 and level == 2 and seen.stamped is not False:
+            names = {change.name for change in hold.changes}
+            changes = self._changes(now_ms, hold.topic, seen, 2)
+            added = tuple(c for c in changes or () if c.name not in names)
+            refusal = self._promise(hold.topic, seen)
+            if refusal:
+                yield from self._once(now_ms, hold.topic, seen, EventKind.REFUSED, 2, found, refusal)
+            elif added:
+                event = self._event(now_ms, hold, EventKind.INTENDED, "near").event
+                yield Append(replace(event, level=2, changes=hold.changes + added, absent=found))
+        elif more:
+            yield Append(replace(self._event(now_ms, hold, EventKind.HELD, "absent").event, absent=tuple(sorted(more))))
+
+    def _is_mine(self, name: str, value: str) -> bool:
+        """Whether a value has this guard's own mark, of whichever of its holds."""
+        if name == LAG:
+            return value == str(NO_LAG - 2 * self.rules.mark)
+        return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
+
+    def _promise(self, topic: str, seen: TopicSeen) -> str:
+        lag = seen.agreed(LAG)
+        if lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
+            return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
+        return ""
+
+    def _set(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
+        """From the intent to where every broker shows it."""
+        if all(self._is_ours(seen, change) for change in hold.own):
+            yield self._event(now_ms, hold, EventKind.HELD)
+            return
+        known = self._asked.get(hold.hold_id)
+        if hold.phase is Phase.INTENDED and known is not None and known.was_taken:
+            yield self._event(now_ms, hold, EventKind.SET)
+            return
+        to_send = {c.name: c.ours for c in hold.own if c.name not in hold.held and self._is_before(seen, c)}
+        rests = known is not None and now_ms - known.at_ms < AGAIN_MS
+        if hold.phase is Phase.INTENDED and to_send and not rests:
+            yield Alter(hold.hold_id, hold.topic, to_send)
+
+    def _put_back(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
+        if all(self._is_before(seen, change) for change in hold.own):
+            yield self._event(now_ms, hold, EventKind.RELEASED)
+            return
+        known = self._asked.get(hold.hold_id)
+        rests = known is not None and now_ms - known.at_ms < AGAIN_MS
+        to_send = {c.name: c.before for c in hold.own if self._is_ours(seen, c) and not self._is_before(seen, c)}
+        if to_send and not rests:
+            yield Alter(hold.hold_id, hold.topic, to_send)
+
+    def _stray(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Action | None:
+        """A change that came after the hold had ended: it is put back as well.
+
+        The ratio has no room for a mark: for some time after a hold it is taken for the guard's own.
+        """
+        is_young = now_ms - hold.at_ms < LINGERS_MS
+        came = []
+        for known in self.record.ever.get(hold.topic, {}).values():
+            shown = seen.agreed(known.name)
+            if shown is None or not shown.is_own or is_same(shown.value, known.before):
+                continue
+            is_ratio = known.name == RATIO and is_young and is_same(shown.value, known.ours)
+            if is_ratio or self._is_mine(known.name, shown.value):
+                came.append(replace(known, ours=shown.value))
+        if not came or not self.rules.may_act:
+            return None
+        event = self._event(now_ms, hold, EventKind.RELEASING, LATE).event
+        return Append(replace(event, topic_id=seen.topic_id, changes=tuple(came)))
+
+
+__all__ = ["AGAIN_MS", "LINGERS_MS", "TAKES_MS", "Action", "Alter", "Append", "Guard", "Rules", "Shown", "TopicSeen"]

@@ -1,0 +1,288 @@
+"""What the guard has on record: events of holds, and what they add up to. Pure.
+
+A hold is of one topic: some of its settings are given values of the guard's, and are put back. Each event says all that
+the next start needs, so that one that was killed between any two steps goes on from the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+RETENTION = "delete.retention.ms"
+RATIO = "min.cleanable.dirty.ratio"
+LAG = "max.compaction.lag.ms"
+SETTINGS = (RETENTION, RATIO, LAG)
+NO_LAG = 2**63 - 1
+"""``max.compaction.lag.ms`` where nothing has to be compacted within any time: Kafka's default."""
+
+
+class EventKind(StrEnum):
+    """What happened to a hold, in the order in which it does."""
+
+    INTENDED = "intended"
+    """The settings are going to be given the values that the event names."""
+    SET = "set"
+    """The cluster has taken them."""
+    HELD = "held"
+    """Every broker that hosts the topic shows them."""
+    RELEASING = "releasing"
+    """They are going to be put back."""
+    RELEASED = "released"
+    """They are as they were, or somebody else's."""
+    OVERRULED = "overruled"
+    """Somebody else has changed a setting: it is left as it is, and nothing is held for this absence again."""
+    ABANDONED = "abandoned"
+    """The topic is gone, or another one has its name: nothing is put back."""
+    REFUSED = "refused"
+    """The cluster, or a rule of the guard's, does not let it hold."""
+    ADVISED = "advised"
+    """What it would do, where it may not act."""
+    IN_SYNC = "in_sync"
+    """The replicas of a hold that ended early are in sync again."""
+    ASKED_HOLD = "asked_hold"
+    """A person asks for a hold, whoever is absent."""
+    ASKED_RELEASE = "asked_release"
+    """A person asks for the end of it."""
+
+
+class Absentee(NamedTuple):
+    """A replica that a hold is for."""
+
+    partition: int
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One setting of a topic.
+
+    Attributes:
+        before: the topic's own value before; None where it had none.
+        ours: the value that the guard gives it.
+    """
+
+    name: str
+    before: str | None
+    ours: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; ``at_ms`` in milliseconds since 1970 UTC, ``sequence`` 0 until it is recorded.
+
+    Attributes:
+        level: 1: tombstones and end markers are kept for longer; 2: nothing is cleaned either.
+        changes: all settings of the hold. Where it was overruled: those that are somebody else's, as they are now.
+        absent: the replicas that it is for.
+        reason: in a few words.
+    """
+
+    kind: EventKind
+    hold_id: str
+    topic: str
+    topic_id: str
+    at_ms: int
+    level: int = 0
+    changes: tuple[Change, ...] = ()
+    absent: tuple[Absentee, ...] = ()
+    reason: str = ""
+    sequence: int = 0
+
+
+class Phase(StrEnum):
+    """How far a hold is."""
+
+    INTENDED = "intended"
+    SET = "set"
+    HELD = "held"
+    RELEASING = "releasing"
+    OVER = "over"
+
+
+_PHASE = {
+    EventKind.INTENDED: Phase.INTENDED,
+    EventKind.SET: Phase.SET,
+    EventKind.HELD: Phase.HELD,
+    EventKind.RELEASING: Phase.RELEASING,
+    EventKind.RELEASED: Phase.OVER,
+    EventKind.ABANDONED: Phase.OVER,
+}
+LATE = "came late"
+"""Why a hold that was over is put back once more: a change that it had asked for came only then."""
+EARLY = frozenset({"expired", "space", "overruled", "asked", "refused"})
+"""Reasons for which a hold ends before its replicas are back: it is not taken up for them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What the events of one hold add up to.
+
+    Attributes:
+        began_ms: when it was intended first.
+        at_ms: when its phase began.
+        left: settings that somebody else has changed.
+        held: settings that every broker has shown as the guard set them.
+    """
+
+    hold_id: str
+    topic: str
+    topic_id: str
+    began_ms: int
+    at_ms: int
+    phase: Phase
+    level: int
+    changes: tuple[Change, ...]
+    absent: frozenset[Absentee]
+    left: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
+    reason: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may still have to be put back."""
+        return self.phase is not Phase.OVER
+
+    @property
+    def own(self) -> tuple[Change, ...]:
+        """The changes that are still the guard's to put back."""
+        return tuple(change for change in self.changes if change.name not in self.left)
+
+
+@dataclass(slots=True)
+class Record:
+    """All holds, by their events.
+
+    Attributes:
+        holds: by topic, the newest.
+        spent: by topic, replicas that it holds for no more until they are in sync.
+        asked: topics that a person wants held; false where one wants the hold to end.
+        refused: by topic, what was said last of why nothing is held.
+        ever: by topic, each setting that was ever changed, as it was intended last: a request may come late.
+    """
+
+    holds: dict[str, Hold] = field(default_factory=dict)
+    spent: dict[str, frozenset[Absentee]] = field(default_factory=dict)
+    asked: dict[str, bool] = field(default_factory=dict)
+    refused: dict[str, Event] = field(default_factory=dict)
+    ever: dict[str, dict[str, Change]] = field(default_factory=dict)
+
+    def take_in(self, events: Iterable[Event]) -> None:
+        """Take in events, in their order."""
+        for event in events:
+            self._take_in(event)
+
+    def _take_in(self, event: Event) -> None:
+        if event.kind in (EventKind.ASKED_HOLD, EventKind.ASKED_RELEASE):
+            self._ask(event)
+            return
+        if event.kind is EventKind.IN_SYNC:
+            self.spent.pop(event.topic, None)
+            self.refused.pop(event.topic, None)
+            return
+        if event.kind in (EventKind.REFUSED, EventKind.ADVISED):
+            self.refused[event.topic] = event
+            return
+        known = self.holds.get(event.topic)
+        if known is None or known.hold_id != event.hold_id:
+            known = Hold(
+                event.hold_id,
+                event.topic,
+                event.topic_id,
+                event.at_ms,
+                event.at_ms,
+                Phase.INTENDED,
+                event.level,
+                (),
+                frozenset(),
+            )
+        self.holds[event.topic] = self._after(known, event)
+        if event.kind in (EventKind.INTENDED, EventKind.OVERRULED):
+            self.ever.setdefault(event.topic, {}).update({change.name: change for change in event.changes})
+
+    def _ask(self, event: Event) -> None:
+        known = self.holds.get(event.topic)
+        if event.kind is EventKind.ASKED_HOLD:
+            self.asked[event.topic] = True
+        elif known is not None and known.is_open:
+            self.asked[event.topic] = False
+        else:
+            self.asked.pop(event.topic, None)
+
+    def _after(self, known: Hold, event: Event) -> Hold:
+        if event.kind is EventKind.OVERRULED:
+            self._spend(event.topic, known.absent | set(event.absent))
+            theirs = {change.name: change for change in event.changes}
+            changes = tuple(theirs.get(change.name, change) for change in known.changes)
+            return replace(known, changes=changes, left=known.left | theirs.keys())
+        if event.kind is EventKind.RELEASING and event.reason in EARLY:
+            self._spend(event.topic, known.absent | set(event.absent))
+            self.asked.pop(event.topic, None)
+        if event.kind is EventKind.ABANDONED:
+            self.asked.pop(event.topic, None)
+        if event.kind is EventKind.HELD:
+            known = replace(known, held=frozenset(change.name for change in known.own))
+        if event.kind is EventKind.RELEASING and event.reason == LATE:
+            known = replace(known, left=frozenset())
+        return replace(
+            known,
+            topic_id=event.topic_id or known.topic_id,
+            phase=_PHASE[event.kind],
+            at_ms=event.at_ms,
+            level=max(known.level, event.level),
+            changes=event.changes or known.changes,
+            absent=known.absent | set(event.absent),
+            reason=event.reason or known.reason,
+        )
+
+    def _spend(self, topic: str, absent: frozenset[Absentee]) -> None:
+        self.spent[topic] = self.spent.get(topic, frozenset()) | absent
+
+
+def is_marked(name: str, value: str) -> bool:
+    """Whether a value is one of some guard's: an odd number of milliseconds, which nobody writes by hand."""
+    if name not in (RETENTION, LAG):
+        return False
+    number = int(value) if value.isdecimal() else 0
+    return number % 2 == 1 and number != NO_LAG and (name == RETENTION or number > 2**62)
+
+
+def is_same(mine: str | None, other: str | None) -> bool:
+    """Whether two values of a setting are one; Kafka shows a number as it parsed it."""
+    if mine is None or other is None:
+        return mine is other
+    try:
+        return mine == other or ("." in mine + other and float(mine) == float(other))
+    except ValueError:
+        return False
+
+
+def commands(topic: str, settings: Mapping[str, str | None]) -> str:
+    """What does the same by hand, a line of kafka-configs.sh for each way of changing; None is taken away."""
+    base = f"kafka-configs.sh --bootstrap-server HOST:9092 --alter --entity-type topics --entity-name {topic}"
+    added = ",".join(f"{name}={value}" for name, value in settings.items() if value is not None)
+    gone = ",".join(name for name, value in settings.items() if value is None)
+    return "\n".join([f"{base} --add-config {added}"] * bool(added) + [f"{base} --delete-config {gone}"] * bool(gone))
+
+
+__all__ = [
+    "EARLY",
+    "LAG",
+    "LATE",
+    "NO_LAG",
+    "RATIO",
+    "RETENTION",
+    "SETTINGS",
+    "Absentee",
+    "Change",
+    "Event",
+    "EventKind",
+    "Hold",
+    "Phase",
+    "Record",
+    "commands",
+    "is_marked",
+    "is_same",
+]

@@ -1,0 +1,135 @@
+"""What the guard asks of the cluster: topics, their settings as each broker shows them, and space."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from parallax.guard.decide import Shown, TopicSeen
+from parallax.guard.holds import SETTINGS
+from parallax.model import TopicPartition
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError, UnknownTopic
+
+_GONE_S = 60.0
+"""A broker that has just started may not know a topic yet: one is gone where nobody has known it for so long."""
+_SPACE_S = 10.0
+_AT_ONCE = 8
+
+
+class Lookout:
+    """Looks at topics; remembers how much space there was, and since when a topic has not been there.
+
+    Args:
+        client: asks the cluster.
+        needs_space: ask for the log directories as well.
+        clock: monotonic seconds, for tests.
+    """
+
+    def __init__(self, client: ReplicaClient, *, needs_space: bool = True) -> None:
+        self._client = client
+        self._needs_space = needs_space
+        self._gone_since: dict[str, float] = {}
+        self._space: dict[int, tuple[float, Mapping[TopicPartition, float]]] = {}
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "guard")
+        self._sizes: dict[int, Mapping[TopicPartition, int]] = {}
+
+    @property
+    def sizes(self) -> dict[TopicPartition, int]:
+        """The largest replica of each partition that was looked at, in bytes."""
+        found: dict[TopicPartition, int] = {}
+        for place, size in (item for one in self._sizes.values() for item in one.items()):
+            found[place] = max(size, found.get(place, 0))
+        return found
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def look(self, topics: Collection[str], absent: Collection[str]) -> dict[str, TopicSeen]:
+        """Look at topics; those that cannot be asked about are left out.
+
+        Args:
+            topics: their names.
+            absent: those of which a replica is known to be absent.
+
+        Raises:
+            ReplicaError: no broker answers.
+        """
+        metadata = self._client.metadata(sorted(topics))
+        found = {name: metadata.get(name) for name in topics}
+        there = {name: one for name, one in found.items() if one is not None and one.error is None}
+        must = {name: _must_show(one) for name, one in there.items()}
+        shown = self._settings(must)
+        free = self._free(there, must)
+        seen = {}
+        for name, one in there.items():
+            self._gone_since.pop(name, None)
+            settings = {b: shown[b][name] for b in must[name] if name in shown.get(b, {})}
+            in_sync = all(set(p.isr) == set(p.replicas) for p in one.partitions.values()) and name not in absent
+            seen[name] = TopicSeen(one.topic_id, settings, must[name], in_sync, free.get(name))
+        for name, gone in found.items():
+            if gone is None or isinstance(gone.error, UnknownTopic):
+                since = self._gone_since.setdefault(name, time.monotonic())
+                if time.monotonic() - since > _GONE_S:
+                    seen[name] = TopicSeen("", {}, frozenset(), is_in_sync=True)
+        return seen
+
+    def _settings(self, must: Mapping[str, frozenset[int]]) -> dict[int, dict[str, dict[str, Shown]]]:
+        by_broker: dict[int, list[str]] = {}
+        for name, brokers in must.items():
+            for broker in brokers:
+                by_broker.setdefault(broker, []).append(name)
+        asked = {b: self._pool.submit(self._client.own_configs, b, names, SETTINGS) for b, names in by_broker.items()}
+        found: dict[int, dict[str, dict[str, Shown]]] = {}
+        for broker, answer in asked.items():
+            try:
+                configs = answer.result()
+            except ReplicaError:
+                continue
+            found[broker] = {
+                topic: {name: Shown(one.value, one.is_own) for name, one in given.items()}
+                for topic, given in configs.items()
+                if isinstance(given, dict)
+            }
+        return found
+
+    def _free(self, there: Mapping[str, TopicMetadata], must: Mapping[str, frozenset[int]]) -> dict[str, float]:
+        """By topic, the smallest share of a log directory that is free, in percent; none where one does not say."""
+        if not self._needs_space:
+            return {}
+        by_broker: dict[int, set[TopicPartition]] = {}
+        for name, one in there.items():
+            for number, partition in one.partitions.items():
+                for broker in set(partition.replicas) & must[name]:
+                    by_broker.setdefault(broker, set()).add(TopicPartition(name, number))
+        known = {broker: self._of_broker(broker, places) for broker, places in by_broker.items()}
+        found: dict[str, float] = {}
+        for name, one in there.items():
+            places = {(b, TopicPartition(name, n)) for n, p in one.partitions.items() for b in p.replicas}
+            shares = [known[b].get(place) for b, place in places if b in must[name]]
+            if shares and None not in shares:
+                found[name] = min(share for share in shares if share is not None)
+        return found
+
+    def _of_broker(self, broker: int, places: Collection[TopicPartition]) -> Mapping[TopicPartition, float]:
+        at, known = self._space.get(broker, (0.0, {}))
+        if time.monotonic() - at < _SPACE_S and all(place in known for place in places):
+            return known
+        try:
+            dirs = self._client.log_dirs(broker, places)
+        except ReplicaError:
+            return {}
+        known = {place: 100.0 * d.usable / d.total for d in dirs if d.total > 0 for place in d.sizes}
+        self._sizes[broker] = {place: size for d in dirs for place, size in d.sizes.items()}
+        self._space[broker] = (time.monotonic(), known)
+        return known
+
+
+def _must_show(topic: TopicMetadata) -> frozenset[int]:
+    """Those that clean for others: leaders, and who is in sync."""
+    return frozenset(b for p in topic.partitions.values() for b in (*p.isr, p.leader) if b >= 0)
+
+
+__all__ = ["Lookout"]

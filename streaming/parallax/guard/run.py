@@ -1,0 +1,227 @@
+"""The guard in the job: a thread that looks, decides, writes down and does, in rounds."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from parallax.config import GuardSettings
+from parallax.errors import one_line
+from parallax.guard.clock import Absence
+from parallax.guard.decide import Action, Alter, Append, Guard, Rules
+from parallax.guard.holds import Event, EventKind, Hold, Record
+from parallax.guard.looking import Lookout
+from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
+
+log = structlog.get_logger(__name__)
+
+ROUND_S = 1.0
+_LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
+
+
+@dataclass(frozen=True, slots=True)
+class GuardStatus:
+    """What the guard is doing; ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes."""
+
+    holds: tuple[Hold, ...] = ()
+    refused: tuple[Event, ...] = ()
+    spent: frozenset[str] = frozenset()
+    events: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+
+def rules_of(settings: GuardSettings, record: Record) -> Rules:
+    """The rules by the settings; the mark is that of the first hold on record, or else drawn."""
+    marks = [hold.hold_id.rsplit(":", 1)[-1] for hold in record.holds.values()]
+    mark = next((int(text) for text in marks if text.isdecimal()), None)
+    return Rules(
+        may_act=settings.mode == "act",
+        lead_ms=int(settings.lead_s * 1000),
+        max_hold_ms=int(settings.max_hold_hours * 3_600_000),
+        min_free_percent=settings.min_free_percent,
+        settle_ms=int(settings.settle_s * 1000),
+        stagger_ms=int(settings.stagger_s * 1000),
+        topics=frozenset(settings.topics),
+        internal_topics=settings.internal_topics,
+        may_shorten=frozenset(settings.compaction_lag_topics),
+        mark=random.SystemRandom().randrange(1, 1_000_000, 2) if mark is None else mark,
+    )
+
+
+class GuardRounds:
+    """One round after the other, in the thread of whoever calls.
+
+    Args:
+        settings: of the guard.
+        storage: ``storage.path``.
+        client: asks the cluster, and changes settings.
+        absences: what the clock says now.
+        only: the topics that are looked after; all by default.
+
+    Raises:
+        GuardTableError: the table cannot be read or made.
+    """
+
+    def __init__(
+        self,
+        settings: GuardSettings,
+        storage: str,
+        client: ReplicaClient,
+        absences: Callable[[], Collection[Absence]],
+        only: Collection[str] | None = None,
+    ) -> None:
+        self._client = client
+        self._absences = absences
+        self._only = only
+        self._table = GuardTable(storage)
+        known = self._table.news()
+        record = Record()
+        record.take_in(known)
+        self.guard = Guard(rules_of(settings, record))
+        self.guard.take_in(known)
+        self._lookout = Lookout(client, needs_space=settings.min_free_percent > 0)
+        self._counts: dict[str, int] = {}
+        for event in known:
+            self._count(event)
+
+    def close(self) -> None:
+        """Let go of threads."""
+        self._lookout.close()
+
+    def append(self, event: Event) -> None:
+        """Put an event of a person's on record.
+
+        Raises:
+            GuardTableError: it could not be written.
+        """
+        while True:
+            self.read()
+            try:
+                self._take(self._table.append(event))
+            except WrittenMeanwhile:
+                continue
+            return
+
+    def round(self) -> GuardStatus:
+        """Look, decide, and take one step for each topic.
+
+        Raises:
+            GuardTableError: the table cannot be read or written.
+            ReplicaError: no broker answers.
+        """
+        self.read()
+        now_ms = time.time_ns() // 1_000_000
+        absent = self._absences()
+        topics = self.guard.topics(absent, now_ms)
+        if self._only is not None:
+            topics &= set(self._only)
+        if topics:
+            seen = self._lookout.look(topics, {one.place.topic for one in absent})
+            for action in self.guard.tick(now_ms, seen, absent):
+                self._do(action)
+        return self.status()
+
+    def status(self) -> GuardStatus:
+        """What is on record now."""
+        record = self.guard.record
+        holds = tuple(hold for hold in record.holds.values() if hold.is_open)
+        sizes = dict.fromkeys((hold.topic for hold in holds), 0)
+        for place, size in self._lookout.sizes.items():
+            if place.topic in sizes:
+                sizes[place.topic] += size
+        return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
+
+    def read(self) -> None:
+        """Take in what others have put on record.
+
+        Raises:
+            GuardTableError: the table cannot be read.
+        """
+        for event in self._table.news():
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self._count(event)
+        self.guard.take_in([event])
+
+    def _count(self, event: Event) -> None:
+        self._counts[str(event.kind)] = self._counts.get(str(event.kind), 0) + 1
+
+    def _do(self, action: Action) -> None:
+        if isinstance(action, Append):
+            try:
+                event = self._table.append(action.event)
+            except WrittenMeanwhile:
+                return  # read and decided again in the next round
+            self._take(event)
+            say = log.warning if event.kind in _LOUD else log.info
+            say("guard", what=str(event.kind), topic=event.topic, level=event.level, reason=event.reason)
+            return
+        self._alter(action)
+
+    def _alter(self, action: Alter) -> None:
+        self.guard.asked(action, time.time_ns() // 1_000_000)
+        try:
+            self._client.alter_configs(action.topic, action.settings)
+        except (Unreachable, DeadlineExceeded) as error:
+            log.warning("nobody knows whether settings were changed", topic=action.topic, error=one_line(error))
+        except ReplicaError as error:
+            log.error("settings were not changed", topic=action.topic, error=one_line(error))
+            self.guard.answered(action, one_line(error))
+        else:
+            log.info("settings were changed", topic=action.topic, settings=dict(action.settings))
+            self.guard.answered(action)
+
+
+class GuardThread:
+    """Runs rounds in a thread of its own until it is stopped; a failure is told and tried again.
+
+    Args:
+        make: makes the rounds.
+        on_change: called with the status after each round.
+    """
+
+    def __init__(self, make: Callable[[], GuardRounds], on_change: Callable[[GuardStatus], None]) -> None:
+        self._make = make
+        self._on_change = on_change
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop it; what is held stays held, and the next start goes on."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        rounds: GuardRounds | None = None
+        last = GuardStatus()
+        while not self._stop.wait(ROUND_S):
+            try:
+                rounds = rounds or self._make()
+                last = rounds.round()
+                self._on_change(last)
+            except (GuardTableError, ReplicaError) as error:
+                self._failed(last, one_line(error))
+            except Exception as error:  # noqa: BLE001 - told and tried again: a guard that is silent guards nothing
+                self._failed(last, repr(error))
+        if rounds is not None:
+            rounds.close()
+
+    def _failed(self, last: GuardStatus, error: str) -> None:
+        log.error("the guard can do nothing", error=error)
+        self._on_change(replace(last, error=error))
+
+
+__all__ = ["ROUND_S", "GuardRounds", "GuardStatus", "GuardThread", "rules_of"]

@@ -1,0 +1,144 @@
+"""The clock inside the job: fed with what is recorded, remembered across restarts, told of audits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import structlog
+from deltalake.exceptions import DeltaError
+
+from parallax.audit.ledger import has_verdict
+from parallax.audit.result import AuditReport
+from parallax.config import Settings
+from parallax.errors import one_line
+from parallax.guard import late as record
+from parallax.guard.clock import Absence, Clock, Late, Look
+from parallax.guard.recall import recall
+from parallax.model import TopicPartition
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Absences:
+    """What the clock says at one moment.
+
+    Attributes:
+        absent: replicas that lack something, or may.
+        late: those that copied something too late, and that no audit has compared since.
+    """
+
+    absent: tuple[Absence, ...] = ()
+    late: tuple[Late, ...] = ()
+
+    def of(self, places: Collection[TopicPartition]) -> Absences:
+        """Those of some partitions."""
+        absent = tuple(one for one in self.absent if one.place in places)
+        return Absences(absent, tuple(one for one in self.late if one.place in places))
+
+
+def clock_of(settings: Settings) -> Clock:
+    """A clock by the settings of a job."""
+    read = settings.read
+    # They are asked for so often, an answer may take so long, and a broker may hear of a new leader so late.
+    metadata_ms = read.metadata_refresh_ms + 2 * read.request_timeout_ms
+    return Clock(settings.guard.clock_skew_ms, read.request_timeout_ms, metadata_ms)
+
+
+class Timekeeper:
+    """A `Clock` that may be used from any thread.
+
+    Args:
+        storage: ``storage.path``.
+        clock: that has observed nothing yet.
+        on_change: called with what the clock says whenever it was asked to take something in.
+        now: seconds since 1970 UTC, for tests.
+    """
+
+    def __init__(
+        self,
+        storage: str,
+        clock: Clock,
+        on_change: Callable[[Absences], None] = lambda _: None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._on_change = on_change
+        self._now = now
+        self._lock = threading.Lock()
+        self._on_record: frozenset[tuple[str, int, int]] = frozenset()
+        self._said = Absences()
+
+    def start(self) -> None:
+        """Take in what was recorded. Where that cannot be read, bounds are unknown until they were watched anew."""
+        late = record.load(self._storage)
+        with self._lock:
+            try:
+                recall(self._storage, self._clock, int(self._now() * 1000))
+            except (DeltaError, OSError, pa.ArrowException) as error:
+                log.warning("since when replicas have been away is not known", error=one_line(error))
+            self._clock.remember(late)
+            self._on_record = frozenset(one.replica for one in late)
+            self._tell()
+
+    @property
+    def absent(self) -> tuple[Absence, ...]:
+        """The replicas that are absent now."""
+        return self._said.absent
+
+    def take_in(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take in rows of ``replica_progress``, once they are committed."""
+        now_ms = int(self._now() * 1000)
+        with self._lock:
+            for one in self._clock.observe([Look.of_row(row, now_ms) for row in rows]):
+                log.warning("a replica copied records later than it may; audit the partition", **_words(one))
+            self._tell()
+
+    def audited(self, report: AuditReport) -> None:
+        """Take in an audit: what it had a verdict on by what the brokers show is settled."""
+        if report.source != "brokers":
+            return
+        with self._lock:
+            for one in report.partitions:
+                if has_verdict(one):
+                    self._clock.audited(one.place, int(report.started_at * 1000))
+            self._tell()
+
+    def _tell(self) -> None:
+        late = tuple(self._clock.late())
+        replicas = frozenset(one.replica for one in late)
+        if replicas != self._on_record:
+            record.save(self._storage, late)
+            self._on_record = replicas
+        self._said = Absences(tuple(self._clock.absences()), late)
+        self._on_change(self._said)
+
+
+def _words(late: Late) -> dict[str, Any]:
+    was = late.absence
+    return {
+        "topic": late.place.topic,
+        "partition": late.place.partition,
+        "broker": late.broker,
+        "bound_ms": was.bound_ms,
+        "unclear": was.unclear,
+    }
+
+
+def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
+    """The replicas that were absent when anything was recorded last, for commands that run beside the job.
+
+    Raises:
+        deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.
+    """
+    recall(storage, clock, now_ms)
+    return clock.absences()
+
+
+__all__ = ["Absences", "Timekeeper", "clock_of", "recorded"]

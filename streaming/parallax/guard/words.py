@@ -1,0 +1,63 @@
+"""What the clock says, in words for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from parallax.guard.clock import Absence, Presence, Unclear
+from parallax.guard.timekeeper import Absences
+
+_PRESENCE = {
+    Presence.AWAY: "away",
+    Presence.BEHIND: "behind",
+    Presence.COPYING: "copying its log",
+}
+_UNCLEAR = {
+    Unclear.BEFORE_WATCH: "what the others had when it was last seen is not recorded",
+    Unclear.COPYING: "it copies what was written before it was watched",
+    Unclear.SETTINGS: "the settings of the topic cannot be read",
+}
+
+
+def in_words(absence: Absence) -> str:
+    """One phrase: how it is absent, and from when on what it lacks may be gone."""
+    said = _PRESENCE[absence.presence]
+    if absence.bound_ms is None:
+        why = _UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
+        return f"{said}; until when it misses nothing is unknown: {why}"
+    return f"{said}; what it lacks is kept until {_time(absence.bound_ms)}"
+
+
+def summed(absences: Absences, now: float) -> str:
+    """One sentence on all of them, or nothing where nobody is absent.
+
+    Args:
+        absences: what the clock says.
+        now: seconds since 1970 UTC.
+    """
+    parts = []
+    bounds = [one.bound_ms for one in absences.absent if one.bound_ms is not None]
+    passed = sum(bound <= now * 1000 for bound in bounds)
+    if absences.absent:
+        parts.append(f"{len(absences.absent):,} of broker {_brokers(absences)}")
+    if len(bounds) > passed:
+        first = min(bound for bound in bounds if bound > now * 1000)
+        parts.append(f"what they lack is kept until {_time(first)} at least")
+    if passed:
+        parts.append(f"what {passed:,} of them lack may be gone by now")
+    if len(bounds) < len(absences.absent):
+        parts.append(f"of {len(absences.absent) - len(bounds):,} it is not known until when it is kept")
+    if absences.late:
+        parts.append(f"{len(absences.late):,} copied records that may have been cleaned before: audit them")
+    return "; ".join(parts)
+
+
+def _brokers(absences: Absences) -> str:
+    return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+__all__ = ["in_words", "summed"]

@@ -1,0 +1,552 @@
+"""Histories of a guard: one compacted topic, brokers that come and go, settings that reach each broker late.
+
+The production clock and decision run against a small model of a partition: logs with tombstones, cleaners whose passes
+take time, an ISR, a cluster that applies changed settings broker by broker. Beside the guard there are a second one, a
+person, and a tool that reverts what it does not know; the guard's process dies between any two of its steps, and its
+requests get lost or come late. `History.run` raises where one of three things does not hold:
+
+- a replica that the guard held the topic for before its bound misses nothing by that absence;
+- no tombstone that an absent replica lacks goes before the bound of the clock;
+- in the end the settings are as they were, or as somebody else set them, and no value of a guard's is left.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from parallax.guard.clock import Clock, Late, Look
+from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
+from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind, Phase, is_marked
+from parallax.model import TopicPartition
+
+TOPIC = "orders"
+PLACE = TopicPartition(TOPIC, 0)
+SECOND = 1_000
+LOOK_MS = 1_000
+START = 1_700_000_000_000
+DEFAULTS = {RETENTION: "86400000", RATIO: "0.5", LAG: str(NO_LAG)}
+
+
+class Broken(AssertionError):  # noqa: N818 - says what it is
+    """A property does not hold."""
+
+
+@dataclass(slots=True)
+class Rec:
+    """A record; without a value a tombstone."""
+
+    key: int
+    alive: bool
+    horizon: int | None = None
+
+
+@dataclass(slots=True)
+class Pass:
+    """A pass of a cleaner that is under way, with what it took along when it began."""
+
+    at: int
+    bound: int
+    retention: int
+    dirty_from: int
+
+
+@dataclass(slots=True)
+class Broker:
+    """One replica and its broker's view of the topic's settings."""
+
+    id: int
+    up: bool = True
+    log: dict[int, Rec] = field(default_factory=dict)
+    leo: int = 0
+    hw: int = 0
+    cleaned_to: int = 0
+    applied: int = 0
+    running: Pass | None = None
+    lost_tail: bool = False
+    absent_from: int | None = None
+
+    def visible(self) -> dict[int, int]:
+        """By key, the offset of the value that a consumer ends up with."""
+        latest: dict[int, tuple[int, bool]] = {}
+        for offset, rec in sorted(self.log.items()):
+            latest[rec.key] = offset, rec.alive
+        return {key: offset for key, (offset, alive) in latest.items() if alive}
+
+
+@dataclass(slots=True)
+class Version:
+    """The topic's own settings as the controller has them, one after the other."""
+
+    topic_id: str
+    settings: dict[str, str]
+    by: str = "start"
+
+
+class World:
+    """The cluster."""
+
+    def __init__(self, rng: random.Random, retention: int) -> None:
+        self.rng = rng
+        self.now = START
+        start = {RETENTION: str(retention), RATIO: "0.001"} | ({LAG: "9000000"} if rng.random() < 0.15 else {})
+        self.versions = [Version("id-0", start)]
+        self.brokers = {b: Broker(b) for b in (1, 2, 3)}
+        self.spare = Broker(4)
+        self.leader = 1
+        self.epoch = 0
+        self.isr = {1, 2, 3}
+        self.truth: dict[int, tuple[int, bool]] = {}
+        self.done: Counter[str] = Counter()
+        self.slow = rng.choice((0, 0, 0, 2, 3))
+
+    @property
+    def current(self) -> Version:
+        return self.versions[-1]
+
+    @property
+    def leading(self) -> Broker:
+        return self.brokers[self.leader]
+
+    def view(self, broker: Broker) -> dict[str, str]:
+        """The settings that a broker goes by."""
+        return DEFAULTS | self.versions[broker.applied].settings
+
+    # -- what happens to it ----------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        if not self.leading.up:
+            return
+        key, alive = self.rng.randrange(4), self.rng.random() < 0.5
+        leader = self.leading
+        leader.log[leader.leo] = Rec(key, alive)
+        self.truth[key] = leader.leo, alive
+        leader.leo += 1
+        self.replicate()
+
+    def replicate(self) -> None:
+        """Followers that are up copy what the leader has left, and join the ISR."""
+        leader = self.leading
+        if leader.up:
+            for follower in self.brokers.values():
+                if follower.up and follower is not leader:
+                    self._copy(follower, leader)
+            leader.hw = min([leader.leo, *(self.brokers[b].leo for b in self.isr)])
+            for follower in self.brokers.values():
+                if follower.up:
+                    follower.hw = min(follower.leo, leader.hw)
+
+    def _copy(self, follower: Broker, leader: Broker) -> None:
+        if follower.id not in self.isr and self.rng.random() < 0.3:
+            return  # it takes its time
+        for offset in range(follower.leo, leader.leo):
+            if offset in leader.log:
+                follower.log[offset] = replace(leader.log[offset])
+        follower.leo = leader.leo
+        if follower.id not in self.isr:
+            self.isr.add(follower.id)
+            follower.absent_from = None
+
+    def stop(self, broker: int, lose: int = 0) -> None:
+        one = self.brokers[broker]
+        if not one.up or self.isr == {broker}:
+            return
+        one.up, one.running = False, None
+        self.isr.discard(broker)
+        one.absent_from = one.hw
+        if lose:
+            one.lost_tail = True
+            for offset in [o for o in one.log if o >= one.leo - lose]:
+                del one.log[offset]
+            one.leo = max(0, one.leo - lose)
+            one.hw, one.cleaned_to = min(one.hw, one.leo), min(one.cleaned_to, one.leo)
+        if broker == self.leader:
+            self.leader = min(self.isr)
+            self.epoch += 1
+        self.replicate()
+        self.done["lost tail" if lose else "stop"] += 1
+
+    def start(self, broker: int) -> None:
+        one = self.brokers[broker]
+        if not one.up:
+            one.up, one.applied = True, len(self.versions) - 1
+            self.replicate()
+
+    def reassign(self) -> None:
+        """Give the replica of one broker to the spare one, which copies the whole log."""
+        gone = self.rng.choice([b for b in self.brokers if b != self.leader] or [0])
+        if gone and self.isr - {gone}:
+            self.isr.discard(gone)
+            given, taken = self.spare, self.brokers.pop(gone)
+            self.brokers[given.id] = Broker(given.id, applied=len(self.versions) - 1, lost_tail=True)
+            self.spare = Broker(taken.id)
+            self.done["reassigned"] += 1
+
+    def alter(self, changes: dict[str, str | None], by: str) -> None:
+        settings = dict(self.current.settings)
+        for name, value in changes.items():
+            if value is None:
+                settings.pop(name, None)
+            else:
+                settings[name] = value
+        self.versions.append(Version(self.current.topic_id, settings, by))
+        self.done[f"altered by {by}"] += 1
+
+    def recreate(self) -> None:
+        first = self.versions[0].settings
+        self.versions.append(Version(f"id-{len(self.versions)}", dict(first), "recreated"))
+        for broker in self.brokers.values():
+            broker.log, broker.leo, broker.hw, broker.cleaned_to, broker.running = {}, 0, 0, 0, None
+            broker.applied, broker.absent_from = len(self.versions) - 1, None if broker.up else 0
+        self.truth = {}
+        self.done["recreated"] += 1
+
+    def spread(self) -> None:
+        """Settings reach some brokers."""
+        for broker in self.brokers.values():
+            soon = 0.03 if broker.id == self.slow else 0.6
+            if broker.up and broker.applied < len(self.versions) - 1 and self.rng.random() < soon:
+                broker.applied += 1
+
+    # -- cleaning --------------------------------------------------------------------------------------------------
+
+    def begin_pass(self, broker: Broker) -> None:
+        settings = self.view(broker)
+        is_paused = float(settings[RATIO]) >= 1 and int(settings[LAG]) >= 2**62
+        if broker.up and broker.running is None and not is_paused and broker.hw > broker.cleaned_to:
+            retention = int(settings[RETENTION])
+            broker.running = Pass(self.now, broker.hw, retention, broker.cleaned_to)
+
+    def end_pass(self, broker: Broker) -> list[int]:
+        """What a pass takes away: the offsets of tombstones that are gone."""
+        run, broker.running = broker.running, None
+        if run is None:
+            return []
+        latest = {rec.key: o for o, rec in sorted(broker.log.items()) if run.dirty_from <= o < run.bound}
+        gone = []
+        for offset, rec in sorted(broker.log.items()):
+            if offset >= run.bound:
+                break
+            if offset < latest.get(rec.key, -1):
+                del broker.log[offset]
+            elif not rec.alive and rec.horizon is not None and rec.horizon <= run.at:
+                del broker.log[offset]
+                gone.append(offset)
+            elif not rec.alive and rec.horizon is None:
+                rec.horizon = run.at + run.retention
+        broker.cleaned_to = run.bound
+        self.done["pass"] += 1
+        return gone
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def looks(self) -> list[Look]:
+        version = self.versions[self.leading.applied]
+        settings = DEFAULTS | version.settings
+        return [
+            Look(
+                PLACE,
+                broker.id,
+                self.now,
+                broker.hw if broker.up else None,
+                broker.leo if broker.up else None,
+                self.leader,
+                self.epoch,
+                tuple(sorted(self.isr)),
+                tuple(sorted(self.brokers)),
+                self.current.topic_id,
+                "compact",
+                self.now,
+                int(settings[RETENTION]),
+            )
+            for broker in self.brokers.values()
+        ]
+
+    def seen(self, free: float) -> TopicSeen:
+        shown = {}
+        for broker in self.brokers.values():
+            if broker.up:
+                own = self.versions[broker.applied].settings
+                shown[broker.id] = {
+                    name: Shown(own.get(name, DEFAULTS[name]), name in own) for name in (RETENTION, RATIO, LAG)
+                }
+        is_in_sync = self.isr == set(self.brokers)
+        return TopicSeen(self.current.topic_id, shown, frozenset(self.isr), is_in_sync, free)
+
+
+@dataclass(slots=True)
+class Monitor:
+    """A process with a clock and a guard; it dies, and begins again from what is on record."""
+
+    rules: Rules
+    skew: int
+    clock: Clock = field(init=False)
+    guard: Guard = field(init=False)
+    looks: list[Look] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    late: list[tuple[int, Alter]] = field(default_factory=list)
+    up: bool = True
+    known: dict[int, int] = field(default_factory=dict)
+    """By broker that is away, the bound as it was known when the hold was seen by every broker."""
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.up = True
+        self.clock = Clock(self.skew, LOOK_MS, LOOK_MS)
+        self.clock.recall([(TOPIC, at, kept) for at, kept in self._retentions()], (), self.looks)
+        self.guard = Guard(self.rules)
+        self.guard.take_in(self.events)
+
+    def _retentions(self) -> list[tuple[int, int]]:
+        return [(one.at_ms, one.retention_ms) for one in self.looks if one.retention_ms is not None]
+
+    def observe(self, world: World) -> list[Late]:
+        looks = world.looks()
+        self.looks += looks
+        return self.clock.observe(looks)
+
+
+class History:
+    """One history, drawn from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = rng = random.Random(seed)
+        self.retention = rng.choice((20, 60, 200)) * SECOND
+        self.world = World(rng, self.retention)
+        lead = self.retention * rng.choice((1, 1, 2)) // rng.choice((1, 2))
+        rules = Rules(True, lead, 600 * SECOND, 10.0, 5 * SECOND, 2 * SECOND, mark=rng.randrange(1, 1_000_000, 2))
+        self.monitors = [Monitor(rules, SECOND)]
+        if rng.random() < 0.2:
+            self.monitors.append(Monitor(replace(rules, mark=rng.randrange(1, 1_000_000, 2)), SECOND))
+        self.free = 50.0
+        self.has_person = rng.random() < 0.25
+        self.has_gitops = rng.random() < 0.15
+        self.recreates = rng.random() < 0.1
+        self.theirs: list[dict[str, str | None]] = []
+        self.dangerous = self.guarded = self.holds = 0
+
+    # -- the life of it --------------------------------------------------------------------------------------------
+
+    def run(self, steps: int = 260) -> None:
+        for _ in range(steps):
+            self.step()
+        self.settle()
+
+    def step(self) -> None:
+        world, rng = self.world, self.rng
+        world.now += rng.choice((500, 1_000, 2_000))
+        world.spread()
+        roll = rng.random()
+        if roll < 0.3:
+            world.write()
+        elif roll < 0.36:
+            world.stop(rng.choice(list(world.brokers)), rng.choice((0, 0, 0, 0, 2)))
+        elif roll < 0.42:
+            world.start(rng.choice(list(world.brokers)))
+        else:
+            self._seldom(roll)
+        world.replicate()
+        self._clean()
+        for monitor in self.monitors:
+            self._round(monitor)
+
+    def _seldom(self, roll: float) -> None:
+        world, rng = self.world, self.rng
+        if roll < 0.425:
+            world.reassign()
+        elif roll < 0.435 and self.has_person:
+            self._person()
+        elif roll < 0.445 and self.has_gitops:
+            self._gitops()
+        elif roll < 0.448 and self.recreates:
+            world.recreate()
+            self._forget_bounds()
+        elif roll < 0.455:
+            self.free = rng.choice((5.0, 50.0, 50.0))
+
+    def settle(self) -> None:
+        """Everybody is back, nobody interferes, the guards run on."""
+        self.free = 50.0
+        for monitor in self.monitors:
+            monitor.looks = monitor.looks[-300:]
+            if not monitor.up:
+                monitor.start()
+        for _ in range(80):
+            self.world.now += 2 * SECOND
+            for broker in self.world.brokers:
+                self.world.start(broker)
+            self.world.slow = 0
+            self.world.spread()
+            self.world.replicate()
+            for monitor in self.monitors:
+                self._round(monitor, calm=True)
+        self._check_settings()
+
+    # -- others ----------------------------------------------------------------------------------------------------
+
+    def _person(self) -> None:
+        name = self.rng.choice((RETENTION, RATIO, LAG))
+        value = {RETENTION: "44000", RATIO: "0.25", LAG: "5000000"}[name] if self.rng.random() < 0.7 else None
+        self.theirs.append({name: value})
+        self.world.alter({name: value}, "a person")
+        self._forget_bounds()
+
+    def _gitops(self) -> None:
+        wanted: dict[str, str | None] = {name: self.world.versions[0].settings.get(name) for name in DEFAULTS}
+        if any(self.world.current.settings.get(name) != value for name, value in wanted.items()):
+            self.theirs.append(wanted)
+            self.world.alter(wanted, "gitops")
+            self._forget_bounds()
+
+    def _forget_bounds(self) -> None:
+        for monitor in self.monitors:
+            monitor.known = {}
+
+    # -- cleaning, and what it takes -------------------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        world = self.world
+        for broker in world.brokers.values():
+            if broker.running is not None and self.rng.random() < 0.5:
+                began = broker.running.at
+                for offset in world.end_pass(broker):
+                    self._removed(broker, offset, began)
+            elif self.rng.random() < 0.3:
+                world.begin_pass(broker)
+
+    def _removed(self, cleaner: Broker, offset: int, began: int) -> None:
+        """A tombstone is gone: nobody that is absent and lacks it may have counted on it."""
+        for broker in self.world.brokers.values():
+            if broker.absent_from is None or broker.lost_tail or broker.leo > offset or broker is cleaner:
+                continue
+            self.dangerous += 1
+            for monitor in self.monitors:
+                for absence in monitor.clock.absences():
+                    if absence.broker != broker.id or absence.bound_ms is None:
+                        continue
+                    # The monitor that is down still says what it said last.
+                    if self.world.now + monitor.skew < absence.bound_ms:
+                        raise Broken(f"offset {offset} went at {self.world.now}, bound {absence.bound_ms}")
+                if broker.id in monitor.known and began > monitor.known[broker.id]:
+                    raise Broken(f"offset {offset} went although the topic was held for broker {broker.id}")
+
+    # -- the guard -------------------------------------------------------------------------------------------------
+
+    def _round(self, monitor: Monitor, *, calm: bool = False) -> None:
+        world, rng = self.world, self.rng
+        for due, alter in list(monitor.late):
+            if calm or world.now >= due:
+                monitor.late.remove((due, alter))
+                world.alter(dict(alter.settings), "late guard")
+        if not monitor.up:
+            if rng.random() < 0.1:
+                monitor.start()
+                world.done["restart"] += 1
+            return
+        if not calm and rng.random() < 0.02:
+            monitor.up = False
+            return
+        monitor.observe(world)
+        absences = monitor.clock.absences()
+        if TOPIC not in monitor.guard.topics(absences, world.now):
+            return
+        for action in monitor.guard.tick(world.now, {TOPIC: world.seen(self.free)}, absences):
+            self._do(monitor, action, calm=calm)
+            if not monitor.up:
+                return
+        self._note_held(monitor)
+
+    def _do(self, monitor: Monitor, action: Action, *, calm: bool) -> None:
+        dies = not calm and self.rng.random() < 0.05
+        if isinstance(action, Append):
+            if dies and self.rng.random() < 0.5:
+                monitor.up = False
+                return
+            event = replace(action.event, sequence=len(monitor.events) + 1)
+            monitor.events.append(event)
+            self.world.done[str(event.kind)] += 1
+            monitor.guard.take_in([event])
+            if event.kind in (EventKind.RELEASING, EventKind.OVERRULED, EventKind.ABANDONED):
+                monitor.known = {}
+        else:
+            self._alter(monitor, action, calm=calm)
+        if dies:
+            monitor.up = False
+
+    def _alter(self, monitor: Monitor, action: Alter, *, calm: bool) -> None:
+        monitor.guard.asked(action, self.world.now)
+        fate = 1.0 if calm else self.rng.random()
+        if fate < 0.08:
+            return  # it never came there
+        if fate < 0.16:
+            monitor.late.append((self.world.now + self.rng.choice((2, 20, 60)) * SECOND, action))
+            return
+        self.world.alter(dict(action.settings), "guard")
+        if fate > 0.24:
+            monitor.guard.answered(action)
+
+    def _note_held(self, monitor: Monitor) -> None:
+        hold = monitor.guard.record.holds.get(TOPIC)
+        if hold is None or hold.phase is not Phase.HELD or hold.level < 2 or hold.left:
+            monitor.known = {}
+            return
+        away = {one.broker: one for one in monitor.clock.absences()}
+        monitor.known = {b: at for b, at in monitor.known.items() if b in away}
+        for broker, one in away.items():
+            if broker not in monitor.known and one.bound_ms is not None and one.bound_ms > self.world.now:
+                monitor.known[broker] = self.world.now
+                self.guarded += 1
+
+    # -- in the end ------------------------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        now, first = self.world.current.settings, self.world.versions[0].settings
+        self.holds = self.world.done[str(EventKind.HELD)]
+        for monitor in self.monitors:
+            hold = monitor.guard.record.holds.get(TOPIC)
+            if hold is not None and hold.is_open:
+                raise Broken(f"a hold is open: {hold}")
+        for name in DEFAULTS:
+            value = now.get(name)
+            if value is not None and is_marked(name, value):
+                raise Broken(f"{name}={value} of a guard is left")
+            allowed = [first.get(name)] + [one[name] for one in self.theirs if name in one]
+            if value not in allowed and not any(
+                a is not None and value is not None and float(a) == float(value) for a in allowed
+            ):
+                raise Broken(f"{name}={value} is neither the first value nor anybody's: {allowed}")
+
+
+__all__ = ["Broken", "History"]
+
+
+def main() -> int:
+    """Run histories, and say how many broke."""
+    import argparse
+    import time
+
+    parser = argparse.ArgumentParser(description="Histories of guards.")
+    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    done: Counter[str] = Counter()
+    broken, began = 0, time.monotonic()
+    for seed in range(given.seed, given.seed + given.histories):
+        history = History(seed)
+        try:
+            history.run()
+        except Broken as error:
+            broken += 1
+            print(f"seed {seed}: {error}"[:300])
+        done += history.world.done
+        done += Counter(dangerous=history.dangerous, guarded=history.guarded)
+    print(f"{given.histories} histories in {time.monotonic() - began:.0f} s, {broken} broken; {dict(done)}")
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,81 @@
+"""Histories of guards; ``python -m tests.simulation.guarding --histories N --seed S`` runs as many as asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from parallax.guard.clock import Ends, Retentions
+from parallax.guard.decide import Guard, Shown, TopicSeen
+from parallax.guard.holds import EventKind
+from tests.simulation.guarding import Broken, History
+
+HISTORIES = 60
+
+
+@pytest.mark.parametrize("first", range(0, 4 * HISTORIES, HISTORIES))
+def test_what_is_guarded_is_not_missed_and_settings_are_put_back(first: int) -> None:
+    done: Counter[str] = Counter()
+    for seed in range(first, first + HISTORIES):
+        history = History(seed)
+        try:
+            history.run()
+        except Broken as broken:
+            broken.add_note(f"python -m tests.simulation.guarding --seed {seed} --histories 1")
+            raise
+        done += history.world.done
+        done += Counter(dangerous=history.dangerous, guarded=history.guarded)
+    said = {str(kind) for kind in EventKind} - {"advised", "asked_hold", "asked_release"}
+    assert said <= done.keys(), "every kind of event comes about"
+    assert done["dangerous"] > 5, "tombstones that an absent replica lacks do go"
+    assert done["guarded"] > 20, "and topics are held before that"
+
+
+@pytest.mark.release
+def test_many_histories_of_guards() -> None:
+    for seed in range(1_000_000, 1_003_000):
+        History(seed).run()
+
+
+def first_broken(histories: int) -> str:
+    for seed in range(histories):
+        try:
+            History(seed).run()
+        except Broken as broken:
+            return str(broken)
+    return ""
+
+
+def _of_one_broker(self: TopicSeen, name: str) -> Shown | None:
+    return next((shown.get(name) for _, shown in sorted(self.settings.items())), None)
+
+
+def _latest(self: Retentions, at_ms: int, now_ms: int) -> int | None:
+    return self._known[-1][0] if self._known else None
+
+
+def _newest(self: Ends, offset: int) -> int | None:
+    looks = self._recent or self._sure
+    return looks[-1][0] if looks else None
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "instead", "broken"),
+    [
+        (Ends, "last_without", _newest, "bound"),
+        (Retentions, "smallest_since", _latest, "bound"),
+        (TopicSeen, "agreed", _of_one_broker, ""),
+        (Guard, "_stray", lambda *_: None, ""),
+        (Guard, "_changed_by_others", lambda *_: None, ""),
+    ],
+    ids=["newest look", "newest retention", "one broker", "late requests", "others"],
+)
+def test_a_guard_or_clock_that_leaves_something_out_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, instead: Callable[..., object], broken: str
+) -> None:
+    monkeypatch.setattr(owner, name, instead)
+    said = first_broken(400)
+    assert said
+    assert broken in said

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import random
+
+from parallax.guard.clock import FORGET_MS, SETTINGS_MS, TRAILING_MS, Absence, Clock, Presence, Retentions, Unclear
+from parallax.model import TopicPartition
+from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
+
+ALL = (1, 2, 3)
+REST = (1, 3)
+
+
+def only(known: Clock) -> Absence:
+    (absence,) = known.absences()
+    return absence
+
+
+def bound(at: int, retention: int = HOUR) -> int:
+    """The bound that follows from a look, in ms after the start."""
+    return START + at - LOOK + retention - SKEW
+
+
+def test_replicas_in_sync_are_not_absent() -> None:
+    known = clock()
+    for at in range(0, 10_000, 2_000):
+        known.observe(tick(at, {1: at, 2: at, 3: at}, ALL))
+    assert known.absences() == []
+
+
+def test_the_bound_counts_from_the_last_look_at_which_nobody_had_what_the_absent_one_lacks() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 10, 2: None, 3: 10}, REST))
+    known.observe(tick(4_000, {1: 10, 2: None, 3: 10}, REST))
+    known.observe(tick(6_000, {1: 11, 2: None, 3: 10}, REST))
+    known.observe(tick(8_000, {1: 30, 2: None, 3: 30}, REST))
+    absence = only(known)
+    assert (absence.broker, absence.presence, absence.lacks_from) == (2, Presence.AWAY, 10)
+    assert absence.bound_ms == bound(4_000)
+
+
+def test_while_nothing_is_written_the_bound_moves_on() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    for at in range(2_000, 20_000, 2_000):
+        known.observe(tick(at, {1: 10, 2: None, 3: 10}, REST))
+        assert only(known).bound_ms == bound(at)
+
+
+def test_on_a_busy_partition_the_bound_counts_from_before_what_the_absent_one_had_not_confirmed() -> None:
+    known = clock()
+    for at in range(0, 10_000, 2_000):
+        marks = {1: at + 50, 2: at + 40, 3: at + 50}
+        known.observe(tick(at, {1: at + 60, 2: at + 50, 3: at + 55}, ALL, marks=marks))
+    known.observe(tick(10_000, {1: 10_060, 2: None, 3: 10_055}, REST))
+    assert only(known).lacks_from == 8_040
+    assert only(known).bound_ms == bound(6_000)
+
+
+def test_only_what_the_leader_said_counts() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    # The leader does not answer us: what it was given since is not known, whatever a follower has not got yet.
+    for at in (2_000, 4_000, 6_000):
+        known.observe(tick(at, {1: None, 2: None, 3: 10}, REST, leader=1))
+    assert only(known).bound_ms == bound(0)
+
+
+def test_what_a_leader_said_shortly_before_it_was_deposed_does_not_count() -> None:
+    known = clock()
+    for at in range(0, 40_000, 2_000):
+        known.observe(tick(at, {1: 10, 2: 10 if at < 6_000 else None, 3: 10}, ALL if at < 6_000 else REST))
+    assert only(known).bound_ms == bound(38_000)
+    known.observe(tick(40_000, {1: 10, 2: None, 3: 25}, (3,), epoch=1))
+    of_two = next(a for a in known.absences() if a.broker == 2)
+    assert of_two.bound_ms == bound(38_000 - METADATA)
+    # What the new one says counts at once, and goes on to count.
+    known.observe(tick(42_000, {1: 10, 2: None, 3: 10}, (3,), epoch=1))
+    of_two = next(a for a in known.absences() if a.broker == 2)
+    assert of_two.bound_ms == bound(42_000)
+
+
+def test_a_copy_of_what_was_stamped_elsewhere_moves_no_bound() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(20_000, {1: 12, 2: None, 3: 12}, REST))
+    # A replica is added that has nothing yet, and then all, and leads.
+    known.observe(tick(22_000, {1: 12, 2: None, 3: 12, 4: 0}, REST))
+    known.observe(tick(40_000, {1: None, 2: None, 3: None, 4: 12}, (4,), epoch=1))
+    of_two = next(a for a in known.absences() if a.broker == 2)
+    assert of_two.bound_ms == bound(0)
+
+
+def test_the_smallest_retention_in_force_since_counts() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    far = SETTINGS_MS * 2
+    known.observe(tick(far, {1: 10, 2: None, 3: 10}, REST))
+    known.observe(tick(far + 2_000, {1: 11, 2: None, 3: 11}, REST))
+    known.observe(tick(far + 4_000, {1: 11, 2: None, 3: 11}, REST, retention=HOUR // 2))
+    known.observe(tick(far + 6_000, {1: 11, 2: None, 3: 11}, REST, retention=4 * HOUR))
+    assert only(known).bound_ms == bound(far, HOUR // 2)
+
+
+def test_a_retention_that_was_raised_shortly_before_counts_as_it_was() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(SETTINGS_MS - 10_000, {1: 10, 2: None, 3: 10}, REST, retention=9 * HOUR))
+    assert only(known).retention_ms == HOUR
+    known.observe(tick(3 * SETTINGS_MS, {1: 10, 2: None, 3: 10}, REST, retention=9 * HOUR))
+    assert only(known).retention_ms == 9 * HOUR
+
+
+def test_without_the_settings_no_bound_is_known() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, retention=None))
+    known.observe(tick(2_000, {1: 10, 2: None, 3: 10}, REST, retention=None))
+    assert (only(known).bound_ms, only(known).unclear) == (None, Unclear.SETTINGS)
+
+
+def test_settings_that_were_seen_only_after_the_absence_began_give_no_bound() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, retention=None))
+    known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST, retention=None))
+    known.observe(tick(60_000, {1: 12, 2: None, 3: 12}, REST))
+    assert only(known).unclear is Unclear.SETTINGS
+
+
+def test_a_replica_that_was_away_before_the_watch_has_no_bound() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: None, 3: 10}, REST))
+    assert (only(known).presence, only(known).unclear) == (Presence.AWAY, Unclear.BEFORE_WATCH)
+
+
+def test_a_replica_that_is_added_has_no_bound_while_it_copies_what_was_written_before_the_watch() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 3: 100}, REST))
+    known.observe(tick(2_000, {1: 100, 3: 100, 2: 40}, REST))
+    assert (only(known).presence, only(known).unclear) == (Presence.COPYING, Unclear.COPYING)
+    known.observe(tick(4_000, {1: 101, 3: 101, 2: 100}, REST))
+    assert only(known).bound_ms == bound(2_000)
+
+
+def test_a_copy_within_half_the_retention_is_not_late_and_a_longer_one_is() -> None:
+    for took, is_late in ((HOUR // 2 - 10_000, False), (HOUR // 2 + 10_000, True)):
+        known = clock()
+        known.observe(tick(0, {1: 100, 3: 100}, REST))
+        known.observe(tick(2_000, {1: 100, 3: 100, 2: 40}, REST))
+        known.observe(tick(2_000 + took, {1: 100, 3: 100, 2: 100}, ALL))
+        assert bool(known.late()) == is_late
+
+
+def test_a_replica_in_sync_that_does_not_answer_us_has_what_is_committed() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    for at in range(2_000, 200_000, 10_000):
+        known.observe(tick(at, {1: at, 2: None, 3: at}, ALL))
+    assert known.absences() == []
+
+
+def test_a_replica_that_trails_for_long_is_behind_though_it_is_in_sync() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 20, 2: 10, 3: 20}, ALL))
+    assert known.absences() == []
+    known.observe(tick(TRAILING_MS + 2_000, {1: 20, 2: 10, 3: 20}, ALL))
+    assert (only(known).presence, only(known).bound_ms) == (Presence.BEHIND, bound(0))
+
+
+def test_a_high_watermark_that_stands_still_makes_nobody_absent() -> None:
+    known = clock()
+    for at in range(0, 3 * TRAILING_MS, 10_000):
+        marks = dict.fromkeys(ALL, 10)
+        known.observe(tick(at, {1: 20, 2: 20, 3: 20}, ALL, marks=marks))
+    assert known.absences() == []
+
+
+def test_a_replica_that_is_back_within_its_bound_is_not_late() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST))
+    assert known.observe(tick(HOUR - SKEW - LOOK - 1, {1: 12, 2: 12, 3: 12}, ALL)) == []
+    assert (known.absences(), known.late()) == ([], [])
+
+
+def test_a_replica_that_is_back_after_its_bound_is_late_until_an_audit_that_began_since() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST))
+    (late,) = known.observe(tick(HOUR, {1: 12, 2: 12, 3: 12}, ALL))
+    assert (late.broker, late.at_ms, known.absences()) == (2, START + HOUR, [])
+    known.audited(PLACE, START + HOUR - 1)
+    assert known.late() == [late]
+    known.audited(TopicPartition("orders", 1), START + HOUR + 1)
+    assert known.late() == [late]
+    known.audited(PLACE, START + HOUR + 1)
+    assert known.late() == []
+
+
+def test_a_replica_that_copies_after_its_bound_is_late_though_its_bound_moves_on_with_what_it_copies() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST))
+    known.observe(tick(HOUR - 20_000, {1: 12, 2: None, 3: 12}, REST))
+    known.observe(tick(HOUR, {1: 90, 2: 11, 3: 90}, REST))
+    known.observe(tick(HOUR + 2_000, {1: 90, 2: 90, 3: 90}, ALL))
+    assert [late.broker for late in known.late()] == [2]
+
+
+def test_a_replica_that_lost_its_own_tail_is_bound_by_what_it_has_left() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(100_000, {1: 20, 2: 20, 3: 20}, ALL))
+    known.observe(tick(102_000, {1: 20, 2: None, 3: 20}, REST))
+    assert only(known).bound_ms == bound(102_000)
+    known.observe(tick(104_000, {1: 20, 2: 12, 3: 20}, REST))
+    assert only(known).bound_ms == bound(0)
+
+
+def test_what_was_seen_of_a_topic_of_the_same_name_does_not_count() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 1, 2: None, 3: 1}, REST, topic_id="b"))
+    assert only(known).unclear is Unclear.BEFORE_WATCH
+
+
+def test_a_topic_that_is_not_compacted_has_no_clock_and_one_of_unknown_policy_has() -> None:
+    for policy, count in (("delete", 0), ("compact,delete", 1), (None, 1)):
+        known = clock()
+        known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, policy=policy))
+        known.observe(tick(2_000, {1: 10, 2: None, 3: 10}, REST, policy=policy))
+        assert len(known.absences()) == count
+
+
+def test_a_replica_that_is_taken_from_a_broker_is_not_absent() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 10, 2: None, 3: 10}, REST))
+    known.observe(tick(HOUR, {1: 10, 3: 10}, REST))
+    assert (known.absences(), known.late()) == ([], [])
+
+
+def test_partitions_of_which_nothing_is_said_any_more_are_forgotten() -> None:
+    known = clock()
+    other = TopicPartition("gone", 0)
+    known.observe(tick(0, {1: 10, 2: None, 3: 10}, REST, place=other))
+    known.observe(tick(FORGET_MS + 1_000, {1: 10, 2: 10, 3: 10}, ALL))
+    assert known.absences() == []
+
+
+def test_a_long_absence_keeps_few_looks() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    for i in range(1, 40):
+        known.observe(tick(2_000 * i, {1: 10 + i, 2: 10 + i, 3: 10 + i}, ALL))
+    for i in range(40, 500):
+        known.observe(tick(2_000 * i, {1: 10 + i, 2: None, 3: 10 + i}, REST))
+    assert only(known).bound_ms == bound(39 * 2_000)
+    assert max(len(p.ends) for p in known._partitions.values()) <= 24
+
+
+def test_the_smallest_retention_is_that_of_all_looks_since() -> None:
+    rng = random.Random(7)
+    for _ in range(200):
+        known, seen = Retentions(), []
+        for at in range(0, 40 * SETTINGS_MS, 2 * SETTINGS_MS):
+            seen.append((at, rng.randint(1, 5)))
+            known.see(*seen[-1])
+        since = rng.randrange(0, 38) * SETTINGS_MS
+        # The value of the look before may have been in force until the next one.
+        after = [i for i, (at, _) in enumerate(seen) if at >= since - SETTINGS_MS]
+        expected = min(value for _, value in seen[max(0, after[0] - 1) :])
+        assert known.smallest_since(since, 38 * SETTINGS_MS) == expected
+
+
+def test_no_bound_is_later_for_leaving_out_looks() -> None:
+    rng = random.Random(3)
+    for _ in range(100):
+        whole, part = clock(), clock()
+        end, mine = 10, 10
+        for i in range(14):
+            end += rng.choice((0, 0, 1, 5))
+            is_away = i > 7
+            mine = mine if is_away else end - rng.choice((0, 0, 2))
+            looks = tick(2_000 * i, {1: end, 2: None if is_away else mine, 3: end}, REST if is_away else ALL)
+            whole.observe(looks)
+            part.observe([look for look in looks if i == 13 or (look.broker == 2) or rng.random() < 0.5])
+        of_part = only(part).bound_ms
+        assert of_part is None or of_part <= (only(whole).bound_ms or 0)

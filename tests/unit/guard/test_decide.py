@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.guard.clock import Absence, Presence, Unclear
+from parallax.guard.decide import AGAIN_MS, TAKES_MS, Action, Alter, Append, Guard, Rules, Shown, TopicSeen
+from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind, Phase, commands, is_marked, is_same
+from parallax.model import TopicPartition
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+RULES = Rules(
+    may_act=True,
+    lead_ms=HOUR,
+    max_hold_ms=48 * HOUR,
+    min_free_percent=10.0,
+    settle_ms=60_000,
+    stagger_ms=30_000,
+    mark=77,
+)
+FIRST = {RETENTION: (str(24 * HOUR), True), RATIO: ("0.5", False), LAG: (str(NO_LAG), False)}
+
+
+def absence(left: int | None, topic: str = "orders", broker: int = 2, **said: Any) -> Absence:
+    bound = None if left is None else NOW + left
+    known = Absence(TopicPartition(topic, 0), broker, Presence.AWAY, 10, NOW - HOUR, 24 * HOUR, bound, None)
+    return replace(known, **said)
+
+
+class Table:
+    """A guard, the topics it sees, and the events that it has had recorded."""
+
+    def __init__(self, rules: Rules = RULES, topics: Iterable[str] = ("orders",)) -> None:
+        self.guard = Guard(rules)
+        self.now = NOW
+        self.events: list[Event] = []
+        self.free: float | None = 50.0
+        self.settings = {topic: {b: dict(FIRST) for b in (1, 3)} for topic in topics}
+        self.ids = dict.fromkeys(topics, "a")
+        self.absent: list[Absence] = []
+
+    def seen(self) -> dict[str, TopicSeen]:
+        return {
+            topic: TopicSeen(
+                self.ids[topic],
+                {b: {name: Shown(*value) for name, value in own.items()} for b, own in brokers.items()},
+                frozenset(brokers),
+                is_in_sync=not self.absent,
+                free_percent=self.free,
+            )
+            for topic, brokers in self.settings.items()
+        }
+
+    def tick(self, after: int = 1_000) -> list[Action]:
+        self.now += after
+        actions = self.guard.tick(self.now, self.seen(), self.absent)
+        for action in actions:
+            if isinstance(action, Append):
+                self.events.append(action.event)
+                self.guard.take_in([action.event])
+        return actions
+
+    def put(self, settings: dict[str, str | None], topic: str = "orders", brokers: Iterable[int] = (1, 3)) -> None:
+        """What the cluster does with a change."""
+        for broker in brokers:
+            for name, value in settings.items():
+                self.settings[topic][broker][name] = (value, True) if value is not None else FIRST[name]
+
+    def do(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Alter):
+                self.guard.asked(action, self.now)
+                self.put(dict(action.settings), action.topic)
+                self.guard.answered(action)
+
+    def run(self, rounds: int = 6) -> list[str]:
+        began = len(self.events)
+        for _ in range(rounds):
+            self.do(self.tick())
+        return [str(event.kind) for event in self.events[began:]]
+
+    def own(self, topic: str = "orders") -> dict[str, str | None]:
+        return {name: value if own else None for name, (value, own) in self.settings[topic][1].items()}
+
+
+FIRST_OWN = {RETENTION: str(24 * HOUR), RATIO: None, LAG: None}
+
+
+def held(left: int = HOUR // 4) -> Table:
+    table = Table()
+    table.absent = [absence(left)]
+    assert table.run() == ["intended", "held"]
+    return table
+
+
+def test_a_bound_that_is_far_away_changes_nothing() -> None:
+    table = Table()
+    table.absent = [absence(23 * HOUR)]
+    assert table.run() == []
+
+
+def test_the_first_level_keeps_tombstones_for_longer_and_the_second_pauses_cleaning() -> None:
+    first = held(HOUR * 3 // 4).own()
+    assert int(first[RETENTION] or 0) >= 72 * HOUR
+    assert (first[RATIO], first[LAG]) == (None, None)
+    second = held().own()
+    assert (second[RATIO], second[LAG]) == ("1.0", str(NO_LAG - 2 * 77))
+
+
+def test_a_hold_goes_up_a_level_when_its_bound_comes_nearer() -> None:
+    table = held(HOUR * 3 // 4)
+    table.absent = [absence(HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+    assert table.own()[RATIO] == "1.0"
+
+
+def test_nothing_is_changed_before_it_is_on_record() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    (intent,) = table.tick()
+    assert isinstance(intent, Append)
+    assert intent.event.kind is EventKind.INTENDED
+    assert [type(action) for action in table.tick()] == [Alter]
+
+
+def test_held_means_that_every_broker_shows_it() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.tick()
+    (alter,) = table.tick()
+    assert isinstance(alter, Alter)
+    table.guard.asked(alter, table.now)
+    table.put(dict(alter.settings), brokers=(1,))
+    table.guard.answered(alter)
+    assert table.run() == ["set"]
+    table.put(dict(alter.settings), brokers=(3,))
+    assert table.run() == ["held"]
+
+
+def test_a_request_without_an_answer_is_made_again_after_a_while() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.tick()
+    (alter,) = table.tick()
+    assert isinstance(alter, Alter)
+    table.guard.asked(alter, table.now)
+    assert table.tick() == []
+    assert table.tick(AGAIN_MS) == [alter]
+
+
+@pytest.mark.parametrize("stops_after", range(8))
+def test_a_guard_that_dies_at_any_step_goes_on_from_what_is_on_record(stops_after: int) -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    for _ in range(stops_after):
+        table.do(table.tick())
+    table.guard = Guard(RULES)
+    table.guard.take_in(table.events)
+    table.run(8)
+    assert table.guard.record.holds["orders"].phase is Phase.HELD
+    table.absent = []
+    table.tick(RULES.settle_ms)
+    table.guard = Guard(RULES)
+    table.guard.take_in(table.events)
+    for _ in range(5):
+        table.do(table.tick(RULES.settle_ms))
+    assert table.own() == FIRST_OWN
+    assert not table.guard.record.holds["orders"].is_open
+
+
+def test_it_lets_go_once_all_have_been_in_sync_for_a_while() -> None:
+    table = held()
+    table.absent = []
+    assert table.run() == []
+    table.now += RULES.settle_ms
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == FIRST_OWN
+
+
+def test_topics_are_let_go_one_after_the_other() -> None:
+    table = Table(topics=("orders", "others"))
+    table.absent = [absence(60_000), absence(60_000, "others")]
+    table.run()
+    table.absent = []
+    table.tick()
+    table.now += RULES.settle_ms
+    table.run()
+    assert [hold.is_open for hold in table.guard.record.holds.values()] == [False, True]
+    table.now += RULES.stagger_ms
+    table.run()
+    assert [hold.is_open for hold in table.guard.record.holds.values()] == [False, False]
+
+
+@pytest.mark.parametrize("to", ["1000", None])
+def test_a_person_wins_and_all_else_is_put_back(to: str | None) -> None:
+    table = held()
+    table.put({RETENTION: to})
+    assert table.run() == ["overruled", "releasing", "released"]
+    assert table.own()[RATIO] is table.own()[LAG] is None
+    assert table.own()[RETENTION] in (to, str(24 * HOUR))
+    assert table.run() == [], "and nothing is held for this absence again"
+
+
+def test_a_tool_that_reverts_a_hold_is_told_of_and_not_fought() -> None:
+    table = held()
+    table.put(FIRST_OWN)
+    assert table.run(20) == ["overruled", "releasing", "released"]
+    assert "somebody else's" in table.events[-3].reason
+
+
+def test_a_change_that_never_comes_is_not_asked_for_for_ever() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.tick()
+    (alter,) = table.tick()
+    assert isinstance(alter, Alter)
+    table.guard.asked(alter, table.now)
+    table.guard.answered(alter)
+    assert table.run() == ["set"]
+    table.now += TAKES_MS
+    assert table.run() == ["overruled", "releasing", "released"]
+
+
+@pytest.mark.parametrize("why", ["space", "expired"])
+def test_a_hold_is_bounded_and_not_taken_up_again_for_the_same_absence(why: str) -> None:
+    table = held()
+    if why == "space":
+        table.free = 5.0
+    else:
+        table.now += RULES.max_hold_ms
+        table.absent = [absence(RULES.max_hold_ms + HOUR // 4)]
+    assert table.run() == ["releasing", "released"]
+    assert [e.reason for e in table.events if e.kind is EventKind.RELEASING] == [why]
+    table.free = 50.0
+    assert table.run(20) == []
+    table.absent = []
+    table.tick()
+    table.now += RULES.settle_ms
+    assert table.run(2) == ["in_sync"]
+    table.absent = [absence(table.now - NOW + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({LAG: "604800000"}, "a promise to delete"),
+        ({RETENTION: "86400011"}, "held by another guard"),
+        ({LAG: str(NO_LAG - 22)}, "held by another guard"),
+    ],
+)
+def test_what_others_may_count_on_is_refused_once(change: dict[str, str | None], says: str) -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.put(change)
+    assert table.run(10) == ["refused"]
+    assert says in table.events[0].reason
+
+
+def test_a_finite_compaction_lag_is_put_off_where_it_is_allowed() -> None:
+    table = Table(replace(RULES, may_shorten=frozenset({"orders"})))
+    table.absent = [absence(60_000)]
+    table.put({LAG: "604800000"})
+    assert table.run() == ["intended", "held"]
+
+
+@pytest.mark.parametrize("free", [None, 5.0])
+def test_without_space_or_without_knowing_it_nothing_is_held(free: float | None) -> None:
+    table = Table()
+    table.absent, table.free = [absence(60_000)], free
+    assert table.run(10) == ["refused"]
+    assert "space" in table.events[0].reason
+
+
+def test_internal_topics_are_held_only_where_that_is_wanted() -> None:
+    for wanted, kinds in ((False, ["refused"]), (True, ["intended", "held"])):
+        table = Table(replace(RULES, internal_topics=wanted), topics=("__consumer_offsets",))
+        table.absent = [absence(60_000, "__consumer_offsets")]
+        assert table.run() == kinds
+
+
+def test_an_adviser_says_what_it_would_do_and_never_asks_for_it() -> None:
+    table = Table(replace(RULES, may_act=False))
+    table.absent = [absence(60_000)]
+    actions = [action for _ in range(10) for action in table.tick()]
+    assert not [action for action in actions if isinstance(action, Alter)]
+    (advice,) = table.events
+    assert advice.kind is EventKind.ADVISED
+    assert "--add-config delete.retention.ms=" in advice.reason
+
+
+@pytest.mark.parametrize(
+    "one", [absence(-1), absence(None, unclear=Unclear.BEFORE_WATCH), absence(None, unclear=Unclear.SETTINGS)]
+)
+def test_what_is_lost_already_or_not_known_is_not_held(one: Absence) -> None:
+    table = Table()
+    table.absent = [one]
+    assert table.run() == []
+
+
+def test_a_replica_that_copies_its_log_is_held_for_at_once() -> None:
+    table = Table()
+    table.absent = [absence(None, presence=Presence.COPYING, unclear=Unclear.COPYING)]
+    assert table.run() == ["intended", "held"]
+
+
+def test_where_no_horizon_is_stamped_more_time_is_enough() -> None:
+    table = Table()
+    seen = {name: replace(one, stamped=False) for name, one in table.seen().items()}
+    (intent,) = table.guard.tick(NOW, seen, [absence(60_000)])
+    assert isinstance(intent, Append)
+    assert intent.event.level == 1
+
+
+def test_another_topic_of_the_same_name_is_left_alone() -> None:
+    table = held()
+    table.ids["orders"], table.absent = "b", []
+    table.put(FIRST_OWN)
+    assert table.run() == ["abandoned"]
+
+
+def test_a_guards_values_that_came_to_another_topic_are_put_back() -> None:
+    table = held()
+    table.ids["orders"], table.absent = "b", []
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == FIRST_OWN
+
+
+def test_a_request_that_comes_after_the_hold_is_put_back_as_well() -> None:
+    table = held()
+    mine = table.own()
+    table.absent = []
+    table.tick()
+    table.now += RULES.settle_ms
+    table.run()
+    table.put(mine)
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == FIRST_OWN
+
+
+def test_a_person_asks_for_a_hold_and_for_its_end() -> None:
+    table = Table()
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run() == ["intended", "held"]
+    table.now += RULES.settle_ms
+    assert table.run() == [], "though all are in sync"
+    table.guard.take_in([Event(EventKind.ASKED_RELEASE, "", "orders", "", NOW)])
+    assert table.run() == ["releasing", "released", "in_sync"]
+    assert table.run() == []
+
+
+def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.tick()
+    (alter,) = table.tick()
+    assert isinstance(alter, Alter)
+    table.guard.asked(alter, table.now)
+    table.guard.answered(alter, "not authorized")
+    assert table.run() == ["releasing", "released"]
+    assert table.run() == []
+
+
+def test_values_are_known_by_their_marks() -> None:
+    assert is_marked(RETENTION, "259200077")
+    assert not is_marked(RETENTION, "86400000")
+    assert is_marked(LAG, str(NO_LAG - 2))
+    assert not is_marked(LAG, str(NO_LAG))
+    assert not is_marked(RATIO, "1")
+    assert is_same("1", "1.0")
+    assert not is_same("1", None)
+
+
+def test_the_same_is_said_as_commands() -> None:
+    base = "kafka-configs.sh --bootstrap-server HOST:9092 --alter --entity-type topics --entity-name orders"
+    assert commands("orders", {RETENTION: "5", RATIO: None}) == (
+        f"{base} --add-config {RETENTION}=5\n{base} --delete-config {RATIO}"
+    )

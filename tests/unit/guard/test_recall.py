@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from parallax.guard.clock import Absence, Clock, Look, Unclear
+from parallax.guard.recall import recall
+from parallax.source import schema
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, rust_uri
+from tests.unit.guard.looking import HOUR, START, clock, tick
+
+ALL, REST = (1, 2, 3), (1, 3)
+
+
+def record(storage: Path, *ticks: list[Look]) -> None:
+    """As the progress query does, in one commit."""
+    create_tables(str(storage))
+    rows = [_row(look) for one in ticks for look in one]
+    table = pa.Table.from_pylist(rows, schema=schema.PROGRESS.append(pa.field(RECORDED_ON, pa.date32())))
+    write_deltalake(rust_uri(str(storage), PROGRESS), table, mode="append")
+
+
+def _row(look: Look) -> dict[str, Any]:
+    at = datetime.fromtimestamp(look.at_ms / 1000, UTC)
+    return {
+        "topic": look.place.topic,
+        "partition": look.place.partition,
+        "broker": look.broker,
+        "observed_at": at,
+        "reachable": look.log_end_offset is not None,
+        "high_watermark": look.high_watermark,
+        "log_end_offset": look.log_end_offset,
+        "leader": look.leader,
+        "leader_epoch": look.leader_epoch,
+        "isr": list(look.isr),
+        "replicas": list(look.replicas),
+        "topic_id": look.topic_id,
+        "cleanup_policy": look.policy,
+        "policy_at": at if look.policy_at_ms is not None else None,
+        "delete_retention_ms": look.retention_ms,
+        RECORDED_ON: at.date(),
+    }
+
+
+def recalled(storage: Path, now: int) -> Clock:
+    known = clock()
+    recall(str(storage), known, START + now)
+    return known
+
+
+def only(known: Clock) -> Absence:
+    (absence,) = known.absences()
+    return absence
+
+
+def history(away_from: int, until: int, step: int = 60_000, **said: Any) -> list[list[Look]]:
+    """Broker 2 is away from a time on; a record is written each minute."""
+    return [
+        tick(
+            at,
+            {1: 10 + at // step, 2: None if at >= away_from else 10 + at // step, 3: 10 + at // step},
+            REST if at >= away_from else ALL,
+            **said,
+        )
+        for at in range(0, until, step)
+    ]
+
+
+def test_a_clock_that_starts_knows_the_bound_of_an_absence_that_it_did_not_see_begin(tmp_path: Path) -> None:
+    ticks = history(away_from=10 * 60_000, until=30 * 60_000)
+    record(tmp_path, *ticks)
+    live = clock()
+    for one in ticks:
+        live.observe(one)
+    assert only(recalled(tmp_path, HOUR)).bound_ms == only(live).bound_ms
+
+
+def test_it_goes_on_from_there(tmp_path: Path) -> None:
+    ticks = history(away_from=10 * 60_000, until=30 * 60_000)
+    record(tmp_path, *ticks)
+    known = recalled(tmp_path, HOUR)
+    before = only(known).bound_ms
+    known.observe(tick(HOUR // 2, {1: 90, 2: None, 3: 90}, REST))
+    assert only(known).bound_ms == before
+    (late,) = known.observe(tick(2 * HOUR, {1: 90, 2: 90, 3: 90}, ALL))
+    assert late.broker == 2
+
+
+def test_an_outage_that_began_while_nothing_was_recorded_counts_from_the_last_look_before(tmp_path: Path) -> None:
+    record(tmp_path, *history(away_from=HOUR, until=10 * 60_000))
+    known = recalled(tmp_path, HOUR)
+    known.observe(tick(HOUR // 2, {1: 90, 2: None, 3: 90}, REST))
+    assert only(known).since_ms == START + 9 * 60_000 - 1_000
+    assert only(known).unclear is None
+
+
+def test_a_retention_that_was_lower_meanwhile_is_remembered(tmp_path: Path) -> None:
+    away = history(away_from=10 * 60_000, until=30 * 60_000)
+    low = tick(31 * 60_000, {1: 90, 2: None, 3: 90}, REST, retention=HOUR // 4)
+    high = tick(40 * 60_000, {1: 90, 2: None, 3: 90}, REST)
+    record(tmp_path, *away, low, high)
+    assert only(recalled(tmp_path, HOUR)).retention_ms == HOUR // 4
+
+
+def test_what_was_recorded_of_another_topic_of_that_name_does_not_count(tmp_path: Path) -> None:
+    old = history(away_from=HOUR, until=5 * 60_000)
+    new = tick(6 * 60_000, {1: 5, 2: None, 3: 5}, REST, topic_id="b")
+    record(tmp_path, *old, new)
+    assert only(recalled(tmp_path, HOUR)).unclear is Unclear.BEFORE_WATCH
+
+
+def test_a_row_that_is_dated_in_the_future_counts_from_now(tmp_path: Path) -> None:
+    record(tmp_path, *history(away_from=HOUR, until=10 * 60_000))
+    known = recalled(tmp_path, 4 * 60_000)
+    known.observe(tick(5 * 60_000, {1: 90, 2: None, 3: 90}, REST))
+    assert only(known).since_ms <= START + 4 * 60_000
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_nothing_recorded_is_nothing_known(tmp_path: Path, create: bool) -> None:
+    if create:
+        create_tables(str(tmp_path))
+    assert recalled(tmp_path, 0).absences() == []

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parallax.guard.holds import LAG, Absentee, Change, Event, EventKind
+from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
+
+INTENDED = Event(
+    EventKind.INTENDED,
+    "orders:1:7",
+    "orders",
+    "a",
+    1_700_000_000_000,
+    2,
+    (Change(LAG, None, "9223372036854775793"), Change("delete.retention.ms", "1000", "259200007")),
+    (Absentee(0, 2),),
+    "absent",
+)
+
+
+def test_what_was_appended_is_read_by_another_process_as_it_was(tmp_path: Path) -> None:
+    mine, other = GuardTable(str(tmp_path)), GuardTable(str(tmp_path))
+    first = mine.append(INTENDED)
+    assert (first.sequence, mine.news()) == (1, [])
+    assert other.news() == [first]
+    assert other.news() == []
+
+
+def test_nobody_appends_to_what_they_have_not_read(tmp_path: Path) -> None:
+    mine, other = GuardTable(str(tmp_path)), GuardTable(str(tmp_path))
+    mine.append(INTENDED)
+    other.news()
+    mine.append(INTENDED)
+    with pytest.raises(WrittenMeanwhile):
+        other._table.update_incremental() or other.append(INTENDED)
+    assert [event.sequence for event in other.news()] == [2]
+    assert other.append(INTENDED).sequence == 3
+
+
+def test_a_storage_without_a_guard_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(GuardTableError, match="no guard has ever held anything here"):
+        GuardTable(str(tmp_path), create=False)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.guard import late as record
+from parallax.guard.clock import Look
+from parallax.guard.timekeeper import Absences, Timekeeper, recorded
+from parallax.guard.words import in_words, summed
+from parallax.views.tables import PROGRESS, rust_uri
+from tests.unit.guard.looking import HOUR, PLACE, START, clock, tick
+from tests.unit.guard.test_recall import ALL, REST, _row, history
+from tests.unit.guard.test_recall import record as write
+
+IN_TIME = tick(0, {1: 10, 2: 10, 3: 10}, ALL)
+AWAY = tick(2_000, {1: 12, 2: None, 3: 12}, REST)
+BACK = tick(2 * HOUR, {1: 12, 2: 12, 3: 12}, ALL)
+
+
+class Keeper:
+    """A timekeeper, and what it said last."""
+
+    def __init__(self, storage: Path, now: int = 3 * HOUR) -> None:
+        self.said = Absences()
+        self.keeper = Timekeeper(str(storage), clock(), self._take, lambda: (START + now) / 1000)
+        self.keeper.start()
+
+    def _take(self, said: Absences) -> None:
+        self.said = said
+
+    def take_in(self, *ticks: list[Look]) -> None:
+        for one in ticks:
+            self.keeper.take_in([_row(look) for look in one])
+
+
+def audit(began: int, **said: Any) -> AuditReport:
+    one = PartitionResult(*PLACE, Result.CONSISTENT)
+    report = AuditReport("brokers", (START + began) / 1000, (START + began + 1) / 1000, (one,))
+    return replace(report, **said)
+
+
+def test_a_replica_that_was_late_is_so_after_a_restart_until_an_audit(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY)
+    assert [one.broker for one in keeper.said.absent] == [2]
+    keeper.take_in(BACK)
+    (late,) = keeper.said.late
+    again = Keeper(tmp_path)
+    assert again.said.late == (late,)
+    again.keeper.audited(audit(2 * HOUR + 1, source="tables"))
+    again.keeper.audited(audit(2 * HOUR - 1))
+    assert again.said.late == (late,)
+    again.keeper.audited(audit(2 * HOUR + 1))
+    assert again.said.late == Keeper(tmp_path).said.late == ()
+
+
+def test_a_record_of_late_replicas_that_is_damaged_is_none(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY, BACK)
+    for file in (tmp_path / record.LATE).glob("*.parquet"):
+        file.write_bytes(b"damaged")
+    assert Keeper(tmp_path).said.late == ()
+
+
+def test_progress_that_cannot_be_read_keeps_no_clock_from_starting(tmp_path: Path) -> None:
+    write(tmp_path, *history(away_from=60_000, until=120_000))
+    for file in Path(rust_uri(str(tmp_path), PROGRESS)).rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY)
+    assert [one.broker for one in keeper.said.absent] == [2]
+
+
+def test_what_was_recorded_tells_who_is_absent_without_a_job(tmp_path: Path) -> None:
+    assert recorded(str(tmp_path), clock(), START) == []
+    write(tmp_path, *history(away_from=60_000, until=180_000))
+    (absence,) = recorded(str(tmp_path), clock(), START + HOUR)
+    assert absence.broker == 2
+
+
+@pytest.mark.parametrize(
+    ("ticks", "said"),
+    [
+        ((IN_TIME, AWAY), "away; what it lacks is kept until 2023-11-14 23:13:14 UTC"),
+        (
+            (AWAY,),
+            "away; until when it misses nothing is unknown: what the others had when it was last seen is not recorded",
+        ),
+    ],
+)
+def test_an_absence_in_words(tmp_path: Path, ticks: tuple[list[Look], ...], said: str) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(*ticks)
+    assert in_words(keeper.said.absent[0]) == said
+
+
+def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    assert summed(keeper.said, 0) == ""
+    keeper.take_in(IN_TIME, AWAY)
+    now = START / 1000
+    assert summed(keeper.said, now) == "1 of broker 2; what they lack is kept until 2023-11-14 23:13:14 UTC at least"
+    assert summed(keeper.said, now + 7200) == "1 of broker 2; what 1 of them lack may be gone by now"
+    keeper.take_in(BACK)
+    assert summed(keeper.said, now) == "1 copied records that may have been cleaned before: audit them"
