@@ -261,6 +261,9 @@ class Job:
         if self._client is not None:
             self._client.close()
             self._client = None
+        self._give_up_storage()
+
+    def _give_up_storage(self) -> None:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
