@@ -83,7 +83,7 @@ class Planner:
         self._boards: dict[int, Board] = {}
         self._hosted: Mapping[str, object] = {}
         self._strangers: set[Reader] = set()
-        """Readers that have recorded something, whose replica is not there any more, and of which that is yet to be told."""
+        """Readers that have recorded something, whose replica is not there any more, and that have not been told of."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
