@@ -83,7 +83,7 @@ class Planner:
         self._boards: dict[int, Board] = {}
         self._hosted: Mapping[str, object] = {}
         self._strangers: set[Reader] = set()
-        """Readers that have recorded something and whose replica is not there any more."""
+        """Readers that have recorded something, whose replica is not there any more, and that have not been told of."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
@@ -117,7 +117,11 @@ class Planner:
         self._follow(topics, new=not previous and not recorded)
         answers = self._ask(previous)
         ranges = dict(self._ranges(topics, answers, previous))
-        ranges.update(self._gone(topics, previous))
+        gone = dict(self._gone(topics, previous))
+        if self._options.feedback is not None:
+            # What has been told of them is told: they cost nothing until the cluster changes.
+            self._strangers -= {reader for reader, span in gone.items() if span.empty}
+        ranges.update(gone)
         if all(span.empty for span in ranges.values()):
             return None
         admitted = admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
@@ -160,7 +164,7 @@ class Planner:
 
     def _follow(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> None:
         """Have boards of the cluster as it is now."""
-        hosted = {name: (topic.topic_id, topic.partitions) for name, topic in topics.items()}
+        hosted = {name: (topic.topic_id, topic.partitions, str(topic.error)) for name, topic in topics.items()}
         if new:
             _refuse_unreadable(topics, self._options.topics)
             self._refuse_strangers(topics)

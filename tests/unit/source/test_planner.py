@@ -303,3 +303,18 @@ def test_a_topic_that_is_not_listed_and_not_known_by_name_is_deleted(make: Any, 
     client.topics = {}
     gone = plan_until(planner, first, lambda plan: states(plan) == {ReadEvent.TOPIC_DELETED})
     assert len(gone) == 2
+
+
+def test_what_is_gone_is_reported_once_and_again_once_the_cluster_has_changed(
+    make: Any, client: FaultyClient, tmp_path: Path
+) -> None:
+    client.topics["other"] = client.topic("other", "B", 1)
+    mine, gone = Recorded(100, "A", ReadEvent.OK), Recorded(100, "C", ReadEvent.TOPIC_DELETED)
+    stranger = Reader(0, 1, "gone", 0)
+    write(tmp_path / "feedback.json", {reader(1): mine, reader(2): mine, stranger: gone})
+    planner = make(**{"metadata.refresh.ms": "60000"})
+    assert planner.plan({}) is None
+    assert planner._strangers == set()
+    client.topics["gone"] = client.topic("gone", "D", 1)
+    planner._catalog.refresh()
+    assert plan_until(planner, {}, lambda r: stranger in r)[stranger].state is ReadEvent.TOPIC_RECREATED
