@@ -51,6 +51,8 @@ NAMES = {
     "findings_loaded",
     "findings_unlisted",
     "table_bytes",
+    "partitions_detailed",
+    "partitions_watched",
     "open_findings",
     "open_findings_exposed",
     "acknowledged_findings",
