@@ -51,7 +51,7 @@ _DELTA_MODULE = """\
 
 
 # The parts of AWS's SDK that S3A needs, and the library whose classes it names, of the versions that Hadoop 3.5.0 was
-# built with: 16 MB. What hadoop-aws asks for is the bundle of all of AWS's services, which is 600 MB.
+# built with: 16 MB. What hadoop-aws asks for is the bundle of all of AWS's services, many times as large.
 AWS_SDK_VERSION = "2.35.4"
 _SDK_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _OF_SDK = f'<dependency org="software.amazon.awssdk" name="{{}}" rev="{AWS_SDK_VERSION}" conf="default->default"/>'

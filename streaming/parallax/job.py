@@ -37,7 +37,7 @@ from parallax.replica.decode import ContentHasher
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
-from parallax.views.fencing import hold, raise_fence, release
+from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key
 from parallax.views.sink import PositionSeen
 
@@ -268,8 +268,7 @@ class Job:
             self._lock_file.close()
             self._lock_file = None
         if self._lease is not None:
-            self._lease.release()
-            release(self._settings.storage.path)
+            self._lease.release()  # what a thread that is left commits stays fenced
             self._lease = None
 
     @property

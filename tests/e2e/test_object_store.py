@@ -10,11 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
@@ -22,7 +26,9 @@ from parallax.model import IsolationLevel
 from parallax.stores import set_environment
 from parallax.views.fencing import EPOCH
 from parallax.views.objects import Objects
-from tests.e2e.job_process import JobProcess, Stream, await_exactly
+from parallax.views.session import build_session
+from parallax.views.tables import PROGRESS, create_tables, rust_uri, table_path
+from tests.e2e.job_process import SHORT_LIVED, JobProcess, Stream, await_exactly
 from tests.s3_server import S3Server
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(1500)]
@@ -69,10 +75,7 @@ def job_on(server: S3Server, folder: Path, kafka: Cluster, prefix: str) -> JobPr
         f"{prefix}-.*",
         storage={"path": server.uri(prefix)},
         read={"hash_key": HASH_KEY, "metadata_refresh_ms": 1000, "progress_interval_ms": 5000},
-        spark={
-            "master": "local[2]",
-            "driver_java_options": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m",
-        },
+        spark={"master": "local[2]", **SHORT_LIVED},
     )
 
 
@@ -207,3 +210,17 @@ def test_the_five_divergences_are_found(kafka: Cluster, server: S3Server, tmp_pa
         found = await_exactly(job, result)
         assert len({finding.finding_id for finding in found}) == 5
         assert job.stop() == 0
+
+
+def test_delta_spark_reads_there_what_delta_rs_has_committed(server: S3Server) -> None:
+    storage = server.uri("read")
+    create_tables(storage)
+    rows = [{"topic": "t", "partition": n, "broker": 1, "recorded_on": date(2026, 1, 1)} for n in range(3)]
+    columns = DeltaTable(rust_uri(storage, PROGRESS)).to_pyarrow_table().schema
+    write_deltalake(rust_uri(storage, PROGRESS), pa.Table.from_pylist(rows, schema=columns), mode="append")
+    spark = build_session(SparkSettings(master="local[2]", **SHORT_LIVED), storage=storage)
+    try:
+        found = spark.read.format("delta").load(table_path(storage, PROGRESS)).collect()
+        assert sorted(row["partition"] for row in found) == [0, 1, 2]
+    finally:
+        spark.stop()

@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from parallax.check import Result, _storage
-from parallax.compare.segments import Manifest, Segment, Store
+from parallax.compare.segments import Manifest, Store
 from parallax.job import JobError, take_lease, take_over
 from parallax.stores import rust_path, set_environment
 from parallax.views import fencing
@@ -141,13 +141,13 @@ def test_upkeep_runs_on_the_tables(storage: str) -> None:
 def test_a_state_of_the_comparison_is_kept(storage: str) -> None:
     store = Store(f"{storage}/checkpoints/compare/1")
     store.prepare()
-    segments = store.save([store.load(3, None)])
+    segments = store.save([store.load({3: None})[3]])
     manifest = Manifest().with_segments(segments)
     store.commit("mark", manifest)
     again = Store(f"{storage}/checkpoints/compare/1")
     again.prepare()
     assert again.manifest("mark") == manifest
-    assert again.load(3, Segment(segments[3].name)).rows == {}
+    assert again.load({3: segments[3]})[3].rows().num_rows == 0
 
 
 def test_check_says_whether_a_store_will_do(

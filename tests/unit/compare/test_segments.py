@@ -12,7 +12,7 @@ from parallax.model import TopicPartition
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    made = Store(str(tmp_path), "compare")
+    made = Store(str(tmp_path))
     made.prepare()
     return made
 
@@ -112,7 +112,7 @@ def test_files_that_no_manifest_names_are_removed_by_the_next_start(store: Store
     store.commit("a", Manifest().with_segments(kept))
     put(states, 0, state(6))
     lost = store.save([states])[3]
-    again = Store(str(tmp_path), "compare")
+    again = Store(str(tmp_path))
     again.prepare()
     assert floor(again.load(dict(again.manifest("a").segments))[3], 0) == 5
     assert not list(tmp_path.rglob(lost.name))
