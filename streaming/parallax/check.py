@@ -27,6 +27,7 @@ from parallax.source.survey import check_brokers
 from parallax.tls import of_server
 from parallax.views.hash_key import hash_key
 from parallax.views.outages import longest_outages
+from parallax.views.pause import PauseError, in_words, paused
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _FOREVER_MS = 10**15
@@ -73,6 +74,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _storage(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)
+    yield from _paused(settings.storage.path)
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         try:
             known = client.metadata()
@@ -106,6 +108,17 @@ def _storage(path: str) -> Line:
         problem = f"{folder} cannot be written ({error.strerror}); give storage.path a folder that can be."
         return Line("storage", Result.WRONG, problem)
     return Line("storage", Result.FINE, f"{path} can be written.")
+
+
+def _paused(path: str) -> Iterator[Line]:
+    """What an operator does not want read."""
+    try:
+        standing = paused(path)
+    except PauseError as error:
+        yield Line("pause", Result.WRONG, f"{one_line(error)}.")
+        return
+    for text in in_words(standing):
+        yield Line("pause", Result.NOTE, f"the job does not read {text}; parallax resume ends that.")
 
 
 def _hashes(settings: Settings) -> Iterator[Line]:

@@ -116,7 +116,12 @@ def test_shared_fetches_take_each_byte_once_and_record_what_separate_ones_record
     ended = False
     for mode in ("shared", "separate"):
         with Queries(spark, settings(kafka, topic, tmp_path / mode, grouping="all", fetch=mode)) as running:
-            wait(lambda mode=mode: rows(tmp_path / mode, VIEWS[0]) is not None, "the first rows", running, 480)
+            if not ended:
+                wait(lambda mode=mode: is_read(tmp_path / mode, kafka, topic), "what was there", running, 480)
+                bulk = {broker: bytes_out(kafka, url, topic) for broker, url in urls.items()}
+                print(
+                    {b: (bulk[b] / log_size(kafka.brokers[b], topic), log_size(kafka.brokers[b], topic)) for b in urls}
+                )
             while not ended:
                 ended = some()
             wait(lambda mode=mode: is_read(tmp_path / mode, kafka, topic), "all that was written", running, 480)

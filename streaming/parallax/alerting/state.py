@@ -19,6 +19,7 @@ from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.source.repeats import LONGEST_US
+from parallax.views.pause import Paused
 from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
@@ -112,6 +113,7 @@ class Snapshot:
     started_at: float
     taken_at: float
     is_all_compared: bool = False
+    paused: Paused = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -236,6 +238,12 @@ class MonitorState:
         self._tables: dict[str, TableSize] = {}
         self._audits = AuditState()
         self._initial = InitialReading()
+        self._paused: Paused = {}
+
+    def update_paused(self, paused: Paused) -> None:
+        """Take in which brokers an operator does not want read."""
+        with self._lock:
+            self._paused = dict(paused)
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md).
@@ -367,6 +375,7 @@ class MonitorState:
                 started_at=self._started_at,
                 taken_at=now,
                 is_all_compared=self._is_all_compared,
+                paused=self._paused,
             )
 
     def _touch(self, replica: Replica) -> None:

@@ -15,7 +15,7 @@ from parallax.backoff import backoff
 from parallax.model import ReadEvent, TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
-from parallax.source.feedback import FeedbackFile, Recorded
+from parallax.source.feedback import FeedbackFile, PausedFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, aligned, next_range, settled, stopped
@@ -71,6 +71,7 @@ class Planner:
         self._broker_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._partition_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
+        self._paused = PausedFile(options.paused)
         self._short_since: dict[Reader, float] = {}
         self._newest_batch = -1
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
@@ -78,6 +79,14 @@ class Planner:
     def recorded(self) -> Mapping[Reader, Recorded]:
         """Return what the sink has recorded; empty without feedback."""
         return self._feedback.read()
+
+    def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
+        """Leave out what was planned of a broker before its reading was paused.
+
+        Where a position is recorded the next plan begins there; where none is yet, the plan is all that tells of it.
+        """
+        recorded = self.recorded()
+        return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
         """Brokers that do not answer, and why."""
@@ -158,7 +167,7 @@ class Planner:
     ) -> dict[int, Surveyed]:
         positions: dict[int, dict[TopicPartition, int]] = {}
         for reader in wanted:
-            if self._broker_pauses.on(reader.broker):
+            if self._broker_pauses.on(reader.broker) or self._paused.on(reader.broker):
                 continue
             known = settled(previous.get(reader), recorded.get(reader))
             mine = positions.setdefault(reader.broker, {})

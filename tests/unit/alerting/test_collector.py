@@ -22,6 +22,8 @@ from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
 from parallax.views.tables import TableSize
+from parallax.source.feedback import ALL
+from parallax.views.pause import Pause
 from tests.samples import finding
 
 NAMES = {
@@ -31,6 +33,7 @@ NAMES = {
     "audit_result_timestamp_seconds",
     "audit_runs_total",
     "broker_reachable",
+    "reading_paused_timestamp_seconds",
     "unauthorized_replicas",
     "build_info",
     "compared_timestamp_seconds",
@@ -211,6 +214,7 @@ def full(state: MonitorState) -> MonitorState:
     state.update_maintenance("progress", TableSize(3, 4096))
     state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
+    state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
 
 
@@ -291,6 +295,12 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
                 continue
             assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
             assert not {"4711", "4720", "990011", "secret-key"} & set(sample.labels.values())
+
+
+def test_what_an_operator_does_not_want_read_is_told_since_when(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["reading_paused_timestamp_seconds", ("2",)] == 900
+    assert found["reading_paused_timestamp_seconds", ("all",)] == 950
 
 
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:

@@ -22,6 +22,7 @@ from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import tally_of
 from parallax.findings.report import answers_of, key_text, sections
 from parallax.model import TopicPartition
+from parallax.views.pause import in_words
 
 PER_PAGE = 100
 MOST_FINDINGS = 100
@@ -163,6 +164,7 @@ class Renderer:
             problems=problems,
             compared="never" if heartbeat is None else f"{max(0.0, snapshot.taken_at - heartbeat):.0f} s ago",
             refused=glance.refused_topics(snapshot),
+            paused=in_words(snapshot.paused),
             brokers=sorted({broker for topic in topics for broker in topic.brokers}),
             table=shown(topics, wanted, lambda topic: topic.name),
         )
