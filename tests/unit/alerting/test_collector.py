@@ -21,9 +21,9 @@ from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, UnknownReason
-from parallax.views.tables import TableSize
 from parallax.source.feedback import ALL
 from parallax.views.pause import Pause
+from parallax.views.tables import TableSize
 from tests.samples import finding
 
 NAMES = {
