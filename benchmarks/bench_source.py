@@ -137,16 +137,18 @@ def source(spark: Any, bootstrap: str) -> Callable[[str], None]:
     return run
 
 
-def recording(spark: Any, bootstrap: str, scratch: Path) -> Callable[[str], None]:
-    """The job's own way: the tasks write, the sink commits."""
+def recording(spark: Any, bootstrap: str, scratch: Path, fetch: str | None = None) -> Callable[[str], None]:
+    """The job's own way: the tasks write, the sink commits; both isolation levels where ``fetch`` says how to ask."""
+    levels = [IsolationLevel.READ_UNCOMMITTED] if fetch is None else list(IsolationLevel)
+    how = {} if fetch is None else {"isolation.level": "both", "fetch": fetch}
 
     def run(topic: str) -> None:
         storage, feedback = str(scratch / "recorded"), str(scratch / "feedback.json")
         shutil.rmtree(scratch, ignore_errors=True)
         create_tables(storage)
-        sink = ViewSink(storage, [IsolationLevel.READ_UNCOMMITTED], feedback)
+        sink = ViewSink(storage, levels, feedback)
         sink.prepare()
-        options = options_of(bootstrap, topic) | {"feedback.path": feedback, STORAGE: storage}
+        options = options_of(bootstrap, topic) | {"feedback.path": feedback, STORAGE: storage} | how
         stream = spark.readStream.format(RecordingSource.name()).options(**options).load().writeStream
         stream = stream.option("checkpointLocation", str(scratch / "checkpoint")).foreachBatch(sink)
         query = stream.trigger(availableNow=True).start()
@@ -176,6 +178,13 @@ def rate(records: int, repetitions: int, java_options: str | None) -> None:
         print(f"| reader, {records:,} records, {psutil.cpu_count()} cores | marginal rows/s |\n|---|---|")
         for name, run in peers:
             print(f"| {name} | {marginal(run, whole, half, records, repetitions):,.0f} |", flush=True)
+        print(f"\n| both isolation levels to Delta, {records:,} records | marginal records/s | CPU s of the workers |")
+        print("|---|---|---|")
+        for fetch in ("separate", "shared"):
+            run, before = recording(spark, kafka.bootstrap_servers, scratch / "job", fetch), cpu_seconds()
+            found = marginal(run, whole, half, records, repetitions)
+            used = cpu_seconds().get("Python workers", 0.0) - before.get("Python workers", 0.0)
+            print(f"| {fetch} | {found:,.0f} | {used:.1f} |", flush=True)
         print(f"\n{bytes_a_row(scratch / 'job'):.1f} bytes a row in Delta; resident: {resident()}")
 
 

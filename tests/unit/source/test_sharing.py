@@ -34,7 +34,7 @@ def one(uncommitted: Progress, committed: Progress) -> Shared:
 def test_what_both_levels_are_to_read_is_read_once_and_the_tail_by_read_uncommitted_alone() -> None:
     uncommitted, committed = progress(RU, 10, 100), progress(RC, 10, 90)
     log = one(uncommitted, committed)
-    assert (log.span.start, log.span.end, log.joined) == (10, 90, True)
+    assert (log.behind.position, log.end, log.joined) == (10, 90, True)
     log.reached(mark(90))
     assert log.over == [committed]
     assert uncommitted.position == 90
@@ -55,7 +55,7 @@ def test_the_level_that_is_ahead_joins_where_it_stands() -> None:
 
 def test_read_uncommitted_that_is_behind_is_read_in_read_committed_up_to_where_the_other_stands() -> None:
     log = one(progress(RU, 10, 100), progress(RC, 40, 90))
-    assert (log.span.start, log.behind.piece.reader.isolation) == (10, RU)
+    assert (log.behind.position, log.behind.piece.reader.isolation) == (10, RU)
 
 
 def test_the_level_that_is_ahead_stays_apart_where_its_log_may_have_been_truncated() -> None:
