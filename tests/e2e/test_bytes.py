@@ -22,7 +22,7 @@ from parallax.model import RowKind, TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e.test_views import VIEWS, Queries, settings, wait
 
-BULK, STEADY_S = 40, 20
+BULK, STEADY_S = 20, 30
 """Megabytes that are there when reading begins, and for how long more is written."""
 
 
@@ -60,17 +60,18 @@ def write(kafka: Cluster, topic: str) -> Callable[[], bool]:
         plain.produce(topic, value=b"%07d" % number * 143, partition=number % 2)
         plain.poll(0)
     plain.flush(60)
-    until = time.monotonic() + STEADY_S
+    until: list[float] = []
 
     def some() -> bool:
+        until.append(time.monotonic() + STEADY_S)
         transactional.begin_transaction()
         for number in range(20):
             transactional.produce(topic, value=b"%07d" % number * 20, partition=number % 2)
         (transactional.abort_transaction if time.monotonic_ns() % 3 == 0 else transactional.commit_transaction)(60)
-        for number in range(60):
-            plain.produce(topic, value=b"%07d" % number * 20, partition=number % 2)
+        for number in range(200):
+            plain.produce(topic, value=b"%07d" % number * 143, partition=number % 2)
         plain.flush(60)
-        return time.monotonic() > until
+        return time.monotonic() > until[0]
 
     return some
 
@@ -132,4 +133,6 @@ def test_shared_fetches_take_each_byte_once_and_record_what_separate_ones_record
     assert all(ratio <= 1.1 for ratio in ratios["shared"].values()), ratios
     assert all(1.9 <= ratio <= 2.3 for ratio in ratios["separate"].values()), ratios
     for view in VIEWS:
-        assert rows(tmp_path / "shared", view).equals(rows(tmp_path / "separate", view)), view
+        one, other = rows(tmp_path / "shared", view), rows(tmp_path / "separate", view)
+        assert one.num_rows == other.num_rows, view
+        assert [name for name in one.column_names if not one[name].equals(other[name])] == [], view

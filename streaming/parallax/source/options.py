@@ -89,7 +89,7 @@ class ReplicaOptions(SourceOptions):
     payload: str = "hash"
     hash_key: bytes = field(default=bytes(16), repr=False)
     feedback: str | None = None
-    fetch_bytes: int = 4 << 20
+    fetch_bytes: int = 8 << 20
     parallelism: int = 2
     ranges: Mapping[Reader, Range] | None = None
     tells_failures: bool = False
@@ -172,7 +172,7 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
         payload=_one_of(given, "payload", "hash", PAYLOADS),
         hash_key=_key(given.get("hash.key", NO_KEY)),
         feedback=given.get("feedback.path"),
-        fetch_bytes=_integer(given, "fetch.max.bytes", 4 << 20, 1024) or 0,
+        fetch_bytes=_integer(given, "fetch.max.bytes", 8 << 20, 1024) or 0,
         parallelism=_integer(given, "parallelism", os.cpu_count() or 1, 1) or 1,
         ranges=_ranges(given.get("ranges")),
         tells_failures=_one_of(given, "onfailure", "fail", ("fail", "tell")) == "tell",
