@@ -19,7 +19,7 @@ from parallax.lab.broker import Broker
 from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.model import RowKind, TopicPartition
-from parallax.replica.client import ReplicaClient
+from parallax.replica.client import ReplicaClient, Watermarks
 from tests.e2e.test_views import VIEWS, Queries, settings, wait
 
 BULK, STEADY_S = 20, 30
@@ -86,12 +86,16 @@ def rows(path: Path, view: str) -> Any:
 
 
 def is_read(path: Path, kafka: Cluster, topic: str) -> bool:
-    """Whether both views stand at the end of every log."""
+    """Whether both views stand at the end of every log, and no transaction or replica is on its way there."""
+    ends: dict[tuple[int, int], int] = {}
     with closing(ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers})) as client:
-        places = [TopicPartition(topic, number) for number in (0, 1)]
-        told = {broker: client.watermarks(broker, places) for broker in kafka.brokers}
-    ends = {(b, place.partition): marks.last_stable_offset for b, at in told.items() for place, marks in at.items()}  # type: ignore[union-attr]
-    return all(_positions(path, view) == ends for view in VIEWS)
+        for broker in kafka.brokers:
+            for place, marks in client.watermarks(broker, [TopicPartition(topic, n) for n in (0, 1)]).items():
+                assert isinstance(marks, Watermarks), marks
+                if not marks.last_stable_offset == marks.high_watermark == marks.log_end_offset:
+                    return False
+                ends[broker, place.partition] = marks.log_end_offset
+    return len(set(ends.items())) == 6 and all(_positions(path, view) == ends for view in VIEWS)
 
 
 def _positions(path: Path, view: str) -> dict[tuple[int, int], int]:
