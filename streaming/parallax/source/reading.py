@@ -38,6 +38,9 @@ _PIECE_TIMEOUTS = 20
 """A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
 
 
+_BEYOND = 1_000
+"""Offsets that are taken beyond the end of a range at least, where they came with the last answer."""
+
 _HELD_BACK_S = 60
 """How much longer a read may take whose bytes are limited."""
 
@@ -153,10 +156,10 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progres
 def _span(options: ReplicaOptions, progress: Progress, end: int) -> Span:
     """What is to be read; where nobody has fixed the end, with what comes beyond it, or that would be sent twice.
 
-    No more than twice of what was planned, though: that is what bounds a micro-batch.
+    No more than twice of what was planned, though, and `_BEYOND`: that is what bounds a micro-batch.
     """
     reader = progress.piece.reader
-    most = -1 if options.feedback is None else end + (end - progress.position)
+    most = -1 if options.feedback is None else end + max(end - progress.position, _BEYOND)
     return Span(reader.topic, reader.partition, progress.position, end, progress.epoch, most)
 
 
