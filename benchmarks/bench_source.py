@@ -2,7 +2,8 @@
 
 Marginal rates: the time for all records less the time for half of them, so that what a query costs before its first row
 is left out; medians of the repetitions. ``steady`` runs the recording queries beside a small stream of records and
-tells what a micro-batch takes and how much of a core the driver JVM and the Python workers use.
+tells what a micro-batch takes and how much of a core the driver JVM and the Python workers use. ``levels`` reads both
+isolation levels, by separate Fetches and by shared ones.
 
     python benchmarks/bench_source.py rate --records 10000000
     python benchmarks/bench_source.py steady --seconds 60
@@ -137,16 +138,18 @@ def source(spark: Any, bootstrap: str) -> Callable[[str], None]:
     return run
 
 
-def recording(spark: Any, bootstrap: str, scratch: Path) -> Callable[[str], None]:
-    """The job's own way: the tasks write, the sink commits."""
+def recording(spark: Any, bootstrap: str, scratch: Path, fetch: str | None = None) -> Callable[[str], None]:
+    """The job's own way: the tasks write, the sink commits; both isolation levels where ``fetch`` says how to ask."""
+    levels = [IsolationLevel.READ_UNCOMMITTED] if fetch is None else list(IsolationLevel)
+    how = {} if fetch is None else {"isolation.level": "both", "fetch": fetch}
 
     def run(topic: str) -> None:
         storage, feedback = str(scratch / "recorded"), str(scratch / "feedback.json")
         shutil.rmtree(scratch, ignore_errors=True)
         create_tables(storage)
-        sink = ViewSink(storage, [IsolationLevel.READ_UNCOMMITTED], feedback)
+        sink = ViewSink(storage, levels, feedback)
         sink.prepare()
-        options = options_of(bootstrap, topic) | {"feedback.path": feedback, STORAGE: storage}
+        options = options_of(bootstrap, topic) | {"feedback.path": feedback, STORAGE: storage} | how
         stream = spark.readStream.format(RecordingSource.name()).options(**options).load().writeStream
         stream = stream.option("checkpointLocation", str(scratch / "checkpoint")).foreachBatch(sink)
         query = stream.trigger(availableNow=True).start()
@@ -177,6 +180,24 @@ def rate(records: int, repetitions: int, java_options: str | None) -> None:
         for name, run in peers:
             print(f"| {name} | {marginal(run, whole, half, records, repetitions):,.0f} |", flush=True)
         print(f"\n{bytes_a_row(scratch / 'job'):.1f} bytes a row in Delta; resident: {resident()}")
+
+
+def levels(records: int, repetitions: int, java_options: str | None) -> None:
+    """Both isolation levels of one replica to Delta, each way to ask."""
+    with Cluster() as kafka, session(java_options) as spark, folder() as scratch:
+        whole, half = "bench-whole", "bench-half"
+        for topic, count in ((whole, records), (half, records // 2)):
+            kafka.create_topic(topic, partitions=PARTITIONS, replicas=[1, 2, 3])
+            fill(kafka.bootstrap_servers, topic, count)
+        print(
+            f"| read.fetch, {records:,} records | marginal records/s, each to both views | CPU seconds of the workers |"
+        )
+        print("|---|---|---|")
+        for fetch in ("separate", "shared"):
+            run, before = recording(spark, kafka.bootstrap_servers, scratch / "job", fetch), cpu_seconds()
+            found = marginal(run, whole, half, records, repetitions)
+            used = cpu_seconds().get("Python workers", 0.0) - before.get("Python workers", 0.0)
+            print(f"| {fetch} | {found:,.0f} | {used:.1f} |", flush=True)
 
 
 def steady(grouping: str, duration: float, java_options: str | None) -> None:
@@ -281,7 +302,7 @@ def resident() -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("rate", "steady"), default="rate")
+    parser.add_argument("what", nargs="?", choices=("rate", "levels", "steady"), default="rate")
     parser.add_argument("--quick", action="store_true", help="small inputs: shows that it runs, not how fast")
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--repetitions", type=int, default=3)
@@ -291,8 +312,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.records, chosen.repetitions, chosen.seconds = 200_000, 1, 20.0
-    if chosen.what == "rate":
-        rate(chosen.records, chosen.repetitions, chosen.java_options)
+    if chosen.what in ("rate", "levels"):
+        (rate if chosen.what == "rate" else levels)(chosen.records, chosen.repetitions, chosen.java_options)
     else:
         steady(chosen.grouping, chosen.seconds, chosen.java_options)
 

@@ -20,6 +20,7 @@ class Parameters:
         absent_for: how long the job may be away.
         stalled_s: seconds without a comparison, or without progress of a query.
         unreachable_for: how long a broker may be away.
+        paused_s: seconds that an operator's pause of the reading may last before it is asked about.
         unread_for: how long the first reading may take.
         undecided: how long what has no verdict may be so.
         lag: offsets that a view may be behind.
@@ -37,6 +38,7 @@ class Parameters:
     absent_for: str = "5m"
     stalled_s: int = 300
     unreachable_for: str = "5m"
+    paused_s: int = 3600
     unread_for: str = "30m"
     undecided: str = "15m"
     lag: int = 100_000

@@ -174,6 +174,15 @@ class Rules:
                 "compared.",
                 wait=p.unreachable_for,
             ),
+            self._alert(
+                "ParallaxReadingPaused",
+                f"time() - max by (cluster, broker_id) ({self._last('reading_paused_timestamp_seconds')})"
+                f" > {p.paused_s}",
+                "warning",
+                f"Parallax has not been reading broker {{{{ $labels.broker_id }}}}{_FOR}, as an operator wants it",
+                "Reading has been paused for {{ $value | humanizeDuration }}. What is not read is unknown, and what is "
+                "cleaned meanwhile stays so: parallax resume has it read on.",
+            ),
             # What Parallax may not read nobody watches, as if it did not run.
             self._alert(
                 "ParallaxUnauthorized",

@@ -34,6 +34,7 @@ from parallax.views.hash_key import hash_key
 from parallax.views.lease import NOT_HONOURED
 from parallax.views.objects import Objects, StoreError
 from parallax.views.outages import longest_outages
+from parallax.views.pause import PauseError, in_words, paused
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _FOREVER_MS = 10**15
@@ -83,6 +84,7 @@ def check(settings: Settings) -> Iterator[Line]:
     yield _port(settings)
     yield from _workers(settings)
     yield from _absences(settings)
+    yield from _paused(settings.storage.path)
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         try:
             known = client.metadata()
@@ -133,6 +135,17 @@ def _store(objects: Objects) -> Line:
     if not is_refused:
         return Line("storage", Result.WRONG, f"{objects.uri}: {NOT_HONOURED}.")
     return Line("storage", Result.FINE, f"{objects.uri} can be written, and refuses a put where there is an object.")
+
+
+def _paused(path: str) -> Iterator[Line]:
+    """What an operator does not want read."""
+    try:
+        standing = paused(path)
+    except PauseError as error:
+        yield Line("pause", Result.WRONG, f"{one_line(error)}.")
+        return
+    for text in in_words(standing):
+        yield Line("pause", Result.NOTE, f"the job does not read {text}; parallax resume ends that.")
 
 
 def _hashes(settings: Settings) -> Iterator[Line]:

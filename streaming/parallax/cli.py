@@ -1,4 +1,4 @@
-"""The command line: ``parallax run | check | audit | demo | findings | report | guard | lab | fetch-jars``.
+"""The command line: ``parallax run | check | pause | resume | audit | demo | findings | guard | lab`` and more.
 
 Exit codes: 0 done (``demo``: exactly the expected findings; ``audit``: consistent), 1 not as expected (``audit``:
 diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknown (``audit``, ``check``).
@@ -29,6 +29,7 @@ from parallax.output import as_json, error_line, waiting
 
 if TYPE_CHECKING:
     from parallax.lab.commands import LabStatus
+    from parallax.views.pause import Paused
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -146,6 +147,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
     from parallax.job import JobError
     from parallax.lab.errors import LabError
     from parallax.replica.errors import ReplicaError
+    from parallax.views.pause import PauseError
 
     ours = (
         AcknowledgeError,
@@ -157,6 +159,7 @@ def _mendable_errors() -> tuple[type[Exception], ...]:
         LabError,
         MetricsServerError,
         FindingNotNamedError,
+        PauseError,
     )
     return (*ours, ReplicaError, SetupError)
 
@@ -352,6 +355,49 @@ def acknowledge(
         typer.echo(as_json(as_document(done)))
         return
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
+
+
+BrokerIds = Annotated[list[int] | None, typer.Option("--broker", min=0, help="Of this broker; may be repeated.")]
+
+
+@app.command()
+@one_line_errors
+def pause(
+    reason: Annotated[str, typer.Option(help="Why nothing is to be read; it is shown wherever the pause is.")],
+    broker: BrokerIds = None,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Have the job read no records, of all brokers or of some; positions stay, and what is not read is unknown."""
+    from parallax.people import user
+    from parallax.views.pause import pause as begin
+
+    _print_paused(begin(_storage(config, data), broker or (), reason, user()), output)
+
+
+@app.command()
+@one_line_errors
+def resume(
+    broker: BrokerIds = None,
+    config: JobConfig = None,
+    data: JobData = None,
+    output: OutputFormat = Format.text,
+) -> None:
+    """Have the job read on, of all brokers or of some."""
+    from parallax.views.pause import resume as end
+
+    _print_paused(end(_storage(config, data), broker or ()), output)
+
+
+def _print_paused(standing: Paused, output: Format) -> None:
+    from parallax.views.pause import called
+
+    if output is Format.json:
+        typer.echo(as_json({called(broker): asdict(one) for broker, one in standing.items()}))
+        return
+    names = ", ".join(called(broker) for broker in sorted(standing))
+    typer.echo(f"not read: {names}; a job that runs follows within seconds" if names else "all brokers are read")
 
 
 @app.command()

@@ -34,11 +34,13 @@ from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from parallax.source.feedback import ALL, write_paused
 from parallax.source.offsets import Reader
 from parallax.stores import is_remote, rust_path, set_environment
 from parallax.supervisor import QueryReport, Supervised, Supervisor
 from parallax.views.fencing import hold, raise_fence
 from parallax.views.hash_key import hash_key
+from parallax.views.pause import Paused, PauseWatch, called
 from parallax.views.sink import PositionSeen
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ class Job:
         self._spark: Any = None
         self._lock = threading.Lock()
         self._seen: dict[Reader, PositionSeen] = {}
+        self._pauses: PauseWatch | None = None
+        self._paused: Paused = {}
         self.state = MonitorState()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -112,6 +116,9 @@ class Job:
             self._lease.start()
             take_over(storage, key, self._lease.epoch)
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
+        self._client.pause(lambda broker: bool(self._paused.keys() & {broker, ALL}))
+        self._pauses = PauseWatch(settings.storage.path, self._pauses_seen, self._pauses_unknown)
+        self._pauses.start()
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
         alerting = settings.alerting
@@ -159,6 +166,7 @@ class Job:
             self._audited,
             self.state.audit_failed,
             unread_delay_s=settings.audit.unread_delay_s,
+            is_held=lambda: bool(self._paused),
         )
         self._audits.start()
 
@@ -241,6 +249,9 @@ class Job:
             self._supervisor.stop()
             self._supervisor = None
         self._stop_audits()
+        if self._pauses is not None:
+            self._pauses.stop()
+            self._pauses = None
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
@@ -286,6 +297,25 @@ class Job:
             self._audits = None
 
     # --- what the parts report to each other ------------------------------------------------------------------------
+
+    def _pauses_seen(self, paused: Paused) -> None:
+        from parallax.views.queries import paused_path
+
+        path = Path(paused_path(self._settings.storage.path))
+        if paused == self._paused and path.exists():
+            return
+        write_paused(path, paused)
+        for broker, one in paused.items():
+            if self._paused.get(broker) != one:
+                what = "what is not read is unknown; parallax resume has it read again"
+                log.warning("reading paused", broker=called(broker), by=one.by, reason=one.reason, what=what)
+        for broker in self._paused.keys() - paused.keys():
+            log.warning("reading goes on", broker=called(broker))
+        self._paused = paused
+        self.state.update_paused(paused)
+
+    def _pauses_unknown(self, problem: str) -> None:
+        log.error("whether reading is paused cannot be told; it stays as it was", error=problem)
 
     def _positions_recorded(self, seen: Sequence[PositionSeen]) -> None:
         for isolation in IsolationLevel:

@@ -239,14 +239,15 @@ class JobProcess:
         until(lambda: self._has_recorded(topic, broker, offset), what, timeout=300, interval=0.2)
 
     def _has_recorded(self, topic: str, broker: int, offset: int) -> bool:
-        uncommitted = self._last_position(IsolationLevel.READ_UNCOMMITTED, topic, broker)
+        uncommitted = self.last_position(IsolationLevel.READ_UNCOMMITTED, topic, broker)
         if uncommitted is None or uncommitted["offset"] <= offset:
             return False
         stable = min(uncommitted["position"]["last_stable_offset"], offset + 1)
-        committed = self._last_position(IsolationLevel.READ_COMMITTED, topic, broker)
+        committed = self.last_position(IsolationLevel.READ_COMMITTED, topic, broker)
         return stable == 0 or (committed is not None and committed["offset"] >= stable)
 
-    def _last_position(self, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
+    def last_position(self, isolation: IsolationLevel, topic: str, broker: int) -> dict[str, Any] | None:
+        """The last position row of a replica of partition 0 in a view."""
         try:
             dataset = open_table(self.storage, isolation.option).to_pyarrow_dataset()
         except Exception:  # noqa: BLE001 - the job has not made the table yet

@@ -68,9 +68,13 @@ sink.append = append
 
 @pytest.fixture(scope="module")
 def job(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
-    """One job with both levels in one query, so that a batch is two commits; each test leaves it running."""
+    """One job with both levels in one query, so that a batch is two commits; each test leaves it running.
+
+    Its Fetches serve both levels, so what is found of the scenario here is found that way too.
+    """
+    read = {"grouping": "all", "fetch": "shared"}
     folder = tmp_path_factory.mktemp("job")
-    with JobProcess(folder, kafka.bootstrap_servers, "killed-.*", read={"grouping": "all"}) as process:
+    with JobProcess(folder, kafka.bootstrap_servers, "killed-.*", read=read) as process:
         yield process.start(BETWEEN_THE_COMMITS)
 
 

@@ -20,6 +20,7 @@ from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import Unauthorized, Unreachable
 from parallax.replica.types import Greeting, ProducerState, TransactionListing, TransactionListings
 from parallax.views.outages import longest, longest_outages
+from parallax.views.pause import pause
 from tests.pages import Job, progress
 from tests.unit.guard.test_recall import history, record
 
@@ -92,6 +93,15 @@ def test_everything_that_is_fine_is_said_once(monkeypatch: pytest.MonkeyPatch, s
     assert {line.result for line in found.values()} == {Result.FINE}
     assert "delete.retention.ms (24 h)" in found["topic orders"].text
     assert exit_code(list(found.values())) == 0
+
+
+def test_what_an_operator_does_not_want_read_is_noted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    pause(settings.storage.path, [2], "a full disk", "ann", now=0.0)
+    line = lines(monkeypatch, settings)["pause"]
+    assert line.result is Result.NOTE
+    assert line.text == (
+        "the job does not read broker 2 since 1970-01-01 00:00 UTC, by ann: a full disk; parallax resume ends that."
+    )
 
 
 def test_a_broker_that_is_away_is_unknown_and_not_wrong(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:

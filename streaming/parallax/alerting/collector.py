@@ -21,6 +21,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.incident import tally_of
 from parallax.kinds import KINDS
 from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
+from parallax.views.pause import called
 
 _PARTITION = ("topic", "partition")
 _REPLICA = ("topic", "partition", "broker_id")
@@ -455,6 +456,12 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
         "1 where the broker answered when it was last asked for its offsets, if only to refuse; else 0.",
         ("broker_id",),
         [([str(b)], float(up)) for b, up in sorted(snapshot.reachable.items())],
+    )
+    yield _gauge(
+        "reading_paused_timestamp_seconds",
+        "Since when an operator does not want the broker read; broker_id is all where that is said of all of them.",
+        ("broker_id",),
+        [([called(broker)], pause.since) for broker, pause in sorted(snapshot.paused.items())],
     )
     yield _gauge(
         "unauthorized_replicas",

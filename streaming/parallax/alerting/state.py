@@ -21,6 +21,7 @@ from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
 from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.source.repeats import LONGEST_US
+from parallax.views.pause import Paused
 from parallax.views.tables import TableSize
 
 Replica = tuple[str, int, int]
@@ -120,6 +121,7 @@ class Snapshot:
     is_all_compared: bool = False
     absences: Absences = field(default_factory=Absences)
     guard: GuardStatus | None = None
+    paused: Paused = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -248,6 +250,12 @@ class MonitorState:
         self._initial = InitialReading()
         self._absences = Absences()
         self._guard: GuardStatus | None = None
+        self._paused: Paused = {}
+
+    def update_paused(self, paused: Paused) -> None:
+        """Take in which brokers an operator does not want read."""
+        with self._lock:
+            self._paused = dict(paused)
 
     def update_progress(self, rows: Sequence[Mapping[str, Any]]) -> list[Change]:
         """Take in rows of ``replica_progress``, once their micro-batch is committed (columns as in docs/design.md).
@@ -402,6 +410,7 @@ class MonitorState:
                 is_all_compared=self._is_all_compared,
                 absences=self._absences,
                 guard=self._guard,
+                paused=self._paused,
             )
 
     def _touch(self, replica: Replica) -> None:

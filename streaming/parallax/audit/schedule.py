@@ -38,6 +38,9 @@ MAX_TOGETHER = 32
 
 _FIRST_PAUSE_S = 60.0
 
+_HELD_S = 2.0
+"""How often is looked whether audits may begin again."""
+
 RunAudit = Callable[[str, Sequence[TopicPartition]], AuditReport]
 """(``brokers`` or ``tables``, partitions; none are all that the settings name) -> what it came to."""
 
@@ -122,6 +125,7 @@ class AuditSchedule:
         on_failure: called when one has failed.
         unread_delay_s: how long after it was noticed a partition is audited that was not read in time; 0: never.
         clock: monotonic seconds, for tests.
+        is_held: whether none is to begin at present.
     """
 
     def __init__(
@@ -132,12 +136,14 @@ class AuditSchedule:
         on_failure: Callable[[], None],
         unread_delay_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        is_held: Callable[[], bool] = lambda: False,
     ) -> None:
         self._interval_s = interval_s
         self._run_audit = run
         self._on_report = on_report
         self._on_failure = on_failure
         self._clock = clock
+        self._is_held = is_held
         self._caught_up = CaughtUp()
         self._unread = Unread(unread_delay_s, clock)
         self._queued: dict[TopicPartition, None] = {}
@@ -176,6 +182,8 @@ class AuditSchedule:
 
     def run_due(self) -> bool:
         """Run what is due now; returns whether there was anything."""
+        if self._is_held():
+            return False
         with self._lock:
             queued, self._queued = list(self._queued), {}
             unread = self._unread.due()
@@ -198,7 +206,8 @@ class AuditSchedule:
                     unread = self._unread.next_at()
                 times = [self._next] if self._interval_s else []
                 times += [unread] if unread is not None else []
-                self._wake.wait(max(0.0, min(times, default=self._clock() + 3600.0) - self._clock()))
+                due_in = max(0.0, min(times, default=self._clock() + 3600.0) - self._clock())
+                self._wake.wait(max(due_in, _HELD_S) if self._is_held() else due_in)
                 self._wake.clear()
 
     def _guarded(self, source: str, places: Sequence[TopicPartition]) -> AuditReport | None:

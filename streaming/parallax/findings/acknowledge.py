@@ -6,7 +6,6 @@ processes share it). The job's manager reads the event within seconds, and the a
 
 from __future__ import annotations
 
-import getpass
 import json
 import random
 import time
@@ -19,6 +18,7 @@ from parallax.findings.finding import Finding, current, evidence_of
 from parallax.findings.naming import named
 from parallax.findings.table import AppendedMeanwhile, FindingsTable
 from parallax.model import FindingStatus
+from parallax.people import user
 
 _ATTEMPTS = 100
 _PAUSE_S = 0.05
@@ -56,7 +56,7 @@ def acknowledge(
     table = FindingsTable(storage, create=False, strict=True)
     events = table.load()
     for _ in range(_ATTEMPTS):
-        event = acknowledged(_found(current(events), wanted), said, by or _user(), datetime.now(UTC))
+        event = acknowledged(_found(current(events), wanted), said, by or user(), datetime.now(UTC))
         try:
             (appended,) = table.append([event])
         except AppendedMeanwhile:
@@ -88,10 +88,3 @@ def _found(standing: Mapping[str, Finding], wanted: str) -> Finding:
     if finding.status is FindingStatus.ACKNOWLEDGED:
         raise AcknowledgeError(f"finding {finding.finding_id} is acknowledged already: {finding.summary}")
     return finding
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no name for this user id, as in a container
-        return "unknown"

@@ -7,13 +7,13 @@ is answered from that broker's own log. `parallax.replica.versions` says which v
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica import looking, options, requests, versions
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
-from parallax.replica.errors import DeadlineExceeded, ReplicaError, Throttled, from_code
+from parallax.replica.errors import DeadlineExceeded, ReadingPaused, ReplicaError, Throttled, from_code
 from parallax.replica.options import Address
 from parallax.replica.places import Array, Marks, Places
 from parallax.replica.types import (
@@ -86,6 +86,11 @@ class ReplicaClient:
     def __init__(self, kafka: Mapping[str, str], *, timeout_ms: int = 3000) -> None:
         self._timeout_ms = timeout_ms
         self._connections = Connections(options.parse(kafka))
+        self._is_paused: Callable[[int], bool] = lambda _: False
+
+    def pause(self, is_paused: Callable[[int], bool]) -> None:
+        """Send no Fetch to brokers of which a function says so; all else is still asked of them."""
+        self._is_paused = is_paused
 
     @property
     def cluster_id(self) -> str:
@@ -217,7 +222,13 @@ class ReplicaClient:
         max_wait_ms: int = 0,
         timeout_ms: float | None = None,
     ) -> PendingFetch:
-        """Send a Fetch and return without waiting for the answer; see :meth:`fetch`."""
+        """Send a Fetch and return without waiting for the answer; see :meth:`fetch`.
+
+        Raises:
+            ReadingPaused: no records are to be read of this broker (:meth:`pause`).
+        """
+        if self._is_paused(broker):
+            raise ReadingPaused("no records are read of it: parallax resume has it read again", broker=broker)
         request = requests.fetch(positions, isolation=isolation, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
         exchange = self._connections.begin(broker, request, self._deadline(timeout_ms))
         return PendingFetch(self._connections, broker, positions, exchange)

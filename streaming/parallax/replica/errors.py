@@ -78,6 +78,10 @@ class Unreachable(ReplicaError):
     event = ReadEvent.UNREACHABLE
 
 
+class ReadingPaused(Unreachable):
+    """An operator wants no records read of the broker."""
+
+
 class DeadlineExceeded(Unreachable):
     """The broker did not answer in time."""
 

@@ -88,6 +88,8 @@ class Span:
         end: offset to stop before.
         after_epoch: leader epoch of the last batch that was read below ``start``; -1 where that is not known. From then
             on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
+        most: what comes beyond the end with the last answer is taken up to here, or it would be sent once more; -1 to
+            take nothing beyond the end.
     """
 
     topic: str
@@ -95,6 +97,7 @@ class Span:
     start: int
     end: int
     after_epoch: int = -1
+    most: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +310,7 @@ def _look_at(
         try:
             if log.checked(answer):
                 continue
-            batches = _Batches(answer, log.position, log.end)
+            batches = _Batches(answer, log.position, log.most)
             if log.doubts(batches):
                 continue
             if batches.cut_short:
@@ -328,6 +331,7 @@ class _Log:
         position: what was yielded lies below.
         ahead: from where on the Fetch in flight asks.
         end: of the span.
+        most: up to where an answer is taken.
         epoch: leader epoch of the last batch below ``ahead``, if it is known.
         max_bytes: that are asked for.
     """
@@ -338,6 +342,7 @@ class _Log:
         self.place = span.topic, span.partition
         self.position = self.ahead = span.start
         self.end = span.end
+        self.most = max(span.end, span.most)
         self.epoch = span.after_epoch
         self.max_bytes = max_bytes
         self._forgotten = -1

@@ -3,7 +3,8 @@
 A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
 sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
 Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So
-a micro-batch costs what it moved, on either side. And the comparison says of which partitions it awaits a report.
+a micro-batch costs what it moved, on either side. The comparison says of which partitions it awaits a report, and the
+job which brokers are not to be read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from parallax.model import ReadEvent, TopicPartition
 from parallax.source.offsets import Reader
 
 Content = TypeVar("Content")
+
+ALL = -1
+"""Stands for all brokers where reading is paused."""
 
 _LONGEST, _TIMES = 10_000, 4
 """The file is begun anew when it holds so many entries more, and this many times as many, as there are readers."""
@@ -82,7 +86,7 @@ def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
     _replace(path, sorted(places))
 
 
-def _replace(path: str | Path, rows: Sequence[Sequence[Any]]) -> None:
+def _replace(path: str | Path, rows: Sequence[Any]) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
@@ -90,7 +94,7 @@ def _replace(path: str | Path, rows: Sequence[Sequence[Any]]) -> None:
     scratch.replace(target)
 
 
-def _line(rows: Sequence[Sequence[Any]]) -> str:
+def _line(rows: Sequence[Any]) -> str:
     return json.dumps(rows, separators=(",", ":")) + "\n"
 
 
@@ -192,6 +196,33 @@ class AwaitedFile:
     def read(self) -> frozenset[TopicPartition]:
         """Return the partitions."""
         return self._file.read()
+
+
+class PausedFile:
+    """Reads which brokers no records are to be read of; none where nothing sound says so.
+
+    Args:
+        path: of the file; None where there is none.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._file: _Watched[frozenset[int]] = _Watched(path, _parse_paused, frozenset())
+
+    def on(self, broker: int) -> bool:
+        """Whether the reading of a broker is paused."""
+        return bool(self._file.read() & {broker, ALL})
+
+
+def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
+    """Replace the file of the brokers that no records are to be read of."""
+    _replace(path, sorted(brokers))
+
+
+def _parse_paused(path: str) -> frozenset[int]:
+    try:
+        return frozenset(int(broker) for broker in json.loads(Path(path).read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        return frozenset()  # a file that another version left; the job writes it anew at its start
 
 
 def _parse_awaited(path: str) -> frozenset[TopicPartition]:

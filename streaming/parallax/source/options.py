@@ -78,6 +78,7 @@ class ReplicaOptions(SourceOptions):
             a limit. Two reads at the same time have it each for itself.
         shared: one Fetch serves both isolation levels up to the last stable offset (``fetch`` is ``shared``;
             `parallax.source.sharing`).
+        paused: file in which the job names the brokers that are not to be read (``parallax.source.feedback``).
         meter: folder in which tasks write how much they have read (``parallax.source.pace``); None to write nothing.
     """
 
@@ -88,13 +89,14 @@ class ReplicaOptions(SourceOptions):
     payload: str = "hash"
     hash_key: bytes = field(default=bytes(16), repr=False)
     feedback: str | None = None
-    fetch_bytes: int = 2 << 20
+    fetch_bytes: int = 8 << 20
     parallelism: int = 2
     ranges: Mapping[Reader, Range] | None = None
     tells_failures: bool = False
     max_bytes_per_second: int | None = None
     meter: str | None = None
     shared: bool = False
+    paused: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,7 @@ _REPLICA = _COMMON | {
     "onfailure",
     "maxbytespersecond",
     "meter.path",
+    "paused.path",
 }
 _PROGRESS = _COMMON | {"awaited.path"}
 _SPELLING = {
@@ -169,13 +172,14 @@ def replica_options(options: Mapping[str, str]) -> ReplicaOptions:
         payload=_one_of(given, "payload", "hash", PAYLOADS),
         hash_key=_key(given.get("hash.key", NO_KEY)),
         feedback=given.get("feedback.path"),
-        fetch_bytes=_integer(given, "fetch.max.bytes", 2 << 20, 1024) or 0,
+        fetch_bytes=_integer(given, "fetch.max.bytes", 8 << 20, 1024) or 0,
         parallelism=_integer(given, "parallelism", os.cpu_count() or 1, 1) or 1,
         ranges=_ranges(given.get("ranges")),
         tells_failures=_one_of(given, "onfailure", "fail", ("fail", "tell")) == "tell",
         max_bytes_per_second=_integer(given, "maxbytespersecond", None, 1),
         meter=given.get("meter.path"),
         shared=shared,
+        paused=given.get("paused.path"),
     )
 
 

@@ -20,7 +20,7 @@ from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
 from parallax.replica.places import Array, Places
 from parallax.source.board import Board, boards
-from parallax.source.feedback import FeedbackFile, Recorded
+from parallax.source.feedback import FeedbackFile, PausedFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
 from parallax.source.planning import BYTES_PER_RECORD, LATER, LogState, admit, aligned, next_range, settled, stopped
@@ -76,6 +76,7 @@ class Planner:
         self._broker_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._partition_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
+        self._paused = PausedFile(options.paused)
         self._short_since: dict[Reader, float] = {}
         self._newest_batch = -1
         self._recorded: Mapping[Reader, Recorded] = {}
@@ -90,6 +91,14 @@ class Planner:
         """Return what the sink has recorded; empty without feedback."""
         self._take_in()
         return self._recorded
+
+    def without_paused(self, ranges: Mapping[Reader, Range]) -> dict[Reader, Range]:
+        """Leave out what was planned of a broker before its reading was paused.
+
+        Where a position is recorded the next plan begins there; where none is yet, the plan is all that tells of it.
+        """
+        recorded = self.recorded()
+        return {r: span for r, span in ranges.items() if r not in recorded or not self._paused.on(r.broker)}
 
     def failures(self) -> dict[int, str]:
         """Brokers that do not answer, and why."""
@@ -194,7 +203,7 @@ class Planner:
         questions = {
             broker: Survey(board.places, board.lowest(planned.get(broker, ())), self._sampled(broker, board.places))
             for broker, board in self._boards.items()
-            if not self._broker_pauses.on(broker)
+            if not self._broker_pauses.on(broker) and not self._paused.on(broker)
         }
         answers = self._brokers.ask(questions, self._options.patience_ms / 1000)
         now = time.monotonic()

@@ -38,6 +38,9 @@ _PIECE_TIMEOUTS = 20
 """A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
 
 
+_BEYOND = 1_000
+"""Offsets that are taken beyond the end of a range at least, where they came with the last answer."""
+
 _HELD_BACK_S = 60
 """How much longer a read may take whose bytes are limited."""
 
@@ -129,7 +132,7 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progres
     """Read the pieces of a wave; an error is noted with each, where somebody learns from position rows."""
     readers = [progress.piece.reader for progress in wave]
     named = Readers(readers)
-    spans = [Span(p.piece.reader.topic, p.piece.reader.partition, p.position, p.piece.span.end, p.epoch) for p in wave]
+    spans = [_span(options, progress, progress.piece.span.end) for progress in wave]
     give_up_at = _give_up_at(options)
     for event in _events(client, options, readers[0].broker, spans, IsolationLevel(readers[0].isolation), pace):
         if isinstance(event, Failed):
@@ -150,6 +153,16 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progres
         _refuse_short(wave)
 
 
+def _span(options: ReplicaOptions, progress: Progress, end: int) -> Span:
+    """What is to be read; where nobody has fixed the end, with what comes beyond it, or that would be sent twice.
+
+    No more than twice of what was planned, though, and `_BEYOND`: that is what bounds a micro-batch.
+    """
+    reader = progress.piece.reader
+    most = -1 if options.feedback is None else end + max(end - progress.position, _BEYOND)
+    return Span(reader.topic, reader.partition, progress.position, end, progress.epoch, most)
+
+
 def _read_shared(
     client: ReplicaClient, options: ReplicaOptions, logs: Sequence[Shared], pace: Pace
 ) -> Generator[Any, None, Unreachable | None]:
@@ -165,7 +178,14 @@ def _read_shared(
     give_up_at = _give_up_at(options)
     broker = logs[0].behind.piece.reader.broker
     broken: Unreachable | None = None
-    for event in _events(client, options, broker, [log.span for log in logs], IsolationLevel.READ_COMMITTED, pace):
+    for event in _events(
+        client,
+        options,
+        broker,
+        [_span(options, log.behind, log.end) for log in logs],
+        IsolationLevel.READ_COMMITTED,
+        pace,
+    ):
         if isinstance(event, Failed):
             broken = _take_in_shared(client, options, logs[event.index], event.error) or broken
             continue

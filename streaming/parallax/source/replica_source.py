@@ -173,10 +173,11 @@ class ReplicaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         recorded = self._plan().recorded()
-        ranges = {reader: clip(reader, span, recorded) for reader, span in from_json(end).items()}
+        planned = self._plan().without_paused(from_json(end))
+        ranges = {reader: clip(reader, span, recorded) for reader, span in planned.items()}
         epochs = known_epochs(ranges, recorded)
-        planned = _tasks(self._options, ranges, split=self._options.feedback is None, epochs=epochs)
-        return [PiecesPartition(pieces) for pieces in planned]
+        split = self._options.feedback is None
+        return [PiecesPartition(pieces) for pieces in _tasks(self._options, ranges, split=split, epochs=epochs)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read one task's share."""

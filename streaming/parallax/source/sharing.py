@@ -16,7 +16,7 @@ import numpy as np
 
 from parallax.model import IsolationLevel, RowKind
 from parallax.replica.outcomes import as_uncommitted
-from parallax.replica.reader import Mark, Shown, Span
+from parallax.replica.reader import Mark, Shown
 from parallax.source.columns import Readers
 from parallax.source.standing import Progress
 
@@ -53,14 +53,8 @@ class Shared:
 
     @property
     def end(self) -> int:
-        """The offset to stop before."""
+        """The offset to stop before: where read_committed does."""
         return self.of_level(IsolationLevel.READ_COMMITTED).piece.span.end
-
-    @property
-    def span(self) -> Span:
-        """What is to be read, in read_committed."""
-        reader = self.behind.piece.reader
-        return Span(reader.topic, reader.partition, self.behind.position, self.end, self.behind.epoch)
 
     @property
     def served(self) -> tuple[Progress, ...]:

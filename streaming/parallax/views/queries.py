@@ -149,6 +149,7 @@ def _view_query(settings: Settings, group: Group, key: str, on_positions: OnPosi
         "hash.key": key,
         "feedback.path": feedback_path,
         "fetch": read.fetch,
+        "paused.path": paused_path(storage),
         STORAGE: storage,
         **limits(read, group),
     }
@@ -203,6 +204,11 @@ def _start(rows: Any, sink: Callable[[Any, int], None], checkpoint: Checkpoint, 
 def awaited_path(storage: str) -> str:
     """Where the comparison names the partitions that it awaits a report of."""
     return _feedback_path(storage, "awaited")
+
+
+def paused_path(storage: str) -> str:
+    """Where the job names the brokers that are not to be read."""
+    return _feedback_path(storage, "paused")
 
 
 def _feedback_path(storage: str, name: str) -> str:

@@ -25,6 +25,8 @@ from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
 from parallax.model import FindingKind, FindingStatus, IsolationLevel, Rule, Severity, TopicPartition, UnknownReason
+from parallax.source.feedback import ALL
+from parallax.views.pause import Pause
 from parallax.views.tables import TableSize
 from tests.samples import finding
 
@@ -35,6 +37,7 @@ NAMES = {
     "audit_result_timestamp_seconds",
     "audit_runs_total",
     "broker_reachable",
+    "reading_paused_timestamp_seconds",
     "unauthorized_replicas",
     "build_info",
     "compared_timestamp_seconds",
@@ -236,6 +239,7 @@ def full(state: MonitorState) -> MonitorState:
     hold = Hold("h", "orders", "a", 5_000, 5_000, Phase.HELD, 2, (), frozenset())
     refused = Event(EventKind.REFUSED, "", "orders", "a", 5_000)
     state.update_guard(GuardStatus((hold,), (refused,), frozenset(), {"held": 3}, {"orders": 4096}))
+    state.update_paused({2: Pause(900.0, "ann", "a full disk"), ALL: Pause(950.0, "ann", "all")})
     return state
 
 
@@ -342,6 +346,12 @@ def test_no_label_is_unbounded(full: MonitorState) -> None:
                 continue
             assert set(sample.labels) <= (BUILD_LABELS if sample.name.endswith("build_info") else LABELS)
             assert not {"4711", "4720", "990011", "secret-key"} & set(sample.labels.values())
+
+
+def test_what_an_operator_does_not_want_read_is_told_since_when(full: MonitorState) -> None:
+    found = samples(full)
+    assert found["reading_paused_timestamp_seconds", ("2",)] == 900
+    assert found["reading_paused_timestamp_seconds", ("all",)] == 950
 
 
 def test_findings_are_counted_by_their_labels(full: MonitorState) -> None:

@@ -55,6 +55,19 @@ def test_a_partition_is_due_once_its_deferred_range_has_been_passed() -> None:
     assert caught_up.observe([coverage()]) == []
 
 
+def test_no_audit_begins_while_reading_is_paused() -> None:
+    runs, held = Runs(), [True]
+    schedule = AuditSchedule(
+        10.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, is_held=lambda: held[0]
+    )
+    runs.now = 11.0
+    assert not schedule.run_due()
+    assert runs.ran == []
+    held[0] = False
+    assert schedule.run_due()
+    assert runs.ran == [("brokers", ())]
+
+
 def test_a_deferred_range_that_was_passed_is_audited_by_the_tables() -> None:
     runs = Runs()
     schedule = runs.schedule()

@@ -14,7 +14,7 @@ import pytest
 
 from parallax.model import IsolationLevel
 from parallax.replica.client import FetchPosition, ReplicaClient
-from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReplicaError, Unreachable
+from parallax.replica.errors import BrokerTooOld, DeadlineExceeded, ReadingPaused, ReplicaError, Unreachable
 
 from .servers import broker, closing, dripping, free_port, noise, server, silent, web
 
@@ -150,3 +150,13 @@ def test_the_client_loads_neither_the_compiled_decoder_nor_arrow() -> None:
     code = "import sys, parallax.replica.client as c; print({'numba', 'pyarrow', 'pyspark'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "set()"
+
+
+def test_no_fetch_is_sent_to_a_broker_that_is_not_to_be_read() -> None:
+    with client(free_port()) as one:
+        one.pause(lambda broker: broker == 2)
+        with within_deadline(), pytest.raises(ReadingPaused, match="broker 2: no records are read of it"):
+            fetch(one, 2)
+        with pytest.raises(Unreachable) as caught:
+            fetch(one, 1)
+        assert not isinstance(caught.value, ReadingPaused)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -178,8 +178,41 @@ def test_each_log_shows_what_it_shows_alone(isolation: IsolationLevel, data: st.
         assert found == alone(held[span.partition], span.start, span.end, isolation, 1 << 20, payload)
 
 
+@LEVELS
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_what_comes_beyond_an_end_that_is_not_sharp_is_taken_and_asked_for_no_more(
+    isolation: IsolationLevel, data: st.DataObject
+) -> None:
+    held = dict(enumerate(data.draw(st.lists(helds(), min_size=1, max_size=6))))
+    size = data.draw(st.sampled_from([100, 400, 2000, 1 << 20]))
+    sharp = []
+    for number, log in held.items():
+        start = data.draw(st.integers(0, log.end))
+        sharp.append(Span("t", number, start, data.draw(st.integers(start, log.end + 2))))
+    spans = [replace(span, most=span.end + data.draw(st.integers(0, 20))) for span in sharp]
+    read, broker = together(held, spans, isolation, size)
+    before, asked_before = together(held, sharp, isolation, size)
+    assert len(broker.asked) <= len(asked_before.asked)
+    for span, found, stopped in zip(spans, read, before, strict=True):
+        rows, reached, failure = found
+        assert stopped[1] <= reached <= max(span.most, span.start)
+        assert rows == alone(held[span.partition], span.start, reached, isolation, 1 << 20, Payload.HASH)[0]
+        assert failure or not stopped[2]
+
+
 def plain(base: int, records: int = 3) -> Batch:
     return Batch(base, [Record(b"k%d" % i, b"v", delta=i) for i in range(records)])
+
+
+def test_an_answer_is_taken_whole_where_the_end_is_not_sharp() -> None:
+    for most, reached in ((-1, 2), (4, 4), (100, 6)):
+        read, broker = together({0: Held([plain(0), plain(3)])}, [Span("t", 0, 0, 2, most=most)], *PLAINLY)
+        assert [(len(rows), position) for rows, position, _ in read] == [(reached, reached)]
+        assert len(broker.asked) == 1
+
+
+PLAINLY = IsolationLevel.READ_UNCOMMITTED, 1 << 20
 
 
 def whole(held: dict[int, Held]) -> list[Span]:

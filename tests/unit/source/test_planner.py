@@ -11,7 +11,7 @@ import pytest
 from parallax.model import MissingRight, ReadEvent
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic, Unreachable
-from parallax.source.feedback import Recorded, write
+from parallax.source.feedback import ALL, Recorded, write, write_paused
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planner import Planner
@@ -139,6 +139,27 @@ def test_a_broker_that_failed_while_it_was_read_gets_a_pause(make: Any, client: 
     planner = make()
     assert planner.plan({reader(1): Range(0, 100, "A"), reader(2): Range(0, 100, "A")}) is None
     assert client.asked == [2]
+
+
+def test_a_broker_whose_reading_is_paused_is_not_read_and_goes_on_where_it_stood(
+    make: Any, client: FaultyClient, tmp_path: Path
+) -> None:
+    write(tmp_path / "feedback.json", {reader(b): Recorded(40, "A", ReadEvent.OK) for b in (1, 2)})
+    planner, switch = make(**{"paused.path": str(tmp_path / "paused.json")}), tmp_path / "paused.json"
+    for brokers, read in (([2], [1]), ([ALL], []), ([], [1, 2])):
+        write_paused(switch, brokers)
+        planned = planner.plan({}) or {}
+        assert [r.broker for r, span in sorted(planned.items()) if not span.empty] == read
+        assert all(span.start == 40 for span in planned.values())
+    assert client.asked.count(2) < client.asked.count(1)
+
+
+def test_what_was_planned_before_a_pause_is_left_out_where_its_position_is_recorded(make: Any, tmp_path: Path) -> None:
+    write(tmp_path / "feedback.json", {reader(2): Recorded(40, "A", ReadEvent.OK)})
+    write_paused(tmp_path / "paused.json", [2])
+    planner = make(**{"paused.path": str(tmp_path / "paused.json")})
+    planned = {reader(1): Range(40, 90, "A"), reader(2): Range(40, 90, "A"), reader(2, 1): Range(0, 90, "A")}
+    assert set(planner.without_paused(planned)) == {reader(1), reader(2, 1)}
 
 
 def test_of_the_batch_before_only_what_moved_has_to_be_known(make: Any, client: FaultyClient, tmp_path: Path) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parallax.model import IsolationLevel
-from parallax.replica.errors import BadOption
+from parallax.model import IsolationLevel, RowKind
+from parallax.replica.client import FetchedPartition
+from parallax.replica.errors import BadOption, BrokerTooOld
 from parallax.replica.reader import Mark
+from parallax.source import reading
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planning import PIECE, Piece, admit, aligned, tasks
 from parallax.source.sharing import Shared, shared
 from parallax.source.standing import Progress
+from tests.unit.replica.test_ranges import Broker, helds
 
 RU, RC = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 
@@ -34,7 +41,7 @@ def one(uncommitted: Progress, committed: Progress) -> Shared:
 def test_what_both_levels_are_to_read_is_read_once_and_the_tail_by_read_uncommitted_alone() -> None:
     uncommitted, committed = progress(RU, 10, 100), progress(RC, 10, 90)
     log = one(uncommitted, committed)
-    assert (log.span.start, log.span.end, log.joined) == (10, 90, True)
+    assert (log.behind.position, log.end, log.joined) == (10, 90, True)
     log.reached(mark(90))
     assert log.over == [committed]
     assert uncommitted.position == 90
@@ -55,7 +62,7 @@ def test_the_level_that_is_ahead_joins_where_it_stands() -> None:
 
 def test_read_uncommitted_that_is_behind_is_read_in_read_committed_up_to_where_the_other_stands() -> None:
     log = one(progress(RU, 10, 100), progress(RC, 40, 90))
-    assert (log.span.start, log.behind.piece.reader.isolation) == (10, RU)
+    assert (log.behind.position, log.behind.piece.reader.isolation) == (10, RU)
 
 
 def test_the_level_that_is_ahead_stays_apart_where_its_log_may_have_been_truncated() -> None:
@@ -105,6 +112,76 @@ def test_levels_that_are_cut_stay_together(starts: tuple[int, int], stable: int,
         assert committed.end > committed.start
     else:
         assert even == cut
+
+
+@dataclass
+class Levelled(Broker):
+    """Ends read_committed at each log's last stable offset, and lists aborted transactions to it alone."""
+
+    stable: dict[int, int] = field(default_factory=dict)
+
+    def begin_fetch(self, broker: int, positions: Any, *, isolation: IsolationLevel, **more: Any) -> Any:
+        self._isolation = isolation
+        return super().begin_fetch(broker, positions, **more)
+
+    def result(self, *more: Any) -> list[FetchedPartition]:
+        whole = self.held
+        if self._isolation is RC:
+            ends = self.stable
+            self.held = {n: replace(h, batches=[b for b in h.batches if b.last < ends[n]]) for n, h in whole.items()}
+        else:
+            self.held = {n: replace(h, aborted=()) for n, h in whole.items()}
+        answers = super().result(*more)
+        self.held = whole
+        marks = {n: {"high_watermark": h.end, "last_stable_offset": self.stable[n]} for n, h in whole.items()}
+        return [replace(answer, **marks[answer.partition]) for answer in answers]
+
+    def local_log_starts(self, broker: int, partitions: Any) -> Any:
+        raise BrokerTooOld("it knows no tiered storage")
+
+
+def recorded(broker: Levelled, pieces: list[Piece], size: int, *, fetch_once: bool) -> Any:
+    """The rows of each reader, where it stands, and why it stopped."""
+    given = {
+        "kafka.bootstrap.servers": "nowhere:1",
+        "topics": "t",
+        "isolation.level": "both",
+        "fetch.max.bytes": "1024",
+    }
+    options = replica_options({**given, "feedback.path": "unused", "fetch": "shared" if fetch_once else "separate"})
+    found: dict[Reader, Any] = {piece.reader: ([], None) for piece in pieces}
+    with (
+        patch.object(reading, "_client", lambda *_: broker),
+        patch.object(reading, "_fetch_bytes", lambda _: size),
+        patch.object(reading, "end_of_unreadable", lambda *_, **__: None),
+    ):
+        for batch in reading.read_pieces(options, pieces):
+            for row in batch.to_pylist():
+                reader = Reader(row["isolation"], row["broker"], row["topic"], row["partition"])
+                rows, end = found[reader]
+                if row["kind"] == RowKind.POSITION:
+                    found[reader] = rows, (row["offset"], row["position"]["event"])
+                else:
+                    found[reader] = [*rows, row], end
+    return found
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_both_ways_to_ask_record_the_same_of_several_logs(data: st.DataObject) -> None:
+    """Where they come to: with what is not sharp about an end, one may be ahead of the other."""
+    held = dict(enumerate(data.draw(st.lists(helds(), min_size=1, max_size=5))))
+    stable, pieces = {}, []
+    for n, log in held.items():
+        borders = [0, *(batch.last + 1 for batch in log.batches)]
+        stable[n] = data.draw(st.sampled_from(borders))
+        for level, end in ((RU, log.end), (RC, stable[n])):
+            start = data.draw(st.integers(0, end) | st.just(0))
+            pieces.append(Piece(Reader(level, 1, "t", n), Range(start, end, "A")))
+    size = data.draw(st.sampled_from([100, 400, 2000, 1 << 20]))
+    once = recorded(Levelled(held, stable=stable), pieces, size, fetch_once=True)
+    twice = recorded(Levelled(held, stable=stable), pieces, size, fetch_once=False)
+    assert once == twice
 
 
 def test_both_levels_of_a_log_are_read_by_one_task() -> None:

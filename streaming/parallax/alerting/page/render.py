@@ -23,6 +23,7 @@ from parallax.findings.incident import tally_of
 from parallax.findings.report import answers_of, key_text, sections
 from parallax.guard.words import in_words, summed
 from parallax.model import TopicPartition
+from parallax.views.pause import in_words as paused_in_words
 
 PER_PAGE = 100
 MOST_FINDINGS = 100
@@ -169,6 +170,7 @@ class Renderer:
             if snapshot.guard
             else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
+            paused=paused_in_words(snapshot.paused),
             brokers=sorted({broker for topic in topics for broker in topic.brokers}),
             table=shown(topics, wanted, lambda topic: topic.name),
         )

@@ -1,0 +1,183 @@
+"""The switch by which an operator has a job read no records: of all brokers, or of some, until it is to go on.
+
+It lies beside the tables, so that it outlives the job and whatever machine that runs on. The job looks at it every two
+seconds and hands it on to its sources (`parallax.source.feedback`). Positions stay where they are. What is not read
+meanwhile is unknown, and stays so where it may have been cleaned before it is read (`parallax.compare.unread`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parallax.errors import is_text, one_line
+from parallax.source.feedback import ALL
+from parallax.views.commits import filesystem
+from parallax.views.tables import rust_uri
+
+EVERY_S = 2.0
+"""How often a job looks at the switch."""
+
+_FOLDER, _FILE, _SCRATCH = "control", "paused.json", "paused.json.new"
+_MOST_OF_A_REASON = 500
+
+
+class PauseError(Exception):
+    """The switch cannot be read or moved; one line that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A broker that is not read.
+
+    Attributes:
+        since: seconds since 1970 UTC.
+        by: who paused it.
+        reason: why.
+    """
+
+    since: float
+    by: str
+    reason: str
+
+
+Paused = Mapping[int, Pause]
+"""By the broker's id; `parallax.source.feedback.ALL` stands for all of them."""
+
+
+def called(broker: int) -> str:
+    """A broker of `Paused` by name."""
+    return "all" if broker == ALL else str(broker)
+
+
+def in_words(standing: Paused) -> list[str]:
+    """What is not read, for people; a phrase for each."""
+    found = []
+    for broker, one in sorted(standing.items()):
+        since = datetime.fromtimestamp(one.since, UTC)
+        whom = "all brokers" if broker == ALL else f"broker {broker}"
+        found.append(f"{whom} since {since:%Y-%m-%d %H:%M} UTC, by {one.by}: {one.reason}")
+    return found
+
+
+def paused(storage: str) -> Paused:
+    """What is paused.
+
+    Args:
+        storage: ``storage.path``.
+
+    Raises:
+        PauseError: the switch cannot be read.
+    """
+    try:
+        with filesystem(rust_uri(storage, _FOLDER)).open_input_stream(_FILE) as stream:
+            document = json.loads(stream.read())
+        return {int(broker): Pause(**pause) for broker, pause in document.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise PauseError(
+            f"storage.path: {storage}: {_FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
+            "remove it to have all brokers read"
+        ) from error
+
+
+def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: float | None = None) -> Paused:
+    """Pause the reading of some brokers, or of all where none is named; who is paused already stays so.
+
+    Returns:
+        What is paused by now.
+
+    Raises:
+        PauseError: no reason is given, or the switch cannot be read or moved.
+    """
+    said = " ".join(reason.split())
+    if not said or len(said) > _MOST_OF_A_REASON or not is_text(said):
+        raise PauseError(f"--reason: say in 1 to {_MOST_OF_A_REASON} characters why nothing is to be read")
+    new = Pause(time.time() if now is None else now, by, said)
+    standing = {**dict.fromkeys(brokers or (ALL,), new), **paused(storage)}
+    _write(storage, standing)
+    return standing
+
+
+def resume(storage: str, brokers: Collection[int]) -> Paused:
+    """Have some brokers read again, or all where none is named.
+
+    Returns:
+        What is still paused.
+
+    Raises:
+        PauseError: one that is named is not paused by itself, or the switch cannot be read or moved.
+    """
+    before = paused(storage)
+    for broker in brokers:
+        if broker not in before:
+            among = "all brokers are, leave --broker out" if ALL in before else "look at parallax check"
+            raise PauseError(f"--broker: {broker} is not paused by itself; {among}")
+    standing = {broker: one for broker, one in before.items() if brokers and broker not in brokers}
+    _write(storage, standing)
+    return standing
+
+
+def _write(storage: str, standing: Paused) -> None:
+    """Replace the switch at once: on a disk by a rename, in an object store by a put."""
+    data = json.dumps({str(broker): asdict(one) for broker, one in standing.items()}).encode()
+    try:
+        uri = rust_uri(storage, _FOLDER)
+        is_local = "://" not in uri
+        if is_local:
+            Path(uri).mkdir(parents=True, exist_ok=True)
+        files = filesystem(uri)
+        with files.open_output_stream(_SCRATCH if is_local else _FILE) as stream:
+            stream.write(data)
+        if is_local:
+            files.move(_SCRATCH, _FILE)
+    except OSError as error:
+        raise PauseError(f"storage.path: {storage}: {one_line(error)}; it must be one that can be written") from error
+
+
+class PauseWatch:
+    """Looks at the switch in a thread of its own.
+
+    Args:
+        storage: ``storage.path``.
+        on_look: called with what is paused after each look that succeeded.
+        on_failure: called with why a look has failed; what was paused stays so.
+    """
+
+    def __init__(self, storage: str, on_look: Callable[[Paused], None], on_failure: Callable[[str], None]) -> None:
+        self._storage = storage
+        self._on_look = on_look
+        self._on_failure = on_failure
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pause", daemon=True)
+
+    def start(self) -> None:
+        """Look once, and then again and again."""
+        self.look()
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Look no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def look(self) -> None:
+        """Look at the switch."""
+        try:
+            self._on_look(paused(self._storage))
+        except PauseError as error:
+            self._on_failure(str(error))
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_S):
+            self.look()
+
+
+__all__ = ["EVERY_S", "Pause", "PauseError", "PauseWatch", "Paused", "called", "in_words", "pause", "paused", "resume"]

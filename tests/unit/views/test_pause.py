@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parallax.source.feedback import ALL
+from parallax.views.pause import PauseError, PauseWatch, in_words, pause, paused, resume
+
+
+def test_nothing_is_paused_where_nobody_has_paused_anything(tmp_path: Path) -> None:
+    assert paused(str(tmp_path)) == {}
+    assert paused(str(tmp_path / "not there")) == {}
+
+
+def test_a_pause_is_kept_with_the_tables_until_it_is_ended(tmp_path: Path) -> None:
+    storage = str(tmp_path / "data")
+    pause(storage, [2], "disk  is\nfull", "ann", now=60.0)
+    assert in_words(paused(storage)) == ["broker 2 since 1970-01-01 00:01 UTC, by ann: disk is full"]
+    assert resume(storage, [2]) == paused(storage) == {}
+
+
+def test_who_is_paused_already_stays_so_since_then(tmp_path: Path) -> None:
+    storage = str(tmp_path)
+    pause(storage, [2], "first", "ann", now=1.0)
+    standing = pause(storage, [1, 2], "second", "bob", now=2.0)
+    assert {broker: (one.since, one.reason) for broker, one in standing.items()} == {
+        1: (2.0, "second"),
+        2: (1.0, "first"),
+    }
+
+
+def test_all_brokers_are_one_pause_and_are_ended_together(tmp_path: Path) -> None:
+    storage = str(tmp_path)
+    pause(storage, [3], "one", "ann")
+    assert set(pause(storage, [], "all", "ann")) == {ALL, 3}
+    with pytest.raises(PauseError, match="--broker: 2 is not paused by itself; all brokers are"):
+        resume(storage, [2])
+    assert set(paused(storage)) == {ALL, 3}
+    assert resume(storage, []) == {}
+
+
+@pytest.mark.parametrize("reason", ["", " \n", "x" * 501])
+def test_a_pause_needs_a_reason(tmp_path: Path, reason: str) -> None:
+    with pytest.raises(PauseError, match="--reason"):
+        pause(str(tmp_path), [], reason, "ann")
+
+
+def test_a_broken_switch_leaves_things_as_they_were_and_is_reported(tmp_path: Path) -> None:
+    storage, looks, failures = str(tmp_path), [], []
+    watch = PauseWatch(storage, looks.append, failures.append)
+    pause(storage, [1], "why", "ann")
+    watch.look()
+    (tmp_path / "control" / "paused.json").write_text("[1]")
+    watch.look()
+    assert [set(look) for look in looks] == [{1}]
+    assert len(failures) == 1
+    assert "control/paused.json cannot be read" in failures[0]
