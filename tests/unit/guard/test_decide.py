@@ -353,6 +353,14 @@ def test_a_person_asks_for_a_hold_and_for_its_end() -> None:
     assert table.run() == []
 
 
+def test_who_asks_for_a_hold_is_told_again_why_there_is_none() -> None:
+    table = Table()
+    table.absent, table.free = [absence(60_000)], 5.0
+    assert table.run() == ["refused"]
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run() == ["refused"]
+
+
 def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
     table = Table()
     table.absent = [absence(60_000)]
