@@ -373,6 +373,14 @@ def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
     assert table.run() == []
 
 
+def test_the_pause_of_another_guard_is_not_ended() -> None:
+    table = held()
+    table.put({RETENTION: "360000011", LAG: str(NO_LAG - 22)})
+    table.absent = []
+    assert table.run() == ["overruled", "releasing", "released"]
+    assert table.own()[RATIO] == "1.0"
+
+
 def test_values_are_known_by_their_marks() -> None:
     assert is_marked(RETENTION, "259200077")
     assert not is_marked(RETENTION, "86400000")
