@@ -12,10 +12,10 @@ from parallax.guard.decide import Guard, Shown, TopicSeen
 from parallax.guard.holds import EventKind
 from tests.simulation.guarding import Broken, History
 
-HISTORIES = 40
+HISTORIES = 100
 
 
-@pytest.mark.parametrize("first", range(0, 4 * HISTORIES, HISTORIES))
+@pytest.mark.parametrize("first", range(0, 2 * HISTORIES, HISTORIES))
 def test_what_is_guarded_is_not_missed_and_settings_are_put_back(first: int) -> None:
     done: Counter[str] = Counter()
     for seed in range(first, first + HISTORIES):
