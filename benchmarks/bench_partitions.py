@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench_latency import Watch
+from benchmarks.simulated import PER_TOPIC, SimulatedCluster
 from parallax.demo import demo_settings
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
@@ -97,7 +99,7 @@ def _processes() -> Iterator[tuple[str, psutil.Process]]:
             words = process.cmdline()
         except psutil.Error:
             continue
-        kind = "brokers" if "kafka.Kafka" in words else "workers"
+        kind = "brokers" if "kafka.Kafka" in words or "benchmarks.simulated" in words else "workers"
         if "org.apache.spark.deploy.SparkSubmit" in words:
             kind = "Spark's JVM"
         yield "driver" if process.pid == own.pid else kind, process
@@ -141,26 +143,42 @@ def _new_files(folder: Path, known: set[str]) -> int:
     return len(known) - before
 
 
-def measure(partitions: int, rate: int, seconds: float, heap: str) -> Cost:
-    """Start a cluster and a job, wait until it is steady, and watch it."""
-    cost = Cost(partitions, rate)
-    per_topic = 50 if partitions >= 50 else 1
+@contextmanager
+def real(partitions: int, rate: int, heap: str) -> Iterator[tuple[str, str, int]]:
+    """Three real brokers under traffic: their address, and the last topic and its last partition."""
+    per_topic = PER_TOPIC if partitions >= PER_TOPIC else 1
     names = [f"demo.{number}" for number in range(max(1, partitions // per_topic))]
-    with Cluster(heap=heap) as cluster, tempfile.TemporaryDirectory(prefix="parallax-bench-") as name:
-        folder = Path(name)
+    with Cluster(heap=heap) as cluster:
         for topic in names:
             cluster.create_topic(topic, partitions=per_topic, replicas=[1, 2, 3])
-        job = Job(demo_settings(cluster.bootstrap_servers, folder))
         traffic = Traffic(cluster.bootstrap_servers, names, per_topic, rate)
         traffic.start()
+        try:
+            yield cluster.bootstrap_servers, names[-1], per_topic - 1
+        finally:
+            traffic.stop()
+
+
+@contextmanager
+def simulated(partitions: int, rate: int) -> Iterator[tuple[str, str, int]]:
+    """As `real`, by brokers that are simulated; ``rate`` partitions get a record each second."""
+    with SimulatedCluster(partitions, rate / partitions) as cluster:
+        yield cluster.bootstrap_servers, f"demo.{partitions // PER_TOPIC - 1:04d}", PER_TOPIC - 1
+
+
+def measure(cost: Cost, source: AbstractContextManager[tuple[str, str, int]], seconds: float, settle: float) -> Cost:
+    """Start a job, wait until it is steady, and watch it."""
+    with source as (servers, topic, partition), tempfile.TemporaryDirectory(prefix="parallax-bench-") as name:
+        folder = Path(name)
+        job = Job(demo_settings(servers, folder))
         begun = time.monotonic()
         job.start()
         watch = Batches(job)
         watch.start()
         try:
-            until(lambda: job.has_recorded(names[-1], per_topic - 1, 3, 0), "all to be read", timeout=300)
+            until(lambda: job.has_recorded(topic, partition, 3, 0), "all to be read", timeout=600)
             cost.started_s = time.monotonic() - begun
-            time.sleep(30)
+            time.sleep(settle)
             watch.batches.clear()
             processor, known, at = Processor(), set[str](), time.monotonic()
             _new_files(folder, known)
@@ -179,7 +197,6 @@ def measure(partitions: int, rate: int, seconds: float, heap: str) -> Cost:
                 cost.offsets[offsets.parent.name] = newest.stat().st_size
         finally:
             watch.stop()
-            traffic.stop()
             job.stop()
     return cost
 
@@ -191,6 +208,8 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, nargs="*", default=[6, 100, 500])
     parser.add_argument("--rate", type=int, default=200, help="records a second; 0 for an idle job")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--settle", type=float, default=30, help="seconds before it is watched")
+    parser.add_argument("--simulated", action="store_true", help="brokers that are simulated: for many partitions")
     parser.add_argument("--heap", default="512m", help="of each broker, such as 1g")
     options = parser.parse_args()
     console = Console(width=150)
@@ -200,7 +219,8 @@ def main() -> None:
         table.add_column(name)
     batches = Table("partitions", "query", "batches seen", "median s", "95 % s", "offset bytes", title="micro-batches")
     for count in counts:
-        cost = measure(count, options.rate, seconds, options.heap)
+        source = simulated(count, options.rate) if options.simulated else real(count, options.rate, options.heap)
+        cost = measure(Cost(count, options.rate), source, seconds, options.settle)
         mine = [cost.processor.get(kind, 0.0) for kind in ("driver", "workers", "Spark's JVM")]
         memory = sum(used for kind, used in cost.memory.items() if kind != "brokers")
         row = [*mine, sum(mine), cost.processor.get("brokers", 0.0)]

@@ -369,6 +369,10 @@ class AlertingSettings(_Section):
     )
     tls_certificate_file: str | None = Field(None, description="PEM; the page and the metrics are served by https.")
     tls_key_file: str | None = Field(None, description="PEM, without a password.")
+    series: Literal["all", "differing"] = Field(
+        "all",
+        description="Of which partitions there are series of their own: of all, or of those with something to tell.",
+    )
     webhooks: list[WebhookSettings] = Field(default_factory=list, description="Who is told without an Alertmanager.")
     repeat_hours: float = Field(4.0, ge=0.1, le=_MAX_HOURS, description="How often they are told what still stands.")
     runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")

@@ -163,7 +163,7 @@ class Job:
     def _start_queries(self) -> None:
         from parallax.compare.query import comparison_query
         from parallax.views.queries import hosting_brokers, view_queries
-        from parallax.views.session import end_jvm, ended_tasks
+        from parallax.views.session import end_jvm, ended_tasks, last_report
 
         settings = self._settings
         brokers: Sequence[int] = ()
@@ -184,6 +184,7 @@ class Job:
                 lambda spec=spec: spec.start(self._session()),  # type: ignore[misc]
                 spec.checkpoint.mend,
                 lambda query: ended_tasks(self._spark, query),
+                mark=last_report,
             )
             for spec in specs
         ]

@@ -55,6 +55,8 @@ class Supervised:
         activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
             ended; None where that cannot be known.
         rows: how many rows it has taken in since it was made; None where Spark counts them.
+        mark: something that differs once a micro-batch has ended, and is cheaper than its report, which grows with the
+            number of partitions; None where that cannot be known.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Supervised:
     mend: Callable[[int], str | None] = lambda _: None
     activity: Callable[[Query], Any] = lambda _: None
     rows: Callable[[], int] | None = None
+    mark: Callable[[Query], Any] = lambda _: None
 
 
 @dataclass
@@ -84,6 +87,7 @@ class _Watch:
     report: QueryReport
     query: Query | None = None
     batch_seen: Any = None
+    marked: Any = None
     alive_since: float = 0.0
     activity: Any = None
     stalls: int = 0
@@ -227,11 +231,16 @@ class Supervisor:
         # It reads the tables first, where there is much to be read.
         with self._answering(_START_DEADLINES * self._settings.no_progress_deadline_s):
             watch.query = watch.spec.start()
-        watch.alive_since, watch.batch_seen, watch.activity = now, None, None
+        watch.alive_since, watch.batch_seen, watch.activity, watch.marked = now, None, None, None
         watch.report.up = True
 
     def _note_progress(self, watch: _Watch, now: float) -> None:
-        progress = watch.query.lastProgress if watch.query is not None else None
+        if watch.query is None:
+            return
+        marked = watch.spec.mark(watch.query)
+        if marked is not None and marked == watch.marked:
+            return
+        progress, watch.marked = watch.query.lastProgress, marked
         if progress is None:
             return
         mark = (progress["batchId"], progress["timestamp"])

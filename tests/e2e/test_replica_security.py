@@ -384,7 +384,7 @@ class Monitor:
 
     def tick(self) -> Monitor:
         """Ask once, and take it that what was planned has been read and recorded."""
-        self.changes += self.state.update_progress(self.watch.tick())
+        self.changes += self.state.update_progress(self.watch.tick().rows())
         self.plan = self.planner.plan(self.plan) or self.plan
         for reader, span in self.plan.items():
             event = ReadEvent.OK if span.start < span.end else span.state

@@ -17,6 +17,7 @@ from tests.simulation.content import content_hash, key_halves, key_size, value_s
 from tests.simulation.expected import Shown, Taken
 from tests.simulation.records import Aborted, Batch, End, Record
 from tests.simulation.replica import Replica
+from tests.ticks import tick_of
 
 RU, RC, PROGRESS = 0, 1, 2
 TOPIC, PARTITION, TOPIC_ID = "t", 0, "1"
@@ -233,17 +234,19 @@ class Readers:
         asked = ("leader", "replicas", "high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
         known = dict.fromkeys((*asked, "open_transactions"))
         worth = self.repeats.without(
-            [
-                {
-                    "topic": TOPIC,
-                    "partition": PARTITION,
-                    **known,
-                    **row,
-                    "observed_at": row["observed_at"] * 1000,
-                    "delete_retention_ms": self.cluster.limits.delete_retention,
-                }
-                for row in rows.values()
-            ],
+            tick_of(
+                [
+                    {
+                        "topic": TOPIC,
+                        "partition": PARTITION,
+                        **known,
+                        **row,
+                        "observed_at": row["observed_at"] * 1000,
+                        "delete_retention_ms": self.cluster.limits.delete_retention,
+                    }
+                    for row in rows.values()
+                ]
+            ),
             [TopicPartition(TOPIC, PARTITION)] if awaited else (),
         )
         for row in worth:

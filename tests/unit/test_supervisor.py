@@ -57,7 +57,8 @@ class Bench:
         self.started: list[Commanded] = []
         self.refuse: Exception | None = None
         self.activity: Any = None
-        query = Supervised("q", self.start, activity=lambda _: self.activity)
+        self.mark: Any = None
+        query = Supervised("q", self.start, activity=lambda _: self.activity, mark=lambda _: self.mark)
         self.report = QueryReport("q")
         self.supervisor = Supervisor([query], SETTINGS, self.reported, clock=self.clock, draw=Nominal())
 
@@ -293,3 +294,32 @@ def test_a_query_that_never_completes_its_first_batch_gets_more_time_with_each_r
     bench.look_at(now + 1)
     bench.look_at(now + 12)
     assert bench.started[-1].stopped, "once a batch has been completed the deadline is as it was set"
+
+
+def test_a_report_is_read_only_where_its_mark_is_new(bench: Bench) -> None:
+    bench.look_at(0)
+    query = bench.started[0]
+    bench.mark = (1, "a")
+    query.advance(1)
+    bench.look_at(1)
+    seen = bench.report.last_progress
+    query.advance(2)  # its report is not looked at
+    bench.look_at(2)
+    assert bench.report.last_progress == seen
+    bench.mark = (2, "b")
+    bench.look_at(3)
+    assert bench.report.last_progress != seen
+
+
+def test_the_mark_of_a_query_that_was_started_again_counts_from_the_beginning(bench: Bench) -> None:
+    bench.look_at(0)
+    bench.mark = (1, "a")
+    bench.started[0].advance(1)
+    bench.look_at(1)
+    bench.started[0].die(RuntimeError("gone"))
+    bench.look_at(2)
+    bench.look_at(100)
+    bench.started[1].advance(1)
+    seen = bench.report.last_progress
+    bench.look_at(101)
+    assert bench.report.last_progress != seen

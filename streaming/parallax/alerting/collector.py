@@ -6,12 +6,14 @@ label, and no offset but in the one metric that says what alerts tell of a findi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from parallax.alerting.detail import Detail, Series
 from parallax.alerting.listing import MOST, FindingState
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
@@ -28,20 +30,38 @@ _OPEN = (*_FINDING, "status")
 
 
 class ParallaxCollector(Collector):
-    """Exposes a `MonitorState`; a scrape costs one copy of it and asks nobody anything."""
+    """Exposes a `MonitorState`; a scrape costs one copy of it and asks nobody anything.
 
-    def __init__(self, state: MonitorState) -> None:
+    Args:
+        state: of the job.
+        series: of which partitions there are series.
+    """
+
+    def __init__(self, state: MonitorState, series: Series = Series.ALL) -> None:
         self._state = state
+        self._detail = Detail() if series is Series.DIFFERING else None
+        self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
         """All metric families, also those that have no sample yet."""
         snapshot = self._state.snapshot()
-        yield from _replicas(snapshot)
-        yield from _views(snapshot)
-        yield from _comparison(snapshot)
+        unknown, lags = _unknown(snapshot), _lags(snapshot)
+        shown = snapshot
+        if self._detail is not None:
+            with self._lock:
+                detailed = self._detail.of(
+                    snapshot, unknown, {key: lag for key, lag in lags.items() if lag is not None}
+                )
+            shown = detailed.snapshot
+            unknown = {key: n for key, n in unknown.items() if key in detailed.series}
+            lags = {key: lag for key, lag in lags.items() if key in detailed.series}
+        yield from _partitions(snapshot, shown)
+        yield from _replicas(shown)
+        yield from _views(shown, lags)
+        yield from _comparison(shown, unknown)
         yield from _findings(snapshot)
         yield from _each_finding(snapshot)
-        yield from _audits(snapshot)
+        yield from _audits(shown)
         yield from _brokers(snapshot)
         yield from _absences(snapshot)
         yield from _guard(snapshot)
@@ -87,6 +107,25 @@ def _counter(
     return family
 
 
+def _partitions(snapshot: Snapshot, shown: Snapshot) -> Iterator[Metric]:
+    watched, detailed = ({replica[:2] for replica in one.replicas} for one in (snapshot, shown))
+    yield _gauge("partitions_watched", "Partitions of which replicas have reported.", (), [([], len(watched))])
+    yield _gauge(
+        "partitions_detailed",
+        "Of these, those that have series of their own (alerting.series).",
+        (),
+        [([], len(detailed))],
+    )
+    initial = snapshot.initially_read.values()
+    yield _gauge(
+        "initial_readings_outstanding",
+        "Partitions of which a replica has not been read yet up to where it was when the job started; none while "
+        "nothing is known of any.",
+        (),
+        [([], sum(not read for read in initial))] if initial else [],
+    )
+
+
 def _replicas(snapshot: Snapshot) -> Iterator[Metric]:
     texts = {
         "high_watermark": "High watermark that the replica reports of itself (offset).",
@@ -116,24 +155,32 @@ def _stalled(state: ReplicaState, now: float) -> float:
     return 0.0 if state.stands_since is None else max(0.0, now - state.stands_since)
 
 
-def _views(snapshot: Snapshot) -> Iterator[Metric]:
-    positions = sorted(snapshot.positions.items())
-    labelled = [
-        ([*_labels(replica), isolation.option], replica, isolation, at) for (replica, isolation), at in positions
-    ]
+_View = tuple[Replica, IsolationLevel]
+_Unknown = tuple[str, int, IsolationLevel, UnknownReason]
+
+
+def _views(snapshot: Snapshot, lags: Mapping[_View, float | None]) -> Iterator[Metric]:
+    labelled = {key: [*_labels(key[0]), key[1].option] for key in sorted(snapshot.positions)}
     yield _gauge(
         "view_position",
         "Next offset that the view will record of this replica.",
         _VIEW,
-        [(labels, at) for labels, _, _, at in labelled],
+        [(labels, snapshot.positions[key]) for key, labels in labelled.items()],
     )
     yield _gauge(
         "view_lag_offsets",
         "Offsets between the view's position and what the replica shows to that isolation level: its high watermark, "
         "or its last stable offset in read_committed. 0 when all is read, markers at the end included.",
         _VIEW,
-        [(labels, _lag(snapshot.replicas.get(replica), isolation, at)) for labels, replica, isolation, at in labelled],
+        [(labels, lags.get(key)) for key, labels in labelled.items()],
     )
+
+
+def _lags(snapshot: Snapshot) -> dict[_View, float | None]:
+    return {
+        (replica, isolation): _lag(snapshot.replicas.get(replica), isolation, at)
+        for (replica, isolation), at in snapshot.positions.items()
+    }
 
 
 def _lag(state: ReplicaState | None, isolation: IsolationLevel, position: int) -> float | None:
@@ -145,7 +192,7 @@ def _lag(state: ReplicaState | None, isolation: IsolationLevel, position: int) -
     return None if shown is None else max(0, shown - position)
 
 
-def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
+def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator[Metric]:
     by_view = [
         ([topic, str(partition), isolation.option], coverage, int(isolation))
         for (topic, partition), coverage in sorted(snapshot.coverage.items())
@@ -162,7 +209,10 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
         "unknown_offsets",
         "Offsets that have no verdict, by reason (docs/theory.md, What is unknown).",
         (*labels, "reason"),
-        _unknown(snapshot),
+        [
+            ([topic, str(partition), isolation.option, str(reason)], n)
+            for (topic, partition, isolation, reason), n in sorted(unknown.items())
+        ],
     )
     yield _gauge(
         "deferred_offsets",
@@ -185,12 +235,6 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
         [([topic, str(partition)], float(read)) for (topic, partition), read in initial],
     )
     yield _gauge(
-        "initial_readings_outstanding",
-        "Partitions of which that is not so yet; none while nothing is known of any.",
-        (),
-        [([], sum(not read for _, read in initial))] if initial else [],
-    )
-    yield _gauge(
         "compared_timestamp_seconds",
         "When the partition was last compared; every five minutes at least, be there nothing new.",
         _PARTITION,
@@ -198,8 +242,8 @@ def _comparison(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _unknown(snapshot: Snapshot) -> list[tuple[list[str], float | None]]:
-    found = {
+def _unknown(snapshot: Snapshot) -> dict[_Unknown, int]:
+    found: dict[_Unknown, int] = {
         (*place, isolation, reason): c.unknown_for(reason)[int(isolation)]
         for place, c in snapshot.coverage.items()
         for isolation in IsolationLevel
@@ -207,10 +251,7 @@ def _unknown(snapshot: Snapshot) -> list[tuple[list[str], float | None]]:
     }
     for view, offsets in _refused_offsets(snapshot).items():
         found[*view, UnknownReason.UNAUTHORIZED] = offsets
-    return [
-        ([topic, str(partition), isolation.option, str(reason)], n)
-        for (topic, partition, isolation, reason), n in sorted(found.items())
-    ]
+    return found
 
 
 def _refused_offsets(snapshot: Snapshot) -> dict[tuple[str, int, IsolationLevel], int]:

@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parallax.alerting.collector import OfCluster, ParallaxCollector
 from parallax.alerting.connections import BACKLOG, BoundedListener, BoundedProtocol
+from parallax.alerting.detail import Series
 from parallax.alerting.page.auth import Users
 from parallax.alerting.page.render import Renderer
 from parallax.alerting.page.routes import HEADERS, Page
@@ -69,7 +70,7 @@ class MetricsServer:
         stale_after_s: float = 120.0,
     ) -> None:
         registry = CollectorRegistry()
-        for collector in (ParallaxCollector(state), ResourceCollector(), *more):
+        for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
             registry.register(OfCluster(collector, settings.cluster) if settings.cluster else collector)
         self._registry = registry
         self._state = state

@@ -29,6 +29,9 @@ Replica = tuple[str, int, int]
 _FORGET_AFTER_S = 600.0
 """A replica or partition of which nothing was reported for so long is gone (deleted, moved away)."""
 
+_FORGET_EVERY_S = 10.0
+"""How often these are looked for."""
+
 
 class QueryReport(Protocol):
     """The supervisor's report on a streaming query; times are seconds since 1970 UTC."""
@@ -227,6 +230,7 @@ class MonitorState:
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
+        self._forgot_at = 0.0
         self._has_progress = self._has_positions = False
         self._is_all_compared = False
         self._reachable: dict[int, bool] = {}
@@ -420,6 +424,9 @@ class MonitorState:
                 self._positions[replica, isolation] = offset
 
     def _forget(self, now: float) -> None:
+        if abs(now - self._forgot_at) < _FORGET_EVERY_S:
+            return
+        self._forgot_at = now
         gone = {r for r, s in self._replicas.items() if now - s.reported_at > _FORGET_AFTER_S}
         self._replicas = {r: s for r, s in self._replicas.items() if r not in gone}
         self._positions = {k: v for k, v in self._positions.items() if k[0] not in gone}

@@ -108,7 +108,7 @@ class Looker:
             ReplicaError: no broker has answered yet.
         """
         while True:
-            rows = [r for r in self._watch.tick() if (r["topic"], r["partition"]) in self._places]
+            rows = [r for r in self._watch.tick().rows() if (r["topic"], r["partition"]) in self._places]
             latest = max((r["observed_at"] for r in rows), default=0)
             # For a broker that was asked too soon after it failed, what was known is returned; times must grow all the
             # same.

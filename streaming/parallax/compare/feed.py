@@ -210,7 +210,9 @@ def _compared(options: Options, share: Share) -> Any:
     import pyarrow as pa
 
     work = share.work
-    stepped = [_step_bucket(options, work, bucket, seen) for bucket, seen in _observed(options, share)]
+    observed = dict(_observed(options, share))
+    before = _store(options.storage).load({bucket: work.manifest.segments.get(bucket) for bucket in observed})
+    stepped = [_step_bucket(options, work, before[bucket], seen) for bucket, seen in observed.items()]
     kept = _store(options.storage).save([states for states, _ in stepped]) if stepped else {}
     made = [(states.bucket, kept[states.bucket], results) for states, results in stepped]
     made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.
@@ -250,13 +252,12 @@ def _observed(options: Options, share: Share) -> Iterator[tuple[int, Mapping[Top
 
 
 def _step_bucket(
-    options: Options, work: Work, bucket: int, seen: Mapping[TopicPartition, list[Observations]]
+    options: Options, work: Work, states: States, seen: Mapping[TopicPartition, list[Observations]]
 ) -> tuple[States, list[str]]:
     from parallax.compare.observations import Observations
     from parallax.compare.results import to_json
     from parallax.compare.step import step
 
-    states = _store(options.storage).load(bucket, work.manifest.segments.get(bucket))
     results = []
     for place, parts in sorted(seen.items()):
         before = states.get(place)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
@@ -113,13 +114,22 @@ class Manifest:
             raise ValueError(f"not a manifest ({error!r})") from error
 
 
-@dataclass(slots=True)
 class States:
-    """The states of a bucket's partitions; each is unpacked when it is asked for."""
+    """The states of a bucket's partitions; each is unpacked when it is asked for, what has not changed stays packed.
 
-    files: fs.FileSystem
-    bucket: int
-    rows: dict[TopicPartition, Mapping[str, Any]] = field(default_factory=dict)
+    Args:
+        files: where large ones have files of their own.
+        bucket: its number.
+        packed: its rows of a segment; None where it has none yet.
+    """
+
+    def __init__(self, files: fs.FileSystem, bucket: int, packed: pa.Table | None = None) -> None:
+        self.bucket = bucket
+        self._files = files
+        self._packed = _SEGMENT.empty_table() if packed is None else packed
+        places = zip(*(self._packed[name].to_pylist() for name in ("topic", "partition")), strict=True)
+        self._at = {TopicPartition(*place): n for n, place in enumerate(places)}
+        self._changed: dict[TopicPartition, Mapping[str, Any]] = {}
 
     def get(self, place: TopicPartition) -> PartitionState:
         """The state of a partition; a fresh one where nothing was observed of it yet.
@@ -128,26 +138,26 @@ class States:
             OSError: its file cannot be read.
             ValueError: it is none that this version reads.
         """
-        row = self.rows.get(place)
+        row = self._row(place)
         if row is None:
             return PartitionState()
         load: Callable[[], bytes] = lambda: row["unmatched"]  # noqa: E731
         if row["file"]:
-            load = lambda: _checked(self.files, row["file"])  # noqa: E731
+            load = lambda: _checked(self._files, row["file"])  # noqa: E731
         return PartitionState.from_bytes(row["head"], load)
 
     def put(self, place: TopicPartition, before: PartitionState, after: PartitionState) -> None:
         """Replace a partition's state; a file of its own is written only where it is large and has changed."""
-        row = self.rows.get(place)
+        row = self._row(place)
         head = after.head_bytes()
         if row is not None and row["file"] and after.has_unmatched_of(before):
-            self.rows[place] = {**row, "head": head}
+            self._changed[place] = {**row, "head": head}
             return
         unmatched, name = after.unmatched_bytes(), ""
         if len(unmatched) >= LARGE:
-            name = _kept(self.files, "unmatched", unmatched)
+            name = _kept(self._files, "unmatched", unmatched)
             unmatched = b""
-        self.rows[place] = {
+        self._changed[place] = {
             "bucket": self.bucket,
             "topic": place.topic,
             "partition": place.partition,
@@ -155,6 +165,19 @@ class States:
             "unmatched": unmatched,
             "file": name,
         }
+
+    def rows(self) -> pa.Table:
+        """All of them, as a segment has them."""
+        stays = np.ones(self._packed.num_rows, np.bool_)
+        stays[[self._at[place] for place in self._changed if place in self._at]] = False
+        changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)
+        return pa.concat_tables([self._packed.filter(pa.array(stays)), changed])
+
+    def _row(self, place: TopicPartition) -> Mapping[str, Any] | None:
+        if place in self._changed or place not in self._at:
+            return self._changed.get(place)
+        row: Mapping[str, Any] = self._packed.slice(self._at[place], 1).to_pylist()[0]
+        return row
 
 
 class Store:
@@ -229,19 +252,23 @@ class Store:
                 if self._files.get_file_info(name).type is not fs.FileType.NotFound:
                     self._files.delete_file(name)
 
-    def load(self, bucket: int, segment: Segment | None) -> States:
-        """Read a bucket's states.
+    def load(self, segments: Mapping[int, Segment | None]) -> dict[int, States]:
+        """Read the states of some buckets; a segment that several share is read once.
 
         Raises:
-            OSError: its segment cannot be read.
+            OSError: a segment cannot be read.
             ValueError: it is not what was written.
         """
-        states = States(self._files, bucket)
-        if segment is not None:
-            table = pa.ipc.open_stream(_checked(self._files, segment.name)).read_all()
-            mine: list[dict[str, Any]] = table.filter(pc.field("bucket") == bucket).to_pylist()
-            states.rows = {TopicPartition(row["topic"], row["partition"]): row for row in mine}
-        return states
+        read: dict[str, pa.Table] = {}
+        found = {}
+        for bucket, segment in segments.items():
+            if segment is None:
+                found[bucket] = States(self._files, bucket)
+                continue
+            if segment.name not in read:
+                read[segment.name] = pa.ipc.open_stream(_checked(self._files, segment.name)).read_all()
+            found[bucket] = States(self._files, bucket, read[segment.name].filter(pc.field("bucket") == bucket))
+        return found
 
     def save(self, buckets: Sequence[States]) -> dict[int, Segment]:
         """Write the states of some buckets as one new segment; returns it for each.
@@ -249,16 +276,13 @@ class Store:
         Raises:
             OSError: it cannot be written.
         """
-        rows = [row for states in buckets for row in states.rows.values()]
-        columns = [pa.array([row[name] for row in rows], _SEGMENT.field(name).type) for name in _SEGMENT.names]
+        tables = [states.rows() for states in buckets]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _SEGMENT) as writer:
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SEGMENT))
+            writer.write_table(pa.concat_tables(tables).combine_chunks())
         name = _kept(self._files, "segment", sink.getvalue())
-        return {
-            states.bucket: Segment(name, tuple(sorted(row["file"] for row in states.rows.values() if row["file"])))
-            for states in buckets
-        }
+        files = [sorted(name for name in table["file"].to_pylist() if name) for table in tables]
+        return {states.bucket: Segment(name, tuple(mine)) for states, mine in zip(buckets, files, strict=True)}
 
 
 def _kept(files: fs.FileSystem, kind: str, content: Any) -> str:

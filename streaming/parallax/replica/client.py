@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.replica import options, requests, versions
+from parallax.replica import looking, options, requests, versions
 from parallax.replica.connection import Deadline, ReceiveBuffer
 from parallax.replica.connections import Connections, Exchange
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Throttled, from_code
 from parallax.replica.options import Address
+from parallax.replica.places import Array, Marks, Places
 from parallax.replica.types import (
     Config,
     FetchedPartition,
@@ -225,7 +226,8 @@ class ReplicaClient:
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | ReplicaError]:
         """Log end offsets of one broker's replicas, by ListOffsets as the debugging replica."""
-        return self._list_offsets(broker, partitions, requests.LATEST, versions.LIST_OFFSETS, timeout_ms)
+        places = Places.of(partitions)
+        return _listed(places, *self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, timeout_ms))
 
     def local_log_starts(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
@@ -238,42 +240,44 @@ class ReplicaClient:
             BrokerTooOld: the broker does not know of tiered storage (below Kafka 3.6).
             ReplicaError: the broker as a whole could not be asked.
         """
-        return self._list_offsets(broker, partitions, requests.EARLIEST_LOCAL, versions.LIST_LOCAL_OFFSETS, timeout_ms)
+        places, accepted = Places.of(partitions), versions.LIST_LOCAL_OFFSETS
+        return _listed(places, *self._list_offsets(broker, places, requests.EARLIEST_LOCAL, accepted, timeout_ms))
 
     def _list_offsets(
-        self,
-        broker: int,
-        partitions: Sequence[TopicPartition],
-        timestamp: int,
-        accepted: Versions,
-        timeout_ms: float | None,
-    ) -> dict[TopicPartition, int | ReplicaError]:
-        request = requests.list_offsets(partitions, timestamp, accepted)
-        response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
-        return requests.offsets_of(broker, partitions, response)
+        self, broker: int, places: Places, timestamp: int, accepted: Versions, timeout_ms: float | None
+    ) -> tuple[Array, dict[int, ReplicaError]]:
+        request = looking.list_offsets(broker, places, timestamp, accepted)
+        found: tuple[Array, dict[int, ReplicaError]]
+        found = self._connections.exchange(broker, request, self._deadline(timeout_ms))
+        return found
 
     def watermarks(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, Watermarks | ReplicaError]:
-        """How far one broker's replicas go, without fetching a record: a Fetch at each log end offset."""
-        deadline = self._deadline(timeout_ms)
-        ends = self.log_end_offsets(broker, partitions, timeout_ms=deadline.remaining() * 1000)
-        found: dict[TopicPartition, Watermarks | ReplicaError] = {}
-        positions = []
-        for place, end in ends.items():
-            if isinstance(end, ReplicaError):
-                found[place] = end
-            else:
-                positions.append(FetchPosition(*place, end, 1))
-        if positions:
-            left = deadline.remaining() * 1000
-            committed = IsolationLevel.READ_COMMITTED
-            answers = self.fetch(broker, positions, isolation=committed, max_bytes=1, timeout_ms=left)
-            for position, answer in zip(positions, answers, strict=True):
-                found[TopicPartition(answer.topic, answer.partition)] = answer.error or Watermarks(
-                    answer.high_watermark, answer.last_stable_offset, answer.log_start_offset, position.offset
-                )
-        return {partition: found[partition] for partition in ends}
+    ) -> Marks:
+        """How far one broker's replicas go, without fetching a record: a Fetch at each log end offset.
+
+        Args:
+            broker: id of the broker to ask.
+            partitions: of whom; where they are `Places`, what can be made of them once is.
+            timeout_ms: deadline of this call.
+
+        Returns:
+            By partition, how far it goes or why it is not known; a mapping, and its columns.
+
+        Raises:
+            ReplicaError: the broker as a whole could not be asked.
+        """
+        deadline, places = self._deadline(timeout_ms), Places.of(partitions)
+        left_ms = deadline.remaining() * 1000
+        ends, refused = self._list_offsets(broker, places, requests.LATEST, versions.LIST_OFFSETS, left_ms)
+        request = looking.fetch_ends(broker, places, ends, refused)
+        while True:
+            said: Marks | ReplicaError = self._connections.exchange(broker, request, deadline)
+            if isinstance(said, Marks):
+                return said
+            if not isinstance(said, Throttled) or deadline.remaining() <= said.wait_ms / 1000:
+                raise said
+            time.sleep(said.wait_ms / 1000)
 
     def describe_producers(
         self, broker: int, partitions: Sequence[TopicPartition], *, timeout_ms: float | None = None
@@ -337,6 +341,14 @@ class ReplicaClient:
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         return Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
+
+
+def _listed(
+    places: Places, offsets: Array, errors: Mapping[int, ReplicaError]
+) -> dict[TopicPartition, int | ReplicaError]:
+    return {
+        place: errors.get(at, offset) for at, (place, offset) in enumerate(zip(places, offsets.tolist(), strict=True))
+    }
 
 
 __all__ = [

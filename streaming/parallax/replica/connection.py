@@ -24,7 +24,7 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from parallax.replica import fetch_response, versions
+from parallax.replica import fetch_response, looking, versions
 from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, from_code
 from parallax.replica.options import Address, Options
 from parallax.replica.types import Greeting
@@ -121,7 +121,7 @@ class Connection:
         """Send a request; :meth:`receive` must follow before the next one.
 
         Args:
-            request: a request of kafka.protocol.
+            request: a request of kafka.protocol, or one that is ``looking.Written``.
             accepted: versions of it that will do.
             deadline: by when it must have been sent.
 
@@ -153,6 +153,8 @@ class Connection:
             if header.correlation_id != self._correlation_id:
                 raise ProtocolError("answered to a request that was not sent")
             body = frame[start.tell() :]
+            if isinstance(request, looking.Written):
+                return request.parse(body, request.API_VERSION)
             if request.API_KEY == FetchRequest.API_KEY:
                 return fetch_response.parse(body, request.API_VERSION)
             return kind.decode(body)
@@ -202,7 +204,7 @@ class Connection:
         low, high = self._versions.get(request.API_KEY, (0, -1)) if self._versions else (0, highest)
         version = min(high, highest)
         if version < max(low, lowest):
-            name = type(request).__name__.removesuffix("Request")
+            name = str(request.name).removesuffix("Request")
             spoken = f"versions {low} to {high}" if high >= 0 else "no version of it"
             raise BrokerTooOld(
                 f"{name} v{lowest} to v{highest} is needed, the broker speaks {spoken}; upgrade the broker"

@@ -51,18 +51,23 @@ def parse(body: memoryview, version: int) -> FetchAnswer:
         ValueError: it is truncated, or its lengths make no sense.
         struct.error: it is truncated.
     """
-    cursor = _Cursor(body, flexible=version >= 12)
+    cursor = Cursor(body, flexible=version >= 12)
     throttle, error_code, _session = cursor.take(">ihi")
     partitions = []
     for _ in range(cursor.count()):
         topic = cursor.string()
-        partitions += [_partition(cursor, topic) for _ in range(cursor.count())]
+        partitions += [partition_answer(cursor, topic) for _ in range(cursor.count())]
         cursor.tags()
     cursor.tags()
     return FetchAnswer(throttle, error_code, partitions)
 
 
-def _partition(cursor: _Cursor, topic: str) -> PartitionAnswer:
+def partition_answer(cursor: Cursor, topic: str) -> PartitionAnswer:
+    """Read the part of an answer that is about one partition of a topic.
+
+    Raises:
+        ValueError: see `parse`. So struct.error.
+    """
     answer = PartitionAnswer(topic, *cursor.take(">ihqqq"))
     listed = cursor.count()
     if cursor.flexible:
@@ -82,8 +87,13 @@ def _partition(cursor: _Cursor, topic: str) -> PartitionAnswer:
     return answer
 
 
-class _Cursor:
-    """Reads forward through the bytes, never beyond their end."""
+class Cursor:
+    """Reads forward through the bytes, never beyond their end.
+
+    Args:
+        body: of the answer.
+        flexible: lengths are compact, and tagged fields follow.
+    """
 
     def __init__(self, body: memoryview, *, flexible: bool) -> None:
         self._body = body
@@ -91,11 +101,18 @@ class _Cursor:
         self.flexible = flexible
 
     def take(self, layout: str) -> tuple[Any, ...]:
+        """Values in a layout of ``struct``."""
         values = struct.unpack_from(layout, self._body, self._at)
         self._at += struct.calcsize(layout)
         return values
 
+    def peek(self, layout: np.dtype[Any], count: int) -> np.ndarray[Any, Any] | None:
+        """The next items of one size, without moving; None where there are not so many bytes left."""
+        size = layout.itemsize * count
+        return np.frombuffer(self._body, layout, count, self._at) if size <= len(self._body) - self._at else None
+
     def bytes(self, size: int) -> memoryview:
+        """So many bytes as they are."""
         if size > len(self._body) - self._at:
             raise ValueError("a length runs beyond the answer's end")
         self._at += size
@@ -109,6 +126,7 @@ class _Cursor:
         return max(int(count), 0)
 
     def string(self) -> str:
+        """A text; null counts as empty."""
         size = self.count() if self.flexible else max(self.take(">h")[0], 0)
         return str(self.bytes(size), "utf-8")
 

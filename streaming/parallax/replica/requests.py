@@ -13,7 +13,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     ListTransactionsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from parallax.model import IsolationLevel, MissingRight, TopicPartition
@@ -35,7 +35,7 @@ from parallax.replica.versions import Versions
 LATEST, EARLIEST_LOCAL = -1, -4
 """ListOffsets' special timestamps; asked by the debugging replica, LATEST is the log end offset."""
 
-_CONSUMER, _DEBUGGING_REPLICA = -1, -2
+_CONSUMER = -1
 _TOPIC = 2
 """DescribeConfigs' resource type for a topic."""
 _DYNAMIC_TOPIC_CONFIG = 1
@@ -219,10 +219,11 @@ def fetch(
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
     """Return what a Fetch response says of each position, in the order of the positions."""
     answers = {(p.topic, p.partition): p for p in response.partitions}
-    return [_fetched(broker, position, answers.get((position.topic, position.partition))) for position in positions]
+    return [fetched_one(broker, position, answers.get((position.topic, position.partition))) for position in positions]
 
 
-def _fetched(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
+def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:
+    """Return what an answer says of one position; None stands for no word of it."""
     topic, partition = position.topic, position.partition
     error: ReplicaError | None = None
     if answer is None:
@@ -252,32 +253,6 @@ def _fetched(broker: int, position: FetchPosition, answer: PartitionAnswer | Non
         records=answer.records,
         diverging=answer.diverging_epoch,
     )
-
-
-def list_offsets(partitions: Sequence[TopicPartition], timestamp: int, accepted: Versions) -> Request:
-    """Ask one replica for an offset of its own log: with the debugging replica's id, a follower answers as well."""
-    kind = ListOffsetsRequest.ListOffsetsTopic
-    topics = [
-        kind(
-            name=topic,
-            partitions=[
-                kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
-                for index in indexes
-            ],
-        )
-        for topic, indexes in _by_topic(partitions).items()
-    ]
-    message = ListOffsetsRequest(
-        replica_id=_DEBUGGING_REPLICA, isolation_level=int(IsolationLevel.READ_UNCOMMITTED), topics=topics
-    )
-    return Request(message, accepted)
-
-
-def offsets_of(
-    broker: int, partitions: Sequence[TopicPartition], response: Any
-) -> dict[TopicPartition, int | ReplicaError]:
-    """The offset of each partition, or why it was not given."""
-    return _each(broker, partitions, response, lambda answer: int(answer.offset), MissingRight.DESCRIBE)
 
 
 def describe_producers(partitions: Sequence[TopicPartition]) -> Request:

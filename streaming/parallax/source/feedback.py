@@ -142,37 +142,41 @@ class FeedbackFile:
         self._path = path
         self._seen: int | None = None
         self._at = 0
-        self._recorded: dict[Reader, Recorded] = {}
+        self.recorded: dict[Reader, Recorded] = {}
+        """The recorded position of each reader by the last call of `news`; one mapping until the file is begun anew."""
 
-    def read(self) -> Mapping[Reader, Recorded]:
-        """Return the recorded position of each reader.
+    def news(self) -> tuple[dict[Reader, Recorded], bool]:
+        """What was recorded since the last call, and whether it is all there is: the file was begun anew.
 
         Raises:
             ValueError: the file is not there, or not what the sink writes.
         """
         if self._path is None:
-            return {}
+            return {}, False
         try:
             with Path(self._path).open("rb") as file:
-                self._read_on(file)
+                return self._read_on(file)
         except FileNotFoundError as error:
             problem = f"option feedback.path: {self._path} is gone; start the query again, its sink writes it anew"
             raise ValueError(problem) from error
-        return self._recorded
 
-    def _read_on(self, file: Any) -> None:
+    def _read_on(self, file: Any) -> tuple[dict[Reader, Recorded], bool]:
         """Take in the lines that are new; all of them where the file is another one."""
         facts = os.fstat(file.fileno())
-        if self._seen is None or facts.st_ino != self._seen or facts.st_size < self._at:
-            self._seen, self._at, self._recorded = facts.st_ino, 0, {}
+        is_another = self._seen is None or facts.st_ino != self._seen or facts.st_size < self._at
+        if is_another:
+            self._seen, self._at, self.recorded = facts.st_ino, 0, {}
         file.seek(self._at)
         data = file.read()
         lines, end, _ = data.rpartition(b"\n")
         if not self._at and not end:
             raise ValueError(f"option feedback.path: {self._path} is not a feedback file; delete it")
-        if end:
-            self._recorded = {**self._recorded, **_parse(str(self._path), lines)}
-            self._at += len(lines) + 1
+        if not end:
+            return {}, is_another
+        new = _parse(str(self._path), lines)
+        self.recorded |= new
+        self._at += len(lines) + 1
+        return new, is_another
 
 
 class AwaitedFile:

@@ -7,14 +7,19 @@ call here is bounded: by ``planning.patience.ms``, and the first one by ``reques
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from random import SystemRandom
+
+import numpy as np
 
 from parallax.backoff import backoff
 from parallax.model import ReadEvent, TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic
+from parallax.replica.places import Array, Places
+from parallax.source.board import Board, boards
 from parallax.source.feedback import FeedbackFile, Recorded
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import ReplicaOptions
@@ -73,11 +78,18 @@ class Planner:
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
         self._short_since: dict[Reader, float] = {}
         self._newest_batch = -1
+        self._recorded: Mapping[Reader, Recorded] = {}
+        self._topics_read: set[str] = set()
+        self._boards: dict[int, Board] = {}
+        self._hosted: Mapping[str, object] = {}
+        self._strangers: set[Reader] = set()
+        """Readers that have recorded something and whose replica is not there any more."""
         self._cost: dict[tuple[int, TopicPartition], tuple[float, float]] = {}
 
     def recorded(self) -> Mapping[Reader, Recorded]:
         """Return what the sink has recorded; empty without feedback."""
-        return self._feedback.read()
+        self._take_in()
+        return self._recorded
 
     def failures(self) -> dict[int, str]:
         """Brokers that do not answer, and why."""
@@ -91,7 +103,8 @@ class Planner:
             limited: keep to ``maxBytesPerTrigger``.
 
         Returns:
-            Ranges of all readers that are known; None if there is nothing to do.
+            Ranges of all readers that are known, with feedback of those that may have anything to do; None if there is
+            nothing to do.
 
         Raises:
             ReplicaError: of the first plan of a new stream only: no broker answers, or a topic that is named cannot be
@@ -99,13 +112,12 @@ class Planner:
             BadOption: a broker in ``brokers`` is not of this cluster.
         """
         recorded = self.recorded()
-        self._take_in(recorded)
-        self._catalog.remember(reader.topic for reader in previous.keys() | recorded.keys())
+        self._catalog.remember(self._topics_read | {reader.topic for reader in previous})
         topics = self._catalog.topics()
-        wanted = self._wanted(topics, new=not previous and not recorded)
-        answers = self._ask(wanted, previous, recorded)
-        ranges = dict(self._ranges(wanted, topics, answers, previous, recorded))
-        ranges.update(self._gone(wanted, topics, previous, recorded))
+        self._follow(topics, new=not previous and not recorded)
+        answers = self._ask(previous)
+        ranges = dict(self._ranges(topics, answers, previous))
+        ranges.update(self._gone(topics, previous))
         if all(span.empty for span in ranges.values()):
             return None
         return admit(ranges, self._costs(ranges), self._options.max_bytes if limited else None)
@@ -115,13 +127,27 @@ class Planner:
         self._brokers.close()
         self._catalog.close()
 
-    def _take_in(self, recorded: Mapping[Reader, Recorded]) -> None:
-        """Take in how the last batch that was recorded went."""
-        newest = max((entry.batch for entry in recorded.values()), default=-1)
-        if newest <= self._newest_batch:
-            return
-        self._newest_batch = newest
-        latest = {reader: entry.event for reader, entry in recorded.items() if entry.batch == newest}
+    def _take_in(self) -> None:
+        """Take in what was recorded since the last look, and how the last batch of it went."""
+        new, is_all = self._feedback.news()
+        if is_all:
+            self._recorded, self._topics_read, self._boards = self._feedback.recorded, set(), {}
+        self._topics_read |= {reader.topic for reader in new}
+        self._note(new)
+        newest = max((entry.batch for entry in new.values()), default=-1)
+        if newest > self._newest_batch:
+            self._newest_batch = newest
+            self._judge({reader: entry.event for reader, entry in new.items() if entry.batch == newest})
+
+    def _note(self, recorded: Mapping[Reader, Recorded]) -> None:
+        for reader, entry in recorded.items():
+            board = self._boards.get(reader.broker)
+            if board is not None and board.hosts(reader):
+                board.note(reader, entry)
+            else:
+                self._strangers.add(reader)
+
+    def _judge(self, latest: Mapping[Reader, ReadEvent]) -> None:
         worked = {reader.broker for reader, event in latest.items() if event is not ReadEvent.UNREACHABLE}
         for reader, event in latest.items():
             (self._reader_pauses.failed if event in LATER else self._reader_pauses.worked)(reader)
@@ -131,39 +157,40 @@ class Planner:
         for broker in {reader.broker for reader in latest}:
             (self._broker_pauses.worked if broker in worked else self._broker_pauses.failed)(broker)
 
-    def _wanted(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> list[Reader]:
+    def _follow(self, topics: Mapping[str, TopicMetadata], *, new: bool) -> None:
+        """Have boards of the cluster as it is now."""
+        hosted = {name: (topic.topic_id, topic.partitions) for name, topic in topics.items()}
         if new:
             _refuse_unreadable(topics, self._options.topics)
-        chosen = self._options.brokers
+            self._refuse_strangers(topics)
+        if self._boards and hosted == self._hosted:
+            return
+        self._hosted = hosted
+        self._boards = boards(topics, self._options.isolations, self._options.brokers)
+        self._strangers = set()
+        self._note(self._recorded)
+
+    def _refuse_strangers(self, topics: Mapping[str, TopicMetadata]) -> None:
         hosts = {broker for topic in topics.values() for p in topic.partitions.values() for broker in p.replicas}
-        strangers = [broker for broker in chosen or () if hosts and broker not in hosts]
-        if strangers and new:
+        strangers = [broker for broker in self._options.brokers or () if hosts and broker not in hosts]
+        if strangers:
             raise BadOption(
                 f"option brokers names {strangers[0]}, which hosts no replica of the topics "
                 f"(these do: {', '.join(map(str, sorted(hosts)))}); correct it",
                 option="brokers",
             )
-        return [
-            Reader(int(isolation), broker, topic.name, number)
-            for isolation in self._options.isolations
-            for topic in topics.values()
-            for number, partition in topic.partitions.items()
-            for broker in partition.replicas
-            if chosen is None or broker in chosen
-        ]
 
-    def _ask(
-        self, wanted: Iterable[Reader], previous: Mapping[Reader, Range], recorded: Mapping[Reader, Recorded]
-    ) -> dict[int, Surveyed]:
-        positions: dict[int, dict[TopicPartition, int]] = {}
-        for reader in wanted:
-            if self._broker_pauses.on(reader.broker):
-                continue
-            known = settled(previous.get(reader), recorded.get(reader))
-            mine = positions.setdefault(reader.broker, {})
-            position = -1 if known is None else known.start
-            mine[reader.place] = min(position, mine.get(reader.place, position))
-        questions = {broker: Survey(mine, self._sampled(broker, mine)) for broker, mine in positions.items()}
+    def _ask(self, previous: Mapping[Reader, Range]) -> dict[int, Surveyed]:
+        planned: dict[int, list[tuple[Reader, int]]] = {}
+        for reader, span in previous.items():
+            board = self._boards.get(reader.broker)
+            if reader not in self._recorded and board is not None and board.hosts(reader):
+                planned.setdefault(reader.broker, []).append((reader, span.end))
+        questions = {
+            broker: Survey(board.places, board.lowest(planned.get(broker, ())), self._sampled(broker, board.places))
+            for broker, board in self._boards.items()
+            if not self._broker_pauses.on(broker)
+        }
         answers = self._brokers.ask(questions, self._options.patience_ms / 1000)
         now = time.monotonic()
         for broker, answer in answers.items():
@@ -171,28 +198,24 @@ class Planner:
                 self._cost[broker, partition] = (max(density.size, density.records * BYTES_PER_RECORD), now)
         return answers
 
-    def _sampled(self, broker: int, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        if self._options.max_bytes is None:
-            return frozenset(partitions)  # nothing depends on how dense the log is
+    def _sampled(self, broker: int, places: Places) -> Array:
+        """Of which logs the density is known; of all where nothing depends on it."""
+        known = np.full(len(places), self._options.max_bytes is None)
         fresh = time.monotonic() - _DENSITY_AGE_S
-        return frozenset(p for p in partitions if self._cost.get((broker, p), (0.0, 0.0))[1] > fresh)
+        sampled = (p for (b, p), (_, at) in self._cost.items() if b == broker and at > fresh)
+        known[[places.located[p] for p in sampled if p in places.located]] = True
+        return known
 
     def _costs(self, readers: Iterable[Reader]) -> dict[Reader, float]:
         known = ((reader, self._cost.get((reader.broker, reader.place))) for reader in readers)
         return {reader: cost[0] for reader, cost in known if cost is not None}
 
     def _ranges(
-        self,
-        wanted: Iterable[Reader],
-        topics: Mapping[str, TopicMetadata],
-        answers: Mapping[int, Surveyed],
-        previous: Mapping[Reader, Range],
-        recorded: Mapping[Reader, Recorded],
+        self, topics: Mapping[str, TopicMetadata], answers: Mapping[int, Surveyed], previous: Mapping[Reader, Range]
     ) -> Iterable[tuple[Reader, Range]]:
-        known = previous.keys() | recorded.keys()
-        partitions = {reader.place for reader in known}
-        for reader in wanted:
-            before, entry = previous.get(reader), recorded.get(reader)
+        known: set[TopicPartition] | None = None
+        for reader in self._to_plan(answers):
+            before, entry = previous.get(reader), self._recorded.get(reader)
             log = self._log(reader, answers)
             if log is not None and not self._is_of_this_topic(reader, settled(before, entry), log):
                 log = None
@@ -200,11 +223,26 @@ class Planner:
             if log is None:
                 span = settled(before, entry)
             else:
-                added = bool(known) and reader.place not in partitions
-                starting = "earliest" if added else self._options.starting
+                starting = self._options.starting
+                if before is None and entry is None:
+                    if known is None:
+                        known = {other.place for other in previous.keys() | self._recorded.keys()}
+                    starting = "earliest" if known and reader.place not in known else starting
                 span = next_range(reader, before, entry, log, topics[reader.topic].topic_id, starting)
             if span is not None:
                 yield reader, span
+
+    def _to_plan(self, answers: Mapping[int, Surveyed]) -> Iterator[Reader]:
+        """The readers that may have anything to do; all of them where the offset has to tell where each stands."""
+        for isolation, (broker, board) in product(self._options.isolations, self._boards.items()):
+            if self._options.feedback is None:
+                yield from board.readers(isolation)
+            elif broker in answers:
+                busy = board.busy(isolation, answers[broker].marks)
+                found = list(board.readers(isolation, busy))
+                yield from found
+                # One whose log has ended below its position is looked at until that is over.
+                yield from {r for r in self._short_since if r.isolation == isolation and r.broker == broker} - {*found}
 
     def _is_of_this_topic(self, reader: Reader, known: Range | None, log: LogState) -> bool:
         """Whether a log that ends below the position may be reported as truncated.
@@ -224,22 +262,20 @@ class Planner:
     def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
         if reader.broker not in answers or self._reader_pauses.on(reader) or self._partition_pauses.on(reader):
             return None
-        log = answers[reader.broker].logs.get(reader.place)
+        log = answers[reader.broker].log(reader.place)
         if log is not None and log.error is ReadEvent.TOPIC_DELETED:
             # The cluster still knows the topic: the broker has yet to learn of it, or knows already that it is to go.
             return replace(log, error=ReadEvent.NOT_HOSTED)
         return log
 
     def _gone(
-        self,
-        wanted: Iterable[Reader],
-        topics: Mapping[str, TopicMetadata],
-        previous: Mapping[Reader, Range],
-        recorded: Mapping[Reader, Recorded],
+        self, topics: Mapping[str, TopicMetadata], previous: Mapping[Reader, Range]
     ) -> Iterable[tuple[Reader, Range]]:
         """Readers whose partition or replica is no longer there."""
-        for reader in (previous.keys() | recorded.keys()) - set(wanted):
-            known = settled(previous.get(reader), recorded.get(reader))
+        boards = self._boards
+        left = {r for r in previous if r.broker not in boards or not boards[r.broker].hosts(r)}
+        for reader in left | self._strangers:
+            known = settled(previous.get(reader), self._recorded.get(reader))
             of_another = self._options.brokers is not None and reader.broker not in self._options.brokers
             if known is None or of_another or reader.isolation not in self._options.isolations:
                 continue

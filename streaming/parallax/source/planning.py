@@ -92,12 +92,12 @@ def next_range(
     if position > log.log_end_offset:
         detail = f"the log ends at offset {log.log_end_offset}, it was read up to {position}"
         return _reported(log.log_end_offset, bound, topic_id, ReadEvent.LOG_TRUNCATED, detail)
-    recovered = state in _STANDING
+    recovered = state in STANDING
     detail = f"readable again after {state.value}" if recovered else ""
     return Range(position, max(position, bound), topic_id or known_id, ReadEvent.OK, recovered, detail)
 
 
-_STANDING = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED, *LATER})
+STANDING = frozenset({ReadEvent.TOPIC_DELETED, ReadEvent.NOT_HOSTED, *LATER})
 """States that last until the replica can be read again."""
 
 
@@ -147,8 +147,8 @@ def known_epochs(ranges: Ranges, recorded: Mapping[Reader, Recorded]) -> dict[Re
     """
     return {
         reader: entry.epoch
-        for reader, entry in recorded.items()
-        if (span := ranges.get(reader)) is not None
+        for reader, span in ranges.items()
+        if (entry := recorded.get(reader)) is not None
         and (span.start == entry.position or span.state is ReadEvent.LOG_TRUNCATED)
     }
 

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from parallax.model import ReadEvent, TopicPartition
+from parallax.model import UNKNOWN, ReadEvent, TopicPartition
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unauthorized
-from parallax.replica.types import ProducerState, TopicMetadata, Watermarks
+from parallax.replica.places import Marks, Places
+from parallax.replica.types import PartitionMetadata, ProducerState, TopicMetadata, Watermarks
 from parallax.source.feedback import AwaitedFile
 from parallax.source.options import ProgressOptions, SourceOptions, progress_options
 from parallax.source.repeats import Repeats
 from parallax.source.schema import PROGRESS_DDL
+from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Tick
 
 DESCRIBE_EVERY_S = 10.0
 _TICK_MS = 10_000
@@ -63,25 +66,23 @@ class Observed:
 
     Attributes:
         at_ms: when it came, milliseconds since 1970 UTC.
-        logs: by partition what was said of it, or why nothing was.
+        marks: how far its logs go, or why it is not known.
+        transactions: of those that were asked for them, the open ones as rows of the column, or why they are not known.
         log_ends: log end offsets of partitions that may not be read, as far as these may be asked.
     """
 
     at_ms: int
-    logs: Mapping[TopicPartition, LogSaid | ReplicaError]
+    marks: Marks
+    transactions: Mapping[TopicPartition, list[dict[str, int]] | ReplicaError] = field(default_factory=dict)
     log_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
-
-class LogSaid(NamedTuple):
-    """One replica's report on its log.
-
-    Attributes:
-        marks: how far it goes.
-        transactions: that it holds open, as rows of the column; None where it was not asked for them.
-    """
-
-    marks: Watermarks
-    transactions: list[dict[str, int]] | None
+    def said(self, place: TopicPartition) -> Watermarks | ReplicaError | None:
+        """How far a log goes, or why nothing is known of it; None where nothing was said."""
+        listed = self.transactions.get(place)
+        if isinstance(listed, ReplicaError):
+            return listed
+        at = self.marks.places.located.get(place)
+        return None if at is None else self.marks.said(at)
 
 
 class KafkaProgressSource(DataSource):
@@ -120,7 +121,7 @@ class ProgressStreamReader(DataSourceStreamReader):
 
     def __init__(self, options: ProgressOptions) -> None:
         self._options = options
-        self._watch: Any = None
+        self._watch: ProgressWatch | None = None
         self._clock: SteadyClock | None = None
         self._repeats = Repeats()
         self._awaited = AwaitedFile(options.awaited)
@@ -137,9 +138,8 @@ class ProgressStreamReader(DataSourceStreamReader):
             ReplicaError: no broker has answered yet since the query started.
         """
         del limit
-        rows = self._ask(start)
-        if self._options.awaited is not None:
-            rows = self._repeats.without(rows, self._awaited.read())
+        tick = self._ask(start)
+        rows = tick.rows() if self._options.awaited is None else self._repeats.without(tick, self._awaited.read())
         if not rows:
             return start
         end = {"tick": start["tick"] + 1, "at": self._steady(start)()}
@@ -155,13 +155,13 @@ class ProgressStreamReader(DataSourceStreamReader):
         if start == end:
             return []
         planned, self._planned = self._planned, None
-        rows = planned[1] if planned is not None and planned[0] == end else self._ask(end)
+        rows = planned[1] if planned is not None and planned[0] == end else self._ask(end).rows()
         return [RowsPartition(rows)] if rows else []
 
-    def _ask(self, offset: dict[str, Any]) -> list[dict[str, Any]]:
+    def _ask(self, offset: dict[str, Any]) -> Tick:
         if self._watch is None:
             self._watch = ProgressWatch(self._options, clock=self._steady(offset))
-        return list(self._watch.tick())
+        return self._watch.tick()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Turn a tick's rows into a record batch."""
@@ -209,14 +209,17 @@ class ProgressWatch:
         self._described: dict[int, Described] = {}
         self._describe_every_s = describe_every_s
         self._clock = clock or SteadyClock()
-        self._brokers: Brokers[list[TopicPartition], Observed] = Brokers(
+        self._brokers: Brokers[Places, Observed] = Brokers(
             self._observe,
             options.retry_ms / 1000,
             options.retry_max_ms / 1000,
         )
+        self._topics: Mapping[str, TopicMetadata] = {}
+        self._facts: Mapping[TopicPartition, object] = {}
+        self._layout = Layout({}, {}, {})
 
-    def tick(self) -> list[dict[str, Any]]:
-        """Ask all brokers and return a row per replica, whether its broker answered or not.
+    def tick(self) -> Tick:
+        """Ask all brokers what every replica reports, whether its broker answers or not.
 
         A broker that has not answered within ``planning.patience.ms`` counts as unreachable in this tick.
 
@@ -224,27 +227,49 @@ class ProgressWatch:
             ReplicaError: no broker has answered yet.
         """
         topics = self._catalog.topics()
-        chosen = self._options.brokers
-        hosted: dict[int, list[TopicPartition]] = {}
-        for topic in topics.values():
-            for number, partition in topic.partitions.items():
-                for broker in partition.replicas:
-                    if chosen is None or broker in chosen:
-                        hosted.setdefault(broker, []).append(TopicPartition(topic.name, number))
-        answers = self._brokers.ask(hosted, self._options.patience_ms / 1000)
+        layout = self._follow(topics)
+        asked = {broker: places for broker, (places, _, _) in layout.hosted.items()}
+        answers = self._brokers.ask(asked, self._options.patience_ms / 1000)
         failures = self._brokers.failures()
         now_ms = self._clock()
-        rows = []
-        for broker, partitions in sorted(hosted.items()):
-            failure = failures.get(broker)
-            silent = failure.error if failure else self._no_answer(broker)
-            observed = answers.get(broker, Observed(now_ms, {}))
-            rows += [_row(topics[name], number, broker, observed, silent) for name, number in partitions]
-        return rows
+        silent = {b: failures[b].error if b in failures else self._no_answer(b) for b in layout.hosted}
+        said = {b: answers.get(b) or Observed(now_ms, Marks.of({})) for b in layout.hosted}
 
-    def _observe(self, broker: int, partitions: list[TopicPartition]) -> Observed:
+        def rows_of(at: Iterable[int]) -> list[Row]:
+            return [
+                _row(topics[layout.places[i].topic], layout.places[i].partition, broker, said[broker], silent[broker])
+                for i in at
+                for broker in sorted(layout.replicas[i])
+                if broker in said
+            ]
+
+        tick = Tick.blank(layout, rows_of)
+        for broker, observed in said.items():
+            _take_in(tick, broker, observed)
+        return tick
+
+    def _follow(self, topics: Mapping[str, TopicMetadata]) -> Layout:
+        """The layout of the cluster as it is now; the same one for as long as nothing has changed."""
+        if topics is self._topics:
+            return self._layout
+        found = {
+            TopicPartition(topic.name, number): (partition.replicas, _facts(topic, partition))
+            for topic in topics.values()
+            for number, partition in topic.partitions.items()
+        }
+        if found != self._facts:
+            self._layout = Layout(
+                {place: replicas for place, (replicas, _) in found.items()},
+                {place: facts for place, (_, facts) in found.items()},
+                {place: topics[place.topic].delete_retention_ms for place in found},
+                self._options.brokers,
+            )
+        self._topics, self._facts = topics, found
+        return self._layout
+
+    def _observe(self, broker: int, places: Places) -> Observed:
         described = self._described.setdefault(broker, Described(self._describe_every_s))
-        return observe(self._client, broker, partitions, self._options.timeout_ms, described, self._clock)
+        return observe(self._client, broker, places, self._options.timeout_ms, described, self._clock)
 
     def _no_answer(self, broker: int) -> ReplicaError:
         return DeadlineExceeded(f"no answer within {self._options.patience_ms} ms", broker=broker)
@@ -274,27 +299,30 @@ class Described:
         self._every_s = every_s
         self._clock = clock
         self._all_at = -math.inf
-        self._stable: dict[TopicPartition, int] = {}
+        self._before = Marks.of({})
 
-    def due(self, marks: Mapping[TopicPartition, Watermarks]) -> list[TopicPartition]:
+    def due(self, marks: Marks) -> list[TopicPartition]:
         """The partitions to ask, by their watermarks now."""
-        now = self._clock()
-        before, self._stable = self._stable, {p: mark.last_stable_offset for p, mark in marks.items()}
-        new = marks.keys() - before.keys()
+        now, before, self._before = self._clock(), self._before, marks
+        is_known = np.ones(len(marks), np.bool_)
+        is_known[list(marks.errors)] = False
+        due = is_known
         if now - self._all_at >= self._every_s:
             self._all_at = now
-            return list(marks)
-        return [p for p, mark in marks.items() if p in new or _stands(mark, before[p])]
-
-
-def _stands(marks: Watermarks, stable_before: int) -> bool:
-    return marks.last_stable_offset < marks.high_watermark and marks.last_stable_offset == stable_before
+        else:
+            at = marks.places.among(before.places)
+            was_known = np.append(np.ones(len(before), np.bool_), [False])  # -1 stands for one that was not there
+            was_known[list(before.errors)] = False
+            stable = marks.last_stable_offset
+            stands = (stable < marks.high_watermark) & (stable == np.append(before.last_stable_offset, [-1])[at])
+            due = is_known & (~was_known[at] | stands)
+        return [marks.places[at] for at in np.flatnonzero(due).tolist()]
 
 
 def observe(
     client: Any,
     broker: int,
-    partitions: Sequence[TopicPartition],
+    places: Places,
     timeout_ms: int,
     described: Described,
     clock: Callable[[], int],
@@ -304,7 +332,7 @@ def observe(
     Args:
         client: a ``ReplicaClient``.
         broker: id of the broker.
-        partitions: what it hosts.
+        places: what it hosts.
         timeout_ms: deadline of all requests together.
         described: of which partitions the producers are asked for.
         clock: dates the answer, milliseconds since 1970 UTC.
@@ -317,28 +345,20 @@ def observe(
     def left_ms() -> float:
         return max(1.0, (deadline - time.monotonic()) * 1000)
 
-    said = client.watermarks(broker, partitions, timeout_ms=timeout_ms)
-    marks = {partition: answer for partition, answer in said.items() if not isinstance(answer, ReplicaError)}
+    marks = Marks.of(client.watermarks(broker, places, timeout_ms=timeout_ms))
     due = described.due(marks)
     producers = client.describe_producers(broker, due, timeout_ms=left_ms()) if due else {}
-    logs: dict[TopicPartition, LogSaid | ReplicaError] = {
-        partition: answer if isinstance(answer, ReplicaError) else _said(answer, producers.get(partition))
-        for partition, answer in said.items()
-    }
-    return Observed(clock(), logs, _log_ends(client, broker, logs, left_ms))
-
-
-def _said(marks: Watermarks, states: Sequence[ProducerState] | ReplicaError | None) -> LogSaid | ReplicaError:
-    if isinstance(states, ReplicaError):
-        return states
-    return LogSaid(marks, None if states is None else _open_transactions(states))
+    transactions = {p: s if isinstance(s, ReplicaError) else _open_transactions(s) for p, s in producers.items()}
+    silent = [(marks.places[at], error) for at, error in marks.errors.items()]
+    silent += [(place, said) for place, said in transactions.items() if isinstance(said, ReplicaError)]
+    return Observed(clock(), marks, transactions, _log_ends(client, broker, dict(silent), left_ms))
 
 
 def _log_ends(
-    client: Any, broker: int, logs: Mapping[TopicPartition, Any], left_ms: Callable[[], float]
+    client: Any, broker: int, silent: Mapping[TopicPartition, ReplicaError], left_ms: Callable[[], float]
 ) -> dict[TopicPartition, int]:
     """Where logs end that may not be read: ListOffsets needs DESCRIBE only. It says how much remains unread."""
-    refused = [partition for partition, said in logs.items() if isinstance(said, Unauthorized)]
+    refused = [partition for partition, error in silent.items() if isinstance(error, Unauthorized)]
     if not refused:
         return {}
     try:
@@ -362,11 +382,39 @@ def _open_transactions(states: Sequence[ProducerState]) -> list[dict[str, int]]:
     ]
 
 
+def _facts(topic: TopicMetadata, partition: PartitionMetadata) -> tuple[Hashable, ...]:
+    """What rows say of a partition that is no matter of one replica, nor of the moment."""
+    settings = topic.topic_id, topic.cleanup_policy, topic.delete_retention_ms
+    return partition.leader, partition.leader_epoch, partition.isr, *settings
+
+
+def _take_in(tick: Tick, broker: int, observed: Observed) -> None:
+    """Write a broker's answer into the columns of a tick."""
+    places, at, slot = tick.layout.hosted[broker]
+    marks = observed.marks
+    tick.observed_us[at, slot] = observed.at_ms * 1000
+    among = places.among(marks.places)
+    has_failed = np.zeros(len(marks), np.bool_)
+    has_failed[list(marks.errors)] = True
+    mine = np.flatnonzero(among != UNKNOWN)
+    mine = mine[~has_failed[among[mine]]]
+    there, which = among[mine], (at[mine], slot[mine])
+    tick.reachable[which] = True
+    for n, name in enumerate(OFFSETS):
+        tick.offsets[n][which] = getattr(marks, name)[there]
+    for place, listed in observed.transactions.items():
+        i = places.located.get(place)
+        if i is not None and isinstance(listed, ReplicaError):
+            tick.reachable[at[i], slot[i]] = False
+        elif i is not None:
+            tick.listed[at[i], slot[i]] = SOME_OPEN if listed else NONE_OPEN
+
+
 def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, silent: ReplicaError) -> dict[str, Any]:
     """A row of one replica; ``silent`` is what is wrong with its broker where that said nothing of it."""
     partition = topic.partitions[number]
     place = TopicPartition(topic.name, number)
-    said = observed.logs.get(place, silent)
+    said = observed.said(place) or silent
     row: dict[str, Any] = {
         "topic": topic.name,
         "partition": number,
@@ -383,14 +431,10 @@ def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, sil
     }
     if isinstance(said, ReplicaError):
         return row | _silence(said, observed.log_ends.get(place))
-    marks, transactions = said
     return row | {
         "reachable": True,
-        "high_watermark": marks.high_watermark,
-        "last_stable_offset": marks.last_stable_offset,
-        "log_start_offset": marks.log_start_offset,
-        "log_end_offset": marks.log_end_offset,
-        "open_transactions": transactions,
+        **{name: getattr(said, name) for name in OFFSETS},
+        "open_transactions": observed.transactions.get(place),
     }
 
 

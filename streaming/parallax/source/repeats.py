@@ -7,17 +7,18 @@ depend on how long that lasts; so is one that the comparison awaits a report of 
 waits for longer than it may vouch for a reading (docs/theory.md, "What is unknown"), nor than a reader of the tables
 may be left to wonder.
 
-Pure: no clock, no broker.
+Pure: no clock, no broker; a partition costs a few operations on arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any
+from collections.abc import Collection
 
-from parallax.model import TopicPartition
+import numpy as np
+
+from parallax.model import UNKNOWN, TopicPartition
+from parallax.replica.places import Array
+from parallax.source.ticks import NOT_ASKED, SOME_OPEN, Layout, Row, Tick
 
 LONGEST_US = 300_000_000
 """How old the newest row of a replica may become while nothing happens, in microseconds."""
@@ -25,112 +26,125 @@ LONGEST_US = 300_000_000
 RETENTIONS = 4
 """Rows vouch for each other where this many lie within ``delete.retention.ms``."""
 
-_NOT_SAID = frozenset({"observed_at", "policy_at", "open_transactions"})
-"""Columns that differ from tick to tick and say nothing by it; the last is looked at by itself."""
-
-_IN_STEP = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
-
-Row = dict[str, Any]
+CHUNK = 1_000
+"""Partitions that are recorded at once because they are due; where there are more, they take turns."""
 
 
-@dataclass(slots=True)
 class _Told:
-    """What was recorded last of a partition, and the last tick since that only repeated it."""
+    """What was recorded last of each partition, as columns beside a layout.
 
-    rows: Sequence[Row]
-    held: Sequence[Row] = field(default_factory=list)
+    Attributes:
+        layout: of which partitions.
+        at: int64[n], when; microseconds since 1970 UTC, -1 where nothing counts as recorded.
+        in_step: bool[n], whether all replicas were in step.
+        offsets: see `Tick`.
+        listed: see `Tick`.
+        is_held: bool[n], whether the last tick only repeated it, and was not recorded.
+    """
 
-    @property
-    def at(self) -> int:
-        return _at(self.rows)
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        blank = Tick.blank(layout, lambda _: [])
+        self.at = np.full(len(layout.places), UNKNOWN, np.int64)
+        self.in_step = np.zeros(len(layout.places), np.bool_)
+        self.offsets, self.listed = blank.offsets, blank.listed
+        self.is_held = np.zeros(len(layout.places), np.bool_)
+
+    def beside(self, layout: Layout) -> _Told:
+        """The same beside another layout: what differs there counts as never recorded."""
+        moved, at = _Told(layout), layout.same(self.layout)
+        new = np.flatnonzero(at != UNKNOWN)
+        old, width = at[new], min(layout.width, self.layout.width)  # a slot beyond either is no replica of these
+        moved.at[new], moved.in_step[new], moved.is_held[new] = self.at[old], self.in_step[old], self.is_held[old]
+        moved.offsets[:, new, :width] = self.offsets[:, old, :width]
+        moved.listed[new, :width] = self.listed[old, :width]
+        return moved
 
 
 class Repeats:
     """Leaves out of each tick what only repeats the one before. One for each query; a new one leaves out nothing."""
 
     def __init__(self) -> None:
-        self._told: dict[TopicPartition, _Told] = {}
+        self._told: _Told | None = None
+        self._last: Tick | None = None
+        self._turn_at = UNKNOWN
 
-    def without(self, rows: Iterable[Row], awaited: Collection[TopicPartition] = ()) -> list[Row]:
+    def without(self, tick: Tick, awaited: Collection[TopicPartition] = ()) -> list[Row]:
         """The rows of a tick that are worth recording, with those that were held back and are now.
 
         Args:
-            rows: all of the tick, as ``kafka-progress`` gives them.
+            tick: all of it.
             awaited: partitions that are recorded whatever is said of them.
 
         Returns:
             By partition, in the order of time.
         """
-        ticks = {
-            TopicPartition(*place): list(mine)
-            for place, mine in groupby(sorted(rows, key=_place_and_broker), key=_place)
-        }
-        before, self._told = self._told, {}
-        repeated = {
-            place: mine for place, mine in ticks.items() if place not in awaited and _repeats(before.get(place), mine)
-        }
-        # What is due soon is recorded with what is due: one commit instead of many.
-        share = 0.5 if any(_age(before[place], mine) >= _longest(mine) for place, mine in repeated.items()) else 1.0
-        worth: list[Row] = []
-        for place, mine in ticks.items():
-            told = before.get(place)
-            if told is not None and place in repeated and _age(told, mine) < share * _longest(mine):
-                self._told[place] = _Told(told.rows, mine)
-                continue
-            worth += [*(told.held if told is not None and place not in repeated else ()), *mine]
-            self._told[place] = _Told(mine)
-        return worth
+        last, before, told = self._last, self._told, self._told
+        if told is None:
+            told = _Told(tick.layout)
+        elif told.layout is not tick.layout:
+            told = told.beside(tick.layout)
+        repeats = _repeats(told, tick)
+        repeats[[i for place in awaited if (i := tick.layout.places.located.get(place)) is not None]] = False
+        worth = ~repeats
+        worth[self._due(told, tick, repeats)] = True
+        held: list[Row] = []
+        if last is not None and before is not None:
+            held = last.rows_of(_held(before, tick, repeats))
+        _take_in(told, tick, worth)
+        self._told, self._last = told, tick
+        return sorted([*held, *tick.rows_of(np.flatnonzero(worth).tolist())], key=_place)
+
+    def _due(self, told: _Told, tick: Tick, repeats: Array) -> Array:
+        """The partitions that are recorded although nothing has changed."""
+        now = tick.at()
+        longest = np.full(len(now), LONGEST_US, np.int64)
+        is_known = tick.layout.retention_us != UNKNOWN
+        longest[is_known] = np.minimum(longest[is_known], tick.layout.retention_us[is_known] // RETENTIONS)
+        age = now - told.at
+        due, soon = repeats & (age >= longest), repeats & (age >= longest / 2)
+        if len(now) <= CHUNK:
+            # What is due soon is recorded with what is due: one commit instead of many.
+            return np.flatnonzero(soon if due.any() else due)
+        at, turns = int(now.max(initial=0)), -(-len(now) // CHUNK)
+        if not soon.any() or at - self._turn_at < int(longest.min()) / 2 / turns:
+            return np.flatnonzero(due)
+        self._turn_at = at
+        oldest = np.flatnonzero(soon)
+        oldest = oldest[np.argsort(told.at[oldest], kind="stable")[:CHUNK]]
+        return np.union1d(np.flatnonzero(due), oldest)
 
 
 def _place(row: Row) -> tuple[str, int]:
     return row["topic"], row["partition"]
 
 
-def _place_and_broker(row: Row) -> tuple[str, int, int]:
-    return row["topic"], row["partition"], row["broker"]
+def _repeats(told: _Told, tick: Tick) -> Array:
+    """bool[n]: whether all replicas are in step, and say what was recorded of them."""
+    listed = (tick.listed == NOT_ASKED) | ((tick.listed == told.listed) & (tick.listed != SOME_OPEN))
+    listed |= ~tick.layout.is_slot
+    known = (told.at != UNKNOWN) & told.in_step & tick.in_step()
+    alike: Array = known & listed.all(axis=1) & (told.offsets == tick.offsets).all(axis=(0, 2))
+    return alike
 
 
-def _at(rows: Sequence[Row]) -> int:
-    return int(max(row["observed_at"] for row in rows))
+def _held(before: _Told, tick: Tick, repeats: Array) -> list[int]:
+    """The places, in the tick before, of what was held back then and is followed by something else now."""
+    if before.layout is tick.layout:
+        found: list[int] = np.flatnonzero(before.is_held & ~repeats).tolist()
+        return found
+    at = before.layout.places.among(tick.layout.places)  # of a partition that is gone nothing follows
+    followed = before.is_held & (at != UNKNOWN)
+    followed[followed] = ~repeats[at[followed]]
+    places: list[int] = np.flatnonzero(followed).tolist()
+    return places
 
 
-def _age(told: _Told, mine: Sequence[Row]) -> int:
-    return _at(mine) - told.at
+def _take_in(told: _Told, tick: Tick, worth: Array) -> None:
+    """Remember what is recorded of a tick."""
+    told.is_held = ~worth
+    told.at[worth], told.in_step[worth] = tick.at()[worth], tick.in_step()[worth]
+    told.offsets[:, worth], told.listed[worth] = tick.offsets[:, worth], tick.listed[worth]
 
 
-def _longest(mine: Sequence[Row]) -> int:
-    """For how long these rows may be held back, in microseconds; as long as may be where the retention is not known."""
-    told = [row["delete_retention_ms"] for row in mine if row["delete_retention_ms"] is not None]
-    return min([LONGEST_US, *(retention * 1000 // RETENTIONS for retention in told)])
-
-
-def _repeats(told: _Told | None, mine: Sequence[Row]) -> bool:
-    """Whether all replicas are in step, and say what they said."""
-    return (
-        told is not None
-        and len(told.rows) == len(mine)
-        and all(_same(before, now) for before, now in zip(told.rows, mine, strict=True))
-        and _in_step(mine)
-    )
-
-
-def _same(before: Row, now: Row) -> bool:
-    if any(before.get(name) != value for name, value in now.items() if name not in _NOT_SAID):
-        return False
-    # A replica that does not answer has no such column.
-    listed = now.get("open_transactions")
-    return listed is None or listed == before.get("open_transactions")
-
-
-def _in_step(rows: Sequence[Row]) -> bool:
-    """Whether all replicas can be asked and show the same, all of it: nothing is open, nothing is on its way."""
-    first = rows[0]
-    return all(
-        row["reachable"]
-        and row["last_stable_offset"] == row["log_end_offset"]
-        and all(row[name] == first[name] for name in _IN_STEP)
-        for row in rows
-    ) and len(rows) == len(first["replicas"])
-
-
-__all__ = ["LONGEST_US", "RETENTIONS", "Repeats"]
+__all__ = ["CHUNK", "LONGEST_US", "RETENTIONS", "Repeats"]

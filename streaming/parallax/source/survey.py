@@ -7,9 +7,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
+from parallax.replica.places import Array, Marks, Places
 from parallax.source.options import SourceOptions, matches
 from parallax.source.planning import LogState
 from parallax.source.watch import Brokers
@@ -30,12 +33,14 @@ class Survey:
     """A question to one broker: how far its logs go, and how dense they are where a backlog begins.
 
     Attributes:
-        backlog_from: partition to the lowest position that any reader has there; -1 where it was never read.
-        known: partitions whose density is known well enough.
+        places: which logs.
+        positions: int64[n], the lowest position that any reader has in each; -1 where one has never read it.
+        known: bool[n], whether its density is known well enough.
     """
 
-    backlog_from: Mapping[TopicPartition, int]
-    known: frozenset[TopicPartition] = frozenset()
+    places: Places
+    positions: Array
+    known: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,32 @@ class Density:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """A broker's answer to a survey."""
+    """A broker's answer to a survey.
 
-    logs: Mapping[TopicPartition, LogState]
+    Attributes:
+        marks: how far its logs go.
+        moved: of logs whose beginning has moved to tiered storage and that are to be read from their start: where they
+            begin on the broker itself.
+        densities: of some.
+    """
+
+    marks: Marks
+    moved: Mapping[TopicPartition, int] = field(default_factory=dict)
     densities: Mapping[TopicPartition, Density] = field(default_factory=dict)
+
+    def log(self, place: TopicPartition) -> LogState | None:
+        """What was said of one log; None where nothing was that could be acted on."""
+        at = self.marks.places.located.get(place)
+        marks = None if at is None else self.marks.said(at)
+        if marks is None:
+            return None
+        if isinstance(marks, ReplicaError):
+            return None if marks.event is None else LogState(error=marks.event, detail=str(marks))
+        start, detail = marks.log_start_offset, ""
+        if place in self.moved:
+            start = self.moved[place]
+            detail = f"offsets {marks.log_start_offset} to {start - 1} are no longer in the replica's own log"
+        return LogState(marks.high_watermark, marks.last_stable_offset, start, marks.log_end_offset, detail=detail)
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
@@ -66,27 +93,21 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
         ReplicaError: the broker as a whole did not answer.
     """
     deadline = time.monotonic() + timeout_ms / 1000
-    answers = client.watermarks(broker, list(question.backlog_from), timeout_ms=timeout_ms)
-    logs: dict[TopicPartition, LogState] = {}
-    for partition, marks in answers.items():
-        if not isinstance(marks, ReplicaError):
-            logs[partition] = LogState(
-                marks.high_watermark, marks.last_stable_offset, marks.log_start_offset, marks.log_end_offset
-            )
-        elif marks.event is not None:
-            logs[partition] = LogState(error=marks.event, detail=str(marks))
-    logs.update(_tiered(client, broker, question, logs, deadline))
-    return Surveyed(logs, dict(_samples(client, broker, question, logs, deadline)))
+    marks = Marks.of(client.watermarks(broker, question.places, timeout_ms=timeout_ms))
+    moved = dict(_tiered(client, broker, question, marks, deadline))
+    return Surveyed(marks, moved, dict(_samples(client, broker, question, marks, deadline)))
 
 
 def _tiered(
-    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[TopicPartition, LogState], deadline: float
-) -> Iterable[tuple[TopicPartition, LogState]]:
+    client: ReplicaClient, broker: int, question: Survey, marks: Marks, deadline: float
+) -> Iterable[tuple[TopicPartition, int]]:
     """Where logs that are to be read from their start have moved to tiered storage: they begin above that.
 
     A broker serves a consumer from there as well, the same on every broker: that says nothing about its own replica.
     """
-    begun = [p for p, position in question.backlog_from.items() if position < 0 and p in logs and not logs[p].error]
+    unread = question.positions < 0
+    unread[list(marks.errors)] = False
+    begun = [question.places[at] for at in np.flatnonzero(unread).tolist()]
     left_ms = (deadline - time.monotonic()) * 1000
     if not begun or left_ms <= 1:
         return
@@ -95,20 +116,19 @@ def _tiered(
     except BrokerTooOld:
         return
     for partition, start in starts.items():
-        log = logs[partition]
-        if not isinstance(start, ReplicaError) and start > log.log_start_offset:
-            detail = f"offsets {log.log_start_offset} to {start - 1} are no longer in the replica's own log"
-            yield partition, replace(log, log_start_offset=start, detail=detail)
+        if not isinstance(start, ReplicaError) and start > marks.log_start_offset[marks.places.located[partition]]:
+            yield partition, start
 
 
 def _samples(
-    client: ReplicaClient, broker: int, question: Survey, logs: Mapping[TopicPartition, LogState], deadline: float
+    client: ReplicaClient, broker: int, question: Survey, marks: Marks, deadline: float
 ) -> Iterable[tuple[TopicPartition, Density]]:
-    for partition in _worth_sampling(question, logs)[:_SAMPLES]:
+    begin = np.maximum(question.positions, marks.log_start_offset)
+    for at in _worth_sampling(question, marks.high_watermark - begin, marks.errors)[:_SAMPLES]:
         left_ms = (deadline - time.monotonic()) * 1000
         if left_ms <= 1:
             return
-        start = max(question.backlog_from[partition], logs[partition].log_start_offset)
+        partition, start = question.places[at], int(begin[at])
         position = FetchPosition(*partition, start, _SAMPLE_BYTES)
         (answer,) = client.fetch(
             broker,
@@ -122,13 +142,12 @@ def _samples(
             yield partition, found
 
 
-def _worth_sampling(question: Survey, logs: Mapping[TopicPartition, LogState]) -> list[TopicPartition]:
-    backlog = {
-        partition: log.high_watermark - max(question.backlog_from[partition], log.log_start_offset)
-        for partition, log in logs.items()
-        if log.error is None and partition not in question.known
-    }
-    return sorted((p for p, size in backlog.items() if size > _SAMPLE_FROM), key=lambda p: -backlog[p])
+def _worth_sampling(question: Survey, backlog: Array, errors: Iterable[int]) -> list[int]:
+    worth = (backlog > _SAMPLE_FROM) & ~question.known
+    worth[list(errors)] = False
+    found = np.flatnonzero(worth)
+    order: list[int] = found[np.argsort(-backlog[found], kind="stable")].tolist()
+    return order
 
 
 def density(records: memoryview, start: int) -> Density | None:

@@ -201,6 +201,15 @@ def ended_tasks(spark: Any, query: Any) -> tuple[int, ...] | None:
     return None if newest is None else (newest, *(stage.numCompletedTasks for stage in stages if stage is not None))
 
 
+def last_report(query: Any) -> Any:
+    """Which report of a query is its newest, without the report itself: batch and time, None where it has none."""
+    try:
+        newest = query._jsq.lastProgress()  # noqa: SLF001 - pyspark parses all of it
+        return None if newest is None else (newest.batchId(), newest.timestamp())
+    except Exception:  # noqa: BLE001 - it is asked of a query that may just be dying
+        return None
+
+
 def hush(spark: Any) -> None:
     """Keep Spark from logging the stack traces of queries that are stopped in the middle of a commit."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

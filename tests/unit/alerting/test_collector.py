@@ -65,6 +65,8 @@ NAMES = {
     "guard_events_total",
     "guard_works",
     "table_bytes",
+    "partitions_detailed",
+    "partitions_watched",
     "open_findings",
     "open_findings_exposed",
     "acknowledged_findings",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,15 @@ OTHER = Reader(1, 3, "orders", 0)
 ENTRY = Recorded(42, "A", ReadEvent.UNREACHABLE, 7)
 
 
+def known(file: FeedbackFile) -> Mapping[Reader, Recorded]:
+    file.news()
+    return file.recorded
+
+
 def test_what_the_sink_writes_the_source_reads(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "feedback.json"
     write(path, {READER: ENTRY})
-    assert FeedbackFile(str(path)).read() == {READER: ENTRY}
+    assert known(FeedbackFile(str(path))) == {READER: ENTRY}
     assert load(path)[0] == {READER: ENTRY}
     assert load(path)[1] > 0
 
@@ -27,31 +33,31 @@ def test_a_new_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "feedback.json"
     file = FeedbackFile(str(path))
     write(path, {READER: ENTRY})
-    assert file.read() == {READER: ENTRY}
+    assert known(file) == {READER: ENTRY}
     write(path, {READER: ENTRY._replace(position=43)})
-    assert file.read()[READER].position == 43
+    assert known(file)[READER].position == 43
 
 
 def test_a_file_that_is_gone_is_no_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "feedback.json"
     file = FeedbackFile(str(path))
     with pytest.raises(ValueError, match="is gone; start the query again"):
-        file.read()
+        known(file)
     write(path, {READER: ENTRY})
-    assert file.read() == {READER: ENTRY}
+    assert known(file) == {READER: ENTRY}
     path.unlink()
     with pytest.raises(ValueError, match="is gone"):
-        file.read()
+        known(file)
 
 
 def test_what_a_micro_batch_moved_is_added(tmp_path: Path) -> None:
     path = tmp_path / "feedback.json"
     journal, file = Journal(path), FeedbackFile(str(path))
     journal.write({READER: ENTRY, OTHER: ENTRY})
-    assert file.read() == {READER: ENTRY, OTHER: ENTRY}
+    assert known(file) == {READER: ENTRY, OTHER: ENTRY}
     moved = ENTRY._replace(position=50, batch=8)
     journal.append({OTHER: moved}, {READER: ENTRY, OTHER: moved})
-    assert file.read() == FeedbackFile(str(path)).read() == load(path)[0] == {READER: ENTRY, OTHER: moved}
+    assert known(file) == known(FeedbackFile(str(path))) == load(path)[0] == {READER: ENTRY, OTHER: moved}
     assert path.read_bytes().count(b"\n") == 2
 
 
@@ -63,9 +69,9 @@ def test_a_line_that_is_not_whole_yet_is_not_read(tmp_path: Path) -> None:
     line = whole.replace(b"42", b"43")
     for n in range(len(line)):
         path.write_bytes(whole + line[:n])
-        assert file.read()[READER].position == load(path)[0][READER].position == 42
+        assert known(file)[READER].position == load(path)[0][READER].position == 42
     path.write_bytes(whole + line)
-    assert file.read()[READER].position == load(path)[0][READER].position == 43
+    assert known(file)[READER].position == load(path)[0][READER].position == 43
 
 
 def test_a_file_that_has_become_long_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +84,7 @@ def test_a_file_that_has_become_long_is_begun_anew(tmp_path: Path, monkeypatch: 
         moved = {READER: ENTRY._replace(position=position)}
         journal.append(moved, moved)
         lines.append(path.read_bytes().count(b"\n"))
-        assert file.read()[READER].position == position
+        assert known(file)[READER].position == position
     assert max(lines) == 8
 
 
@@ -89,12 +95,25 @@ def test_a_file_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_without_a_path_nothing_is_recorded() -> None:
-    assert FeedbackFile(None).read() == {}
+    assert known(FeedbackFile(None)) == {}
 
 
 def test_a_damaged_file_is_named_while_running_and_rebuilt_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "feedback.json"
     path.write_text("[[1, 2", encoding="utf-8")
     with pytest.raises(ValueError, match="is not a feedback file"):
-        FeedbackFile(str(path)).read()
+        known(FeedbackFile(str(path)))
     assert load(path) == ({}, 0)
+
+
+def test_only_what_is_new_is_news(tmp_path: Path) -> None:
+    path, moved = tmp_path / "feedback.json", ENTRY._replace(position=43)
+    journal, file = Journal(path), FeedbackFile(str(path))
+    journal.write({READER: ENTRY, OTHER: ENTRY})
+    assert file.news() == ({READER: ENTRY, OTHER: ENTRY}, True)
+    assert file.news() == ({}, False)
+    journal.append({OTHER: moved}, {READER: ENTRY, OTHER: moved})
+    assert file.news() == ({OTHER: moved}, False)
+    journal.write({OTHER: moved})
+    assert file.news() == ({OTHER: moved}, True)
+    assert file.recorded == {OTHER: moved}

@@ -8,19 +8,19 @@ import pytest
 
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.errors import NotHosted, ReplicaError, Unauthorized, Unreachable
+from parallax.replica.places import Marks, Places
 from parallax.replica.types import PartitionMetadata, ProducerState, TopicMetadata, Watermarks
 from parallax.source.feedback import write_awaited
 from parallax.source.options import progress_options
 from parallax.source.progress_source import (
     Described,
-    LogSaid,
     ProgressStreamReader,
     ProgressWatch,
     SteadyClock,
     observe,
 )
 
-ORDERS = ("orders", 0)
+ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OPEN = ProducerState(7, 0, 0, 0, 0, 4)
 IDLE = ProducerState(8, 0, 0, 0, 0, -1)
 CALM = Watermarks(10, 10, 0, 10)
@@ -76,7 +76,7 @@ def test_a_replica_that_may_not_be_read_is_not_reachable_and_says_which_right_is
     client: Client, watch: ProgressWatch
 ) -> None:
     client.marks[ORDERS], client.ends = REFUSED, {ORDERS: 85}
-    (row,) = watch.tick()
+    (row,) = watch.tick().rows()
     assert (row["reachable"], row["problem"], row["missing_right"]) == (False, "unauthorized", "read")
     assert row["log_end_offset"] == 85
     assert "not authorized" in row["error"]
@@ -84,7 +84,7 @@ def test_a_replica_that_may_not_be_read_is_not_reachable_and_says_which_right_is
 
 def test_where_not_even_the_end_of_the_log_may_be_asked_it_is_not_known(client: Client, watch: ProgressWatch) -> None:
     client.marks[ORDERS], client.ends = REFUSED, {ORDERS: REFUSED}
-    assert watch.tick()[0]["log_end_offset"] is None
+    assert watch.tick().rows()[0]["log_end_offset"] is None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_broker_that_says_nothing_at_all_has_its_reason_in_every_row(
     client: Client, watch: ProgressWatch, error: ReplicaError, problem: str, right: str | None
 ) -> None:
     client.down = error
-    (row,) = watch.tick()
+    (row,) = watch.tick().rows()
     assert (row["reachable"], row["problem"], row["missing_right"]) == (False, problem, right)
 
 
@@ -107,15 +107,14 @@ def test_a_replica_that_is_not_hosted_is_neither_unreachable_nor_unauthorized(
     client: Client, watch: ProgressWatch
 ) -> None:
     client.marks[ORDERS] = NotHosted("no replica")
-    (row,) = watch.tick()
+    (row,) = watch.tick().rows()
     assert (row["problem"], row["missing_right"]) == ("not_hosted", None)
 
 
 def test_only_transactions_that_are_open_are_listed(client: Client) -> None:
-    said = observe(client, 1, [ORDERS], 1000, Described(), lambda: 5).logs[ORDERS]
-    assert isinstance(said, LogSaid)
-    assert said.transactions is not None
-    assert [t["producer_id"] for t in said.transactions] == [7]
+    listed = observe(client, 1, Places([ORDERS]), 1000, Described(), lambda: 5).transactions[ORDERS]
+    assert not isinstance(listed, ReplicaError)
+    assert [t["producer_id"] for t in listed] == [7]
 
 
 def test_producers_are_asked_for_where_the_last_stable_offset_stands_and_else_from_time_to_time() -> None:
@@ -124,20 +123,21 @@ def test_producers_are_asked_for_where_the_last_stable_offset_stands_and_else_fr
     moved = Watermarks(12, 6, 0, 12)
     asked = []
     for marks in (CALM, CALM, HELD, HELD, moved, CALM):
-        asked.append(described.due({ORDERS: marks}))
+        asked.append(described.due(Marks.of({ORDERS: marks})))
         now[0] += 1
     assert asked == [[ORDERS], [], [], [ORDERS], [], []]
     now[0] += 10
-    assert described.due({ORDERS: CALM}) == [ORDERS]
-    assert described.due({ORDERS: CALM, ("orders", 1): CALM}) == [("orders", 1)]
+    assert described.due(Marks.of({ORDERS: CALM})) == [ORDERS]
+    assert described.due(Marks.of({ORDERS: CALM, OTHER: CALM})) == [OTHER]
 
 
 def test_a_replica_that_was_not_asked_for_its_producers_does_not_seem_to_have_none(client: Client) -> None:
     described = Described()
-    assert observe(client, 1, [ORDERS], 1000, described, lambda: 5).logs[ORDERS][1] == [
+    places = Places([ORDERS])
+    assert observe(client, 1, places, 1000, described, lambda: 5).transactions[ORDERS] == [
         {"producer_id": 7, "producer_epoch": 0, "start_offset": 4, "last_timestamp": 0, "coordinator_epoch": 0}
     ]
-    assert observe(client, 1, [ORDERS], 1000, described, lambda: 5).logs[ORDERS][1] is None
+    assert observe(client, 1, places, 1000, described, lambda: 5).transactions == {}
     assert client.described == [[ORDERS]]
 
 

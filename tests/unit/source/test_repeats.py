@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from parallax.model import TopicPartition
 from parallax.source.repeats import LONGEST_US, Repeats
+from tests.ticks import tick_of
 
 SECOND = 1_000_000
 DAY_MS = 86_400_000
@@ -45,16 +47,26 @@ def times(rows: Any) -> list[int]:
     return sorted({r["observed_at"] // SECOND for r in rows})
 
 
+class ByRows:
+    """`Repeats`, fed with rows."""
+
+    def __init__(self) -> None:
+        self._repeats = Repeats()
+
+    def without(self, rows: Sequence[Row], awaited: Sequence[TopicPartition] = ()) -> list[Row]:
+        return self._repeats.without(tick_of(rows), awaited)
+
+
 @pytest.fixture
-def repeats() -> Repeats:
-    return Repeats()
+def repeats() -> ByRows:
+    return ByRows()
 
 
-def test_the_first_tick_is_recorded_whole(repeats: Repeats) -> None:
+def test_the_first_tick_is_recorded_whole(repeats: ByRows) -> None:
     assert repeats.without(tick(0)) == tick(0)
 
 
-def test_the_last_equal_tick_is_recorded_once_something_changes(repeats: Repeats) -> None:
+def test_the_last_equal_tick_is_recorded_once_something_changes(repeats: ByRows) -> None:
     repeats.without(tick(0))
     assert [repeats.without(tick(at * SECOND)) for at in (2, 4, 6)] == [[], [], []]
     assert repeats.without(tick(8 * SECOND, 11)) == [*tick(6 * SECOND), *tick(8 * SECOND, 11)]
@@ -70,23 +82,23 @@ def test_the_last_equal_tick_is_recorded_once_something_changes(repeats: Repeats
         {"reachable": False},
     ],
 )
-def test_what_is_out_of_step_is_recorded_with_every_tick(repeats: Repeats, said: Row) -> None:
+def test_what_is_out_of_step_is_recorded_with_every_tick(repeats: ByRows, said: Row) -> None:
     for at in (0, 2, 4):
         assert times(repeats.without(tick(at * SECOND, **said))) == [at]
 
 
-def test_a_replica_of_which_no_row_tells_is_out_of_step(repeats: Repeats) -> None:
+def test_a_replica_of_which_no_row_tells_is_out_of_step(repeats: ByRows) -> None:
     for at in (0, 2):
         assert times(repeats.without(tick(at * SECOND)[:1])) == [at]
 
 
-def test_a_transaction_that_all_show_open_is_recorded_with_every_tick(repeats: Repeats) -> None:
+def test_a_transaction_that_all_show_open_is_recorded_with_every_tick(repeats: ByRows) -> None:
     held = {"last_stable_offset": 4}
     for at in (0, 2):
         assert times(repeats.without([row(1, at * SECOND, **held), row(2, at * SECOND, **held)])) == [at]
 
 
-def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: Repeats) -> None:
+def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: ByRows) -> None:
     repeats.without(tick(0))
     assert times(repeats.without(tick(2 * SECOND, open_transactions=[]))) == [2]
     assert repeats.without(tick(4 * SECOND, open_transactions=[])) == []
@@ -94,7 +106,7 @@ def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: Repeats) ->
 
 
 @pytest.mark.parametrize("retention_ms", [8_000, 60_000, DAY_MS, None])
-def test_rows_vouch_for_each_other_within_the_retention(repeats: Repeats, retention_ms: int | None) -> None:
+def test_rows_vouch_for_each_other_within_the_retention(repeats: ByRows, retention_ms: int | None) -> None:
     recorded = [
         at
         for at in range(0, 1200, 2)
@@ -104,7 +116,7 @@ def test_rows_vouch_for_each_other_within_the_retention(repeats: Repeats, retent
     assert {b - a for a, b in pairwise(recorded)} == {longest + longest % 2}
 
 
-def test_partitions_that_are_due_one_after_the_other_are_recorded_together(repeats: Repeats) -> None:
+def test_partitions_that_are_due_one_after_the_other_are_recorded_together(repeats: ByRows) -> None:
     def both(at: int) -> list[Row]:
         return [*tick(at), *({**r, "partition": 1} for r in (tick(at) if at >= 100 * SECOND else []))]
 
@@ -112,13 +124,13 @@ def test_partitions_that_are_due_one_after_the_other_are_recorded_together(repea
     assert {at: {r["partition"] for r in rows} for at, rows in recorded.items()} == {0: {0}, 100: {1}, 300: {0, 1}}
 
 
-def test_what_is_awaited_is_recorded_with_every_tick(repeats: Repeats) -> None:
+def test_what_is_awaited_is_recorded_with_every_tick(repeats: ByRows) -> None:
     for at in (0, 2, 4):
         assert times(repeats.without(tick(at * SECOND), [TopicPartition("orders", 0)])) == [at]
     assert repeats.without(tick(6 * SECOND), [TopicPartition("orders", 1)]) == []
 
 
-def test_a_partition_that_is_gone_is_forgotten(repeats: Repeats) -> None:
+def test_a_partition_that_is_gone_is_forgotten(repeats: ByRows) -> None:
     repeats.without(tick(0))
     repeats.without([])
     assert times(repeats.without(tick(4 * SECOND))) == [4]
@@ -126,7 +138,7 @@ def test_a_partition_that_is_gone_is_forgotten(repeats: Repeats) -> None:
 
 @given(st.lists(st.tuples(st.integers(10, 12), st.booleans()), max_size=30))
 def test_each_change_is_recorded_together_with_the_tick_before_it(steps: list[tuple[int, bool]]) -> None:
-    repeats, recorded = Repeats(), list[Row]()
+    repeats, recorded = ByRows(), list[Row]()
     ticks = [tick(at * SECOND, end, reachable=up) for at, (end, up) in enumerate(steps)]
     for one in ticks:
         recorded += repeats.without(one)
@@ -134,3 +146,20 @@ def test_each_change_is_recorded_together_with_the_tick_before_it(steps: list[tu
     for before, after in pairwise(ticks):
         if [r["log_end_offset"] for r in before] != [r["log_end_offset"] for r in after]:
             assert all(r in recorded for r in (*before, *after))
+
+
+def test_where_there_are_many_partitions_they_take_turns(repeats: ByRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunk = 20
+    monkeypatch.setattr("parallax.source.repeats.CHUNK", chunk)
+
+    def all_of_them(at: int) -> list[Row]:
+        return [{**r, "partition": n} for n in range(3 * chunk) for r in tick(at * SECOND)]
+
+    recorded: dict[int, list[int]] = {n: [] for n in range(3 * chunk)}
+    for at in range(0, 1000, 20):
+        rows = repeats.without(all_of_them(at))
+        assert at == 0 or len(rows) <= 2 * chunk
+        for row in rows[::2]:
+            recorded[row["partition"]].append(at)
+    assert {b - a for mine in recorded.values() for a, b in pairwise(mine)} <= set(range(1, LONGEST_US // SECOND + 1))
+    assert {len(mine) for mine in recorded.values()} <= set(range(4, 9))

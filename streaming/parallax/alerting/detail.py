@@ -1,0 +1,119 @@
+"""Which partitions have series of their own, where there are too many for all of them (``alerting.series``).
+
+A job has some forty series for each partition. With ``differing`` only those partitions have them of which there is
+something to tell. Alerts look back for a quarter of an hour (``min_over_time``), and a series that has just appeared
+has nothing to look back at: so what an alert waits for is shown once it has lasted as long, and shown on for an hour.
+Pure: no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from parallax.alerting.state import Snapshot
+from parallax.audit.result import Result
+from parallax.model import TopicPartition
+
+LASTING_S = 900.0
+"""For how long something must have lasted before it is shown; what the alert rules look back for."""
+
+SHOWN_S = 3600.0
+"""For how long it is shown afterwards, so that its end is seen."""
+
+
+class Series(StrEnum):
+    """What partitions have series: the values of ``alerting.series``."""
+
+    ALL = "all"
+    DIFFERING = "differing"
+
+
+@dataclass
+class Lasting:
+    """Remembers since when each of many things has been the case at every look."""
+
+    _since: dict[Hashable, float] = field(default_factory=dict)
+    _until: dict[Hashable, float] = field(default_factory=dict)
+
+    def shown(self, now: float, present: Collection[Hashable], at_once: Collection[Hashable] = ()) -> set[Hashable]:
+        """Say what is shown.
+
+        Args:
+            now: seconds on any clock that runs.
+            present: what is the case now.
+            at_once: what is shown without having lasted.
+        """
+        self._since = {key: self._since.get(key, now) for key in present}
+        lasting = {key for key, since in self._since.items() if now - since >= LASTING_S}
+        self._until = {key: until for key, until in self._until.items() if until > now}
+        self._until |= dict.fromkeys(lasting | set(at_once), now + SHOWN_S)
+        return set(self._until)
+
+
+class Detail:
+    """Leaves out of snapshots the partitions of which there is nothing to tell."""
+
+    def __init__(self) -> None:
+        self._places = Lasting()
+        self._series = Lasting()
+
+    def of(self, snapshot: Snapshot, unknown: Mapping[Any, int], lags: Mapping[Any, float]) -> Detailed:
+        """Say what is shown of a snapshot.
+
+        Args:
+            snapshot: as it stands.
+            unknown: offsets without a verdict, by topic, partition, isolation level and reason.
+            lags: offsets still to be read, by replica and isolation level.
+        """
+        now = snapshot.taken_at
+        present = {key for key, n in unknown.items() if n > 0} | {key for key, lag in lags.items() if lag > 0}
+        series = self._series.shown(now, present)
+        unread = {place for place, is_read in snapshot.initially_read.items() if not is_read}
+        stalled = {TopicPartition(*r[:2]) for r, s in snapshot.replicas.items() if s.stands_since is not None}
+        places = self._places.shown(now, unread | stalled, _told(snapshot))
+        places |= {TopicPartition(*key[:2]) for key in series if key in unknown}  # type: ignore[index]
+        places |= {TopicPartition(*key[0][:2]) for key in series if key in lags}  # type: ignore[index]
+        return Detailed(_reduced(snapshot, places), series)
+
+
+@dataclass(frozen=True)
+class Detailed:
+    """What is shown.
+
+    Attributes:
+        snapshot: with the partitions that are shown alone.
+        series: the keys of the unknown offsets and lags that are shown.
+    """
+
+    snapshot: Snapshot
+    series: Collection[Any]
+
+
+def _told(snapshot: Snapshot) -> set[TopicPartition]:
+    """Partitions of which there is something to tell at once."""
+    findings = (*snapshot.findings.open, *snapshot.findings.acknowledged)
+    found = {TopicPartition(finding.topic, finding.partition) for finding in findings}
+    found |= {place for place, n in snapshot.findings.pending.items() if n}
+    found |= {TopicPartition(*replica[:2]) for replica in snapshot.refused}
+    found |= {TopicPartition(*r[:2]) for r, s in snapshot.replicas.items() if s.frozen_for_s}
+    results = snapshot.audits.results.items()
+    return found | {place for place, (result, _) in results if result.result is not Result.CONSISTENT}
+
+
+def _reduced(snapshot: Snapshot, places: Collection[Hashable]) -> Snapshot:
+    return replace(
+        snapshot,
+        replicas={r: s for r, s in snapshot.replicas.items() if r[:2] in places},
+        positions={key: at for key, at in snapshot.positions.items() if key[0][:2] in places},
+        coverage={place: c for place, c in snapshot.coverage.items() if place in places},
+        initially_read={place: is_read for place, is_read in snapshot.initially_read.items() if place in places},
+        audits=replace(
+            snapshot.audits, results={p: found for p, found in snapshot.audits.results.items() if p in places}
+        ),
+    )
+
+
+__all__ = ["LASTING_S", "SHOWN_S", "Detail", "Detailed", "Lasting", "Series"]

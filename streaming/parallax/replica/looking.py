@@ -1,0 +1,303 @@
+"""The requests that a look at many replicas takes, written and read as columns (`parallax.replica.places`).
+
+kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. Layouts:
+ListOffsets versions 4 to 7 and Fetch 11 and 12, by the message definitions of Kafka's clients; version 6 of the one and
+12 of the other are the first with compact lengths and tagged fields (KIP-482). Nothing here asks a broker.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from parallax.model import UNKNOWN, IsolationLevel, MissingRight
+from parallax.replica import requests, versions
+from parallax.replica.errors import ReplicaError, Throttled, from_code
+from parallax.replica.fetch_response import Cursor, partition_answer
+from parallax.replica.places import Array, Marks, Places
+from parallax.replica.requests import Request
+from parallax.replica.types import FetchPosition
+
+_DEBUGGING_REPLICA, _CONSUMER = -2, -1
+_NOWHERE = 1 << 62
+"""An offset that no log has: asked for where the answer does not matter, it brings no records."""
+
+
+@dataclass
+class Written:
+    """A request whose body is written here, and whose answer is read here; the headers are kafka-python's.
+
+    Attributes:
+        message: kafka-python's own of the kind, for its headers.
+        body: writes it for a version.
+        parse: reads the answer's body of a version.
+    """
+
+    message: Any
+    body: Callable[[int], bytes]
+    parse: Callable[[memoryview, int], Any]
+
+    @property
+    def API_KEY(self) -> int:  # noqa: N802 - kafka-python's name
+        """Of the request."""
+        return int(self.message.API_KEY)
+
+    @property
+    def API_VERSION(self) -> int:  # noqa: N802 - kafka-python's name
+        """In which it is sent."""
+        return int(self.message.API_VERSION)
+
+    @API_VERSION.setter
+    def API_VERSION(self, version: int) -> None:  # noqa: N802 - kafka-python's name
+        self.message.API_VERSION = version
+
+    @property
+    def name(self) -> str:
+        """Of the request."""
+        return str(self.message.name)
+
+    @property
+    def header(self) -> Any:
+        """Its header, once it has one."""
+        return self.message.header
+
+    def with_header(self, **fields: Any) -> None:
+        """Give it a header."""
+        self.message.with_header(**fields)
+
+    def encode(self, *, framed: bool, header: bool) -> bytes:
+        """Its bytes, with frame and header."""
+        del framed, header
+        is_flexible = self.message.flexible_version_q(self.API_VERSION)
+        said = self.message.encode_header(flexible=is_flexible) + self.body(self.API_VERSION)
+        return struct.pack(">i", len(said)) + said
+
+
+def list_offsets(broker: int, places: Places, timestamp: int, accepted: versions.Versions) -> Request:
+    """Ask one replica of each partition for an offset of its own log (see `requests.list_offsets`).
+
+    The answer is (offsets, errors): int64[n], -1 where there is none, and by place why.
+    """
+    head = struct.pack(">ib", _DEBUGGING_REPLICA, int(IsolationLevel.READ_UNCOMMITTED))
+
+    def body(version: int) -> bytes:
+        def make() -> bytes:
+            is_flexible = version >= _FLEXIBLE_LIST
+            items = np.zeros(len(places), _tagged(_LIST_ITEM, is_flexible=is_flexible))
+            items["partition"], items["epoch"], items["timestamp"] = places.partitions, -1, timestamp
+            return head + _topics(places, items, is_flexible=is_flexible) + (b"\0" if is_flexible else b"")
+
+        return bytes(places.once(("list", timestamp, version), make))
+
+    def parse(answer: memoryview, version: int) -> tuple[Array, dict[int, ReplicaError]]:
+        cursor = Cursor(answer, flexible=version >= _FLEXIBLE_LIST)
+        cursor.take(">i")
+        offsets, codes = np.full(len(places), UNKNOWN, np.int64), np.full(len(places), _LEFT_OUT, np.int32)
+        layout = _tagged(_LISTED, is_flexible=cursor.flexible)
+        for _ in range(cursor.count()):
+            topic = cursor.string()
+            items = np.frombuffer(cursor.bytes(layout.itemsize * (count := cursor.count())), layout, count)
+            if cursor.flexible and items["tags"].any():
+                raise ValueError("tagged fields where this version has none")
+            cursor.tags()
+            at = _asked(places, topic, items["partition"])
+            offsets[at], codes[at] = items["offset"], items["error"]
+        return offsets, _errors(broker, places, codes, MissingRight.DESCRIBE)
+
+    return Request(Written(ListOffsetsRequest(), body, parse), accepted)
+
+
+def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, ReplicaError]) -> Request:
+    """Fetch at the end of each log, where there is no record: what the answer says beside that is a look.
+
+    The answer is `Marks`, or an error of the broker as a whole: returned and not raised, so that the connection stays.
+
+    Args:
+        broker: who is asked.
+        places: of whom.
+        ends: int64[n], log end offsets.
+        refused: by place, who has said already that there is no answer, and why.
+    """
+    positions = ends.copy()
+    positions[list(refused)] = _NOWHERE
+    said = (_CONSUMER, 0, 0, 1, int(IsolationLevel.READ_COMMITTED), 0, -1)
+
+    def body(version: int) -> bytes:
+        is_flexible = version >= _FLEXIBLE_FETCH
+        made: Array = places.once(("fetch", version), lambda: _positions(places, is_flexible=is_flexible))
+        items = made.copy()  # several brokers may be asked for the same at once
+        items["offset"] = positions
+        # No topics are forgotten, there is no rack.
+        tail = b"\1\1\0" if is_flexible else struct.pack(">ih", 0, 0)
+        return struct.pack(">iiiibii", *said) + _topics(places, items, is_flexible=is_flexible) + tail
+
+    def parse(answer: memoryview, version: int) -> Marks | ReplicaError:
+        return _Ends(broker, places, positions).parse(Cursor(answer, flexible=version >= _FLEXIBLE_FETCH), refused)
+
+    return Request(Written(FetchRequest(), body, parse), versions.FETCH)
+
+
+class _Ends:
+    """Reads the answer to `fetch_ends`."""
+
+    def __init__(self, broker: int, places: Places, positions: Array) -> None:
+        self._broker, self._places, self._positions = broker, places, positions
+        count = len(places)
+        self._codes = np.full(count, _LEFT_OUT, np.int32)
+        self._marks = {name: np.full(count, UNKNOWN, np.int64) for name in _SAID}
+        self._errors: dict[int, ReplicaError] = {}
+
+    def parse(self, cursor: Cursor, refused: dict[int, ReplicaError]) -> Marks | ReplicaError:
+        throttle_ms, error_code, _session = cursor.take(">ihi")
+        if error_code:
+            return from_code(error_code, broker=self._broker)
+        topics = cursor.count()
+        if not topics and throttle_ms > 0:
+            return Throttled(throttle_ms, broker=self._broker)
+        for _ in range(topics):
+            self._topic(cursor)
+        errors = {
+            **_errors(self._broker, self._places, self._codes, None, self._positions),
+            **self._errors,
+            **refused,
+        }
+        silent = list(errors)
+        columns = {**self._marks, "log_end_offset": self._positions.copy()}
+        for column in columns.values():
+            column[silent] = UNKNOWN
+        return Marks(self._places, errors=errors, **columns)
+
+    def _topic(self, cursor: Cursor) -> None:
+        name, count = cursor.string(), cursor.count()
+        layout = _ENDED if cursor.flexible else _ENDED_RIGID
+        items = cursor.peek(layout, count)
+        if items is not None and _is_bare(items, flexible=cursor.flexible):
+            cursor.bytes(layout.itemsize * count)
+            at = _asked(self._places, name, items["partition"])
+            self._codes[at] = items["error"]
+            for field, column in self._marks.items():
+                column[at] = items[field]
+        else:
+            for _ in range(count):
+                self._one(cursor, name)
+        cursor.tags()
+
+    def _one(self, cursor: Cursor, name: str) -> None:
+        answer = partition_answer(cursor, name)
+        at = int(_asked(self._places, name, np.array([answer.partition]))[0])
+        self._codes[at] = answer.error_code
+        for field, column in self._marks.items():
+            column[at] = getattr(answer, field)
+        if not answer.error_code and answer.preferred_read_replica >= 0:
+            position = FetchPosition(name, answer.partition, int(self._positions[at]))
+            problem = requests.fetched_one(self._broker, position, answer).error
+            if problem is not None:
+                self._errors[at] = problem
+
+
+_LEFT_OUT = -100
+"""Stands for no answer, where Kafka has its error codes."""
+
+_FLEXIBLE_LIST, _FLEXIBLE_FETCH = 6, 12
+_SAID = ("high_watermark", "last_stable_offset", "log_start_offset")
+_LIST_ITEM = [("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")]
+_LISTED = [("partition", ">i4"), ("error", ">i2"), ("timestamp", ">i8"), ("offset", ">i8"), ("epoch", ">i4")]
+_HEAD = [("partition", ">i4"), ("error", ">i2"), *((name, ">i8") for name in _SAID)]
+_ENDED = np.dtype([*_HEAD, ("aborted", "u1"), ("preferred", ">i4"), ("records", "u1"), ("tags", "u1")])
+_ENDED_RIGID = np.dtype([*_HEAD, ("aborted", ">i4"), ("preferred", ">i4"), ("records", ">i4")])
+
+
+def _is_bare(items: Array, *, flexible: bool) -> bool:
+    """Whether no answer holds an aborted transaction, records, tagged fields or a redirection: all are of one size.
+
+    What is first to hold something stands where it would stand anyway, so that this is not missed.
+    """
+    plain: Array = (items["preferred"] < 0) & (items["aborted"] < (2 if flexible else 1))
+    plain &= items["records"] < (2 if flexible else 1)
+    if flexible:
+        plain &= items["tags"] == 0
+    return bool(plain.all())
+
+
+def _asked(places: Places, topic: str, numbers: Array) -> Array:
+    """The places of partitions that an answer speaks of.
+
+    Raises:
+        ValueError: one of them was not asked for.
+    """
+    known = places.topic_index.get(topic)
+    at = np.full(1, UNKNOWN) if known is None else places.at(known, numbers)
+    if (at < 0).any():
+        raise ValueError("the answer speaks of a partition that was not asked for")
+    return at
+
+
+def _tagged(fields: list[tuple[str, str]], *, is_flexible: bool) -> np.dtype[Any]:
+    return np.dtype([*fields, ("tags", "u1")] if is_flexible else fields)
+
+
+def _positions(places: Places, *, is_flexible: bool) -> Array:
+    fields = [("partition", ">i4"), ("epoch", ">i4"), ("offset", ">i8")]
+    fields += [("fetched_epoch", ">i4")] * is_flexible
+    fields += [("log_start", ">i8"), ("max_bytes", ">i4")]
+    items = np.zeros(len(places), _tagged(fields, is_flexible=is_flexible))
+    items["partition"], items["epoch"], items["log_start"], items["max_bytes"] = places.partitions, -1, -1, 1
+    if is_flexible:
+        items["fetched_epoch"] = -1
+    return items
+
+
+def _topics(places: Places, items: Array, *, is_flexible: bool) -> bytes:
+    """An array of topics, each with an array of items of one size."""
+    heads: list[bytes] = places.once(("topics", is_flexible), lambda: _topic_heads(places, is_flexible=is_flexible))
+    raw, size, tail = items.tobytes(), items.dtype.itemsize, b"\0" if is_flexible else b""
+    parts = [_count(len(heads), is_flexible=is_flexible)]
+    for head, span in zip(heads, places.slices, strict=True):
+        parts += (head, raw[span.start * size : span.stop * size], tail)
+    return b"".join(parts)
+
+
+def _topic_heads(places: Places, *, is_flexible: bool) -> list[bytes]:
+    heads = []
+    for topic, span in zip(places.topics, places.slices, strict=True):
+        name = topic.encode()
+        size = _count(len(name), is_flexible=True) if is_flexible else struct.pack(">h", len(name))
+        heads.append(size + name + _count(span.stop - span.start, is_flexible=is_flexible))
+    return heads
+
+
+def _count(items: int, *, is_flexible: bool) -> bytes:
+    if not is_flexible:
+        return struct.pack(">i", items)
+    left, made = items + 1, bytearray()
+    while left > 0x7F:
+        made.append(left & 0x7F | 0x80)
+        left >>= 7
+    made.append(left)
+    return bytes(made)
+
+
+def _errors(
+    broker: int, places: Places, codes: Array, needs: MissingRight | None, positions: Array | None = None
+) -> dict[int, ReplicaError]:
+    """By place, what a code other than 0 means."""
+    found: dict[int, ReplicaError] = {}
+    for at in np.flatnonzero(codes).tolist():
+        topic, partition = places[at]
+        code = int(codes[at])
+        if code == _LEFT_OUT:
+            found[at] = requests.left_out(broker, topic, partition)
+            continue
+        more: dict[str, Any] = {} if needs is None else {"needs": needs}
+        if positions is not None and code == 1:
+            more["detail"] = f"offset {positions[at]}"
+        found[at] = from_code(code, broker=broker, topic=topic, partition=partition, **more)
+    return found
+
+
+__all__ = ["Written", "fetch_ends", "list_offsets"]

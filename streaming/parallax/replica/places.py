@@ -1,0 +1,166 @@
+"""Partitions as columns: what is asked of ten thousand of them is one request, and costs no object for each.
+
+A `Places` is made once for what a broker hosts and asked again and again: the bytes of its requests are made once, and
+only the offsets in them change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from parallax.model import UNKNOWN, TopicPartition
+from parallax.replica.errors import ReplicaError
+from parallax.replica.types import Watermarks
+
+Array = np.ndarray[Any, Any]
+
+
+class Places(Sequence[TopicPartition]):
+    """Partitions in a fixed order: those of one topic lie side by side.
+
+    Args:
+        partitions: in any order; each counts once.
+    """
+
+    def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
+        by_topic: dict[str, dict[int, None]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, {})[partition] = None
+        self.topics = tuple(by_topic)
+        """The names, in the order of the columns."""
+        ends = np.cumsum([0, *(len(mine) for mine in by_topic.values())])
+        self.slices = tuple(slice(start, end) for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+        """Where each topic's partitions lie."""
+        self.partitions: Array = np.array([p for mine in by_topic.values() for p in mine], np.int64)
+        """The number of each partition within its topic."""
+        self._made: dict[Any, Any] = {}
+
+    @classmethod
+    def of(cls, partitions: Sequence[tuple[str, int]]) -> Places:
+        """The same, where they are none yet."""
+        return partitions if isinstance(partitions, Places) else Places(partitions)
+
+    @cached_property
+    def located(self) -> Mapping[TopicPartition, int]:
+        """The place of each partition in the columns."""
+        return {place: at for at, place in enumerate(self._listed)}
+
+    @cached_property
+    def topic_index(self) -> Mapping[str, int]:
+        """The place of each topic in `topics`."""
+        return {topic: at for at, topic in enumerate(self.topics)}
+
+    @cached_property
+    def _listed(self) -> list[TopicPartition]:
+        numbers = self.partitions.tolist()
+        spans = zip(self.topics, self.slices, strict=True)
+        return [TopicPartition(topic, number) for topic, span in spans for number in numbers[span]]
+
+    @cached_property
+    def _is_counted(self) -> list[bool]:
+        """Whether a topic's partitions are 0, 1, 2 and so on, so that a number is its own place."""
+        found = (self.partitions[span] for span in self.slices)
+        return [bool((mine == np.arange(len(mine))).all()) for mine in found]
+
+    def at(self, topic: int, numbers: Array) -> Array:
+        """The places of a topic's partitions.
+
+        Args:
+            topic: its place in `topics`.
+            numbers: of partitions.
+
+        Returns:
+            int64[n]; -1 for one that is not among them.
+        """
+        span = self.slices[topic]
+        mine = self.partitions[span]
+        if self._is_counted[topic]:
+            at: Array = numbers.astype(np.int64)
+            known = (at >= 0) & (at < len(mine))
+        else:
+            order = np.argsort(mine, kind="stable")
+            at = order[np.minimum(np.searchsorted(mine[order], numbers), len(mine) - 1)]
+            known = mine[at] == numbers
+        return np.where(known, at + span.start, UNKNOWN)
+
+    def among(self, others: Places) -> Array:
+        """Where each of these lies among others: int64[n], -1 for one that is not there."""
+        if others is self:
+            return np.arange(len(self))
+        return np.array([others.located.get(place, UNKNOWN) for place in self], np.int64)
+
+    def once(self, key: object, make: Callable[[], Any]) -> Any:
+        """What was made for a key, made with the first call."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    @overload
+    def __getitem__(self, at: int) -> TopicPartition: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TopicPartition]: ...
+    def __getitem__(self, at: int | slice) -> TopicPartition | list[TopicPartition]:
+        return self._listed[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
+    """How far the logs of one broker's replicas go: a mapping, made of columns.
+
+    Attributes:
+        places: of which partitions.
+        high_watermark: int64[n], -1 where the replica did not say. So the next three.
+        last_stable_offset: of each.
+        log_start_offset: of each.
+        log_end_offset: of each.
+        errors: by place, why a replica did not say.
+    """
+
+    places: Places
+    high_watermark: Array
+    last_stable_offset: Array
+    log_start_offset: Array
+    log_end_offset: Array
+    errors: Mapping[int, ReplicaError]
+
+    @classmethod
+    def of(cls, marks: Mapping[TopicPartition, Watermarks | ReplicaError]) -> Marks:
+        """The columns of another mapping."""
+        if isinstance(marks, Marks):
+            return marks
+        places = Places(marks)
+        said = [marks[place] for place in places]
+        rows = [_SILENT if isinstance(one, ReplicaError) else one for one in said]
+        columns = {name: np.array([getattr(one, name) for one in rows], np.int64) for name in _COLUMNS}
+        errors = {at: one for at, one in enumerate(said) if isinstance(one, ReplicaError)}
+        return cls(places, errors=errors, **columns)
+
+    def said(self, at: int) -> Watermarks | ReplicaError:
+        """What was said of the partition at a place."""
+        if at in self.errors:
+            return self.errors[at]
+        columns = self.high_watermark, self.last_stable_offset, self.log_start_offset, self.log_end_offset
+        return Watermarks(*(int(column[at]) for column in columns))
+
+    def __getitem__(self, place: TopicPartition) -> Watermarks | ReplicaError:
+        return self.said(self.places.located[place])
+
+    def __iter__(self) -> Any:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+_COLUMNS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+_SILENT = Watermarks(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+
+__all__ = ["Array", "Marks", "Places"]

@@ -1,0 +1,118 @@
+"""Where the readers of one broker stand, as columns: which of them have anything to do is one comparison of arrays.
+
+Of ten thousand partitions a micro-batch moves a few. The others are recorded up to where their logs end, and say what
+they said; only what is left is planned reader by reader (`parallax.source.planning`). Pure: no broker is asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from parallax.model import UNKNOWN, IsolationLevel, TopicPartition
+from parallax.replica.client import TopicMetadata
+from parallax.replica.places import Array, Marks, Places
+from parallax.source.feedback import Recorded
+from parallax.source.offsets import Reader
+from parallax.source.planning import STANDING
+
+
+class Board:
+    """The readers of one broker.
+
+    Args:
+        broker: its id.
+        isolations: the levels that are read.
+        places: the partitions that it hosts.
+        topics: of the cluster, by name.
+    """
+
+    def __init__(
+        self, broker: int, isolations: Sequence[IsolationLevel], places: Places, topics: Mapping[str, TopicMetadata]
+    ) -> None:
+        self.broker = broker
+        self.places = places
+        self._topics = topics
+        self._positions: dict[int, Array] = {int(i): np.full(len(places), UNKNOWN, np.int64) for i in isolations}
+        self._is_well: dict[int, Array] = {int(i): np.zeros(len(places), np.bool_) for i in isolations}
+
+    def hosts(self, reader: Reader) -> bool:
+        """Whether a reader is one of these."""
+        return reader.isolation in self._positions and reader.place in self.places.located
+
+    def note(self, reader: Reader, recorded: Recorded) -> None:
+        """Take in what is recorded of one of its readers."""
+        at = self.places.located[reader.place]
+        self._positions[reader.isolation][at] = recorded.position
+        # An id that is not known may be another: that is for the planning to see.
+        is_same = recorded.topic_id == self._topics[reader.topic].topic_id
+        self._is_well[reader.isolation][at] = is_same and recorded.event not in STANDING
+
+    def lowest(self, planned: Iterable[tuple[Reader, int]] = ()) -> Array:
+        """Where the reader that is furthest behind stands, by place; -1 where one of them has never read.
+
+        Args:
+            planned: readers of which nothing is recorded, and up to where the batch before was to read.
+        """
+        positions = self._positions
+        if planned:
+            positions = {isolation: column.copy() for isolation, column in positions.items()}
+            for reader, end in planned:
+                positions[reader.isolation][self.places.located[reader.place]] = end
+        lowest: Array = np.min(list(positions.values()), axis=0)
+        return lowest
+
+    def busy(self, isolation: int, marks: Marks) -> list[int]:
+        """The readers that have anything to do or to report.
+
+        Args:
+            isolation: of which level.
+            marks: what the broker said of its logs; of those that it said nothing of, nothing follows.
+
+        Returns:
+            Their places.
+        """
+        at = self.places.among(marks.places)
+        position, bound = self._positions[isolation], marks.high_watermark
+        if isolation == IsolationLevel.READ_COMMITTED:
+            bound = marks.last_stable_offset
+        has_failed = np.zeros(len(marks.places), np.bool_)
+        has_failed[list(marks.errors)] = True
+        rests = (
+            self._is_well[isolation]
+            & (position != UNKNOWN)
+            & ~has_failed[at]
+            & (marks.log_start_offset[at] <= position)
+            & (bound[at] <= position)
+            & (position <= marks.log_end_offset[at])
+        )
+        found: list[int] = np.flatnonzero((at != UNKNOWN) & ~rests).tolist()
+        return found
+
+    def readers(self, isolation: int, at: Sequence[int] | None = None) -> Iterator[Reader]:
+        """The readers of a level, all by default."""
+        for place in self.places if at is None else (self.places[i] for i in at):
+            yield Reader(isolation, self.broker, *place)
+
+
+def boards(
+    topics: Mapping[str, TopicMetadata], isolations: Sequence[IsolationLevel], chosen: Sequence[int] | None
+) -> dict[int, Board]:
+    """Make the boards of a cluster, on which nothing is recorded yet.
+
+    Args:
+        topics: by name.
+        isolations: the levels that are read.
+        chosen: ids of the brokers that are read; None for all.
+    """
+    hosted: dict[int, list[TopicPartition]] = {}
+    for topic in topics.values():
+        for number, partition in topic.partitions.items():
+            for broker in partition.replicas:
+                if chosen is None or broker in chosen:
+                    hosted.setdefault(broker, []).append(TopicPartition(topic.name, number))
+    return {broker: Board(broker, isolations, Places(mine), topics) for broker, mine in sorted(hosted.items())}
+
+
+__all__ = ["Board", "boards"]

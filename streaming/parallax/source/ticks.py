@@ -1,0 +1,124 @@
+"""A tick of progress as columns: what every replica of every partition reports, at one look.
+
+Rows are made only of what is to be recorded (`parallax.source.repeats`). Pure: no clock, no broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parallax.model import UNKNOWN
+from parallax.replica.places import Array, Places
+
+Row = dict[str, Any]
+"""A row of progress: values by the column's name."""
+
+NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
+"""What a replica listed of open transactions."""
+
+OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+
+
+class Layout:
+    """Which partitions there are and which replicas are asked, for as long as the cluster stays as it is.
+
+    Args:
+        replicas: by partition, the ids of its replicas.
+        facts: by partition, all else that is known of it and is no matter of a single replica.
+        retention_ms: by partition, ``delete.retention.ms``; None where it is not known.
+        asked: ids of the brokers that are asked; None for all.
+    """
+
+    def __init__(
+        self,
+        replicas: Mapping[tuple[str, int], Sequence[int]],
+        facts: Mapping[tuple[str, int], Hashable],
+        retention_ms: Mapping[tuple[str, int], int | None],
+        asked: Sequence[int] | None = None,
+    ) -> None:
+        self.places = Places(replicas)
+        self.replicas = [tuple(replicas[place]) for place in self.places]
+        self.facts = [(self.replicas[at], facts[place]) for at, place in enumerate(self.places)]
+        told = [retention_ms[place] for place in self.places]
+        self.retention_us = np.array([UNKNOWN if ms is None else ms * 1000 for ms in told], np.int64)
+        """By partition, -1 where it is not known."""
+        self.hosted: dict[int, tuple[Places, Array, Array]] = {}
+        """By broker: its partitions, where these lie among all, and which of the replicas of each it is."""
+        mine: dict[int, list[tuple[int, int]]] = {}
+        for at, brokers in enumerate(self.replicas):
+            for slot, broker in enumerate(brokers):
+                if asked is None or broker in asked:
+                    mine.setdefault(broker, []).append((at, slot))
+        for broker, pairs in sorted(mine.items()):
+            at, slot = np.array(pairs, np.int64).T
+            self.hosted[broker] = Places(self.places[i] for i in at.tolist()), at, slot
+        self.width = max((len(brokers) for brokers in self.replicas), default=0)
+        self.is_slot = np.arange(self.width) < np.array([len(b) for b in self.replicas], np.int64)[:, None]
+        """bool[n, width]: whether a partition has so many replicas."""
+
+    def same(self, other: Layout) -> Array:
+        """Where each partition lies in another layout: int64[n]; -1 where it is not there or something differs."""
+        if other is self:
+            return np.arange(len(self.places))
+        at: Array = self.places.among(other.places)
+        differs = [i for i, j in enumerate(at.tolist()) if j >= 0 and self.facts[i] != other.facts[j]]
+        at[differs] = UNKNOWN
+        return at
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What was reported at one look.
+
+    Attributes:
+        layout: of whom.
+        observed_us: int64[n, width], when each replica answered, or was given up on; microseconds since 1970 UTC.
+        reachable: bool[n, width], whether it answered.
+        offsets: int64[4, n, width], in the order of `OFFSETS`.
+        listed: int8[n, width], what it listed of open transactions.
+        rows_of: makes the rows of partitions, by their places.
+    """
+
+    layout: Layout
+    observed_us: Array
+    reachable: Array
+    offsets: Array
+    listed: Array
+    rows_of: Callable[[Iterable[int]], list[Row]]
+
+    @classmethod
+    def blank(cls, layout: Layout, rows_of: Callable[[Iterable[int]], list[Row]]) -> Tick:
+        """A tick in which nobody has answered, to be written to."""
+        shape = len(layout.places), layout.width
+        return cls(
+            layout,
+            np.full(shape, UNKNOWN, np.int64),
+            np.zeros(shape, np.bool_),
+            np.full((len(OFFSETS), *shape), UNKNOWN, np.int64),
+            np.full(shape, NOT_ASKED, np.int8),
+            rows_of,
+        )
+
+    def at(self) -> Array:
+        """int64[n]: when the last replica of each partition answered, microseconds since 1970 UTC."""
+        last: Array = self.observed_us.max(axis=1, initial=UNKNOWN)
+        return last
+
+    def in_step(self) -> Array:
+        """bool[n]: whether all replicas answered and show the same, all of it: nothing is open or on its way."""
+        none = ~self.layout.is_slot
+        is_like_first = (self.offsets == self.offsets[:, :, :1]).all(axis=0)
+        has_ended = self.offsets[OFFSETS.index("last_stable_offset")] == self.offsets[OFFSETS.index("log_end_offset")]
+        alike: Array = (none | (self.reachable & is_like_first & has_ended)).all(axis=1)
+        return alike & self.layout.is_slot.any(axis=1)
+
+    def rows(self) -> list[Row]:
+        """All of them, by partition."""
+        return self.rows_of(range(len(self.layout.places)))
+
+
+__all__ = ["NONE_OPEN", "NOT_ASKED", "OFFSETS", "SOME_OPEN", "Layout", "Row", "Tick"]
