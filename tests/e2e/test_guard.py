@@ -116,6 +116,7 @@ def test_of_ten_topics_in_one_outage_the_five_that_are_held_stay_alike(
             assert one.job.metric("parallax_guard_works") == 1.0
 
 
+@pytest.mark.release
 def test_a_job_that_is_killed_while_it_holds_goes_on_and_puts_everything_back(
     guarded: Callable[..., Guarded], kafka: Cluster, topic: str
 ) -> None:
@@ -163,6 +164,7 @@ def test_a_person_holds_and_lets_go_of_a_topic_without_a_job(
     assert one.command("status").stdout == "nothing is held\n"
 
 
+@pytest.mark.release
 def test_what_a_person_sets_while_a_topic_is_held_stays(
     guarded: Callable[..., Guarded], kafka: Cluster, topic: str
 ) -> None:

@@ -34,10 +34,11 @@ def completed(home: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (("",), {"run", "check", "audit", "demo", "findings", "report", "lab", "fetch-jars"}),
+        (("",), {"run", "check", "audit", "demo", "findings", "report", "guard", "lab", "fetch-jars"}),
         (("fi",), {"findings"}),
         (("lab", ""), {"up", "down", "status", "scenario"}),
         (("findings", ""), {"list", "show", "explain", "acknowledge"}),
+        (("guard", ""), {"status", "hold", "release"}),
         (("check", "--"), {"--config", "--format", "--help"}),
         (("check", "-c", "none.yaml", "--f"), {"--format"}),
         (("lab", "down", "--"), {"--name", "--format", "--help"}),

@@ -363,8 +363,15 @@ class Guard:
         return all(seen.agreed(name) is not None for name in SETTINGS)
 
     def _is_ours(self, seen: TopicSeen, change: Change) -> bool:
+        if change.name == RATIO and self._is_anothers(seen):
+            return False
         shown = seen.agreed(change.name)
         return shown is not None and shown.is_own and is_same(shown.value, change.ours)
+
+    def _is_anothers(self, seen: TopicSeen) -> bool:
+        """Whether another guard has paused the topic: the ratio, which has no mark, is its own then."""
+        lag = seen.agreed(LAG)
+        return lag is not None and lag.is_own and is_marked(LAG, lag.value) and not self._is_mine(LAG, lag.value)
 
     def _is_before(self, seen: TopicSeen, change: Change) -> bool:
         shown = seen.agreed(change.name)
@@ -391,7 +398,8 @@ class Guard:
         """What is to be there again should the guard's own value come late; another guard puts back its own."""
         shown = seen.agreed(change.name)
         own = None if shown is None else shown.own
-        return change.before if own is not None and is_marked(change.name, own) else own
+        is_of_a_guard = own is not None and is_marked(change.name, own)
+        return change.before if is_of_a_guard or (change.name == RATIO and self._is_anothers(seen)) else own
 
     def _end(self, now_ms: int, hold: Hold, seen: TopicSeen) -> str:
         """Why a hold is over; empty where it is not."""
@@ -480,7 +488,7 @@ class Guard:
             shown = seen.agreed(known.name)
             if shown is None or not shown.is_own or is_same(shown.value, known.before):
                 continue
-            is_ratio = known.name == RATIO and is_young and is_same(shown.value, known.ours)
+            is_ratio = known.name == RATIO and is_young and self._is_ours(seen, known)
             if is_ratio or self._is_mine(known.name, shown.value):
                 came.append(replace(known, ours=shown.value))
         if not came or not self.rules.may_act:

@@ -206,6 +206,7 @@ class Record:
         known = self.holds.get(event.topic)
         if event.kind is EventKind.ASKED_HOLD:
             self.asked[event.topic] = True
+            self.refused.pop(event.topic, None)  # it is said again to who asks
         elif known is not None and known.is_open:
             self.asked[event.topic] = False
         else:

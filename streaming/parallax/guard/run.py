@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -14,7 +13,7 @@ from parallax.config import GuardSettings
 from parallax.errors import one_line
 from parallax.guard.clock import Absence
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules
-from parallax.guard.holds import Event, EventKind, Hold, Record
+from parallax.guard.holds import Event, EventKind, Hold
 from parallax.guard.looking import Lookout
 from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
 from parallax.replica.client import ReplicaClient
@@ -38,10 +37,8 @@ class GuardStatus:
     error: str | None = None
 
 
-def rules_of(settings: GuardSettings, record: Record) -> Rules:
-    """The rules by the settings; the mark is that of the first hold on record, or else drawn."""
-    marks = [hold.hold_id.rsplit(":", 1)[-1] for hold in record.holds.values()]
-    mark = next((int(text) for text in marks if text.isdecimal()), None)
+def rules_of(settings: GuardSettings, mark: int) -> Rules:
+    """The rules by the settings, and by the mark of the table."""
     return Rules(
         may_act=settings.mode == "act",
         lead_ms=int(settings.lead_s * 1000),
@@ -52,7 +49,7 @@ def rules_of(settings: GuardSettings, record: Record) -> Rules:
         topics=frozenset(settings.topics),
         internal_topics=settings.internal_topics,
         may_shorten=frozenset(settings.compaction_lag_topics),
-        mark=random.SystemRandom().randrange(1, 1_000_000, 2) if mark is None else mark,
+        mark=mark,
     )
 
 
@@ -83,9 +80,7 @@ class GuardRounds:
         self._only = only
         self._table = GuardTable(storage)
         known = self._table.news()
-        record = Record()
-        record.take_in(known)
-        self.guard = Guard(rules_of(settings, record))
+        self.guard = Guard(rules_of(settings, self._table.mark))
         self.guard.take_in(known)
         self._lookout = Lookout(client, needs_space=settings.min_free_percent > 0)
         self._counts: dict[str, int] = {}

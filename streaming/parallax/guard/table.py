@@ -6,6 +6,7 @@ the job and the command line may both write, and neither acts on what it has not
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -65,6 +66,12 @@ class GuardTable:
     def _made(self) -> DeltaTable:
         configuration: Mapping[str, str | None] = {"delta.appendOnly": "true"}
         return DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=configuration)
+
+    @property
+    def mark(self) -> int:
+        """What the guard of this table marks its values with: odd, below a million, the same for all its processes."""
+        drawn = hashlib.sha256(str(self._table.metadata().id).encode()).digest()
+        return int.from_bytes(drawn[:8]) % 500_000 * 2 + 1
 
     def news(self) -> list[Event]:
         """The events that this object has not given or written yet, oldest first.

@@ -353,6 +353,14 @@ def test_a_person_asks_for_a_hold_and_for_its_end() -> None:
     assert table.run() == []
 
 
+def test_who_asks_for_a_hold_is_told_again_why_there_is_none() -> None:
+    table = Table()
+    table.absent, table.free = [absence(60_000)], 5.0
+    assert table.run() == ["refused"]
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run() == ["refused"]
+
+
 def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
     table = Table()
     table.absent = [absence(60_000)]
@@ -363,6 +371,14 @@ def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
     table.guard.answered(alter, "not authorized")
     assert table.run() == ["releasing", "released"]
     assert table.run() == []
+
+
+def test_the_pause_of_another_guard_is_not_ended() -> None:
+    table = held()
+    table.put({RETENTION: "360000011", LAG: str(NO_LAG - 22)})
+    table.absent = []
+    assert table.run() == ["overruled", "releasing", "released"]
+    assert table.own()[RATIO] == "1.0"
 
 
 def test_values_are_known_by_their_marks() -> None:

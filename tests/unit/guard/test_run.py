@@ -115,7 +115,7 @@ def test_another_process_goes_on_where_one_stopped(
     for _ in range(3):
         again.round()
     assert kinds(tmp_path)[-1] is EventKind.HELD
-    assert again.guard.rules.mark == rounds().guard.rules.mark, "the mark is that of the first"
+    assert again.guard.rules.mark == rounds().guard.rules.mark, "the mark is that of the table"
 
 
 def test_two_processes_never_write_over_each_other(
