@@ -39,8 +39,8 @@ from parallax.errors import is_text, one_line, option_name
 from parallax.stores import is_remote
 
 _PREFIX = "PARALLAX_"
-_NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "TESTS_MOUNT"})
-"""Environment variables that are no settings of the job, without the prefix: of the lab, the jars and the tests."""
+_NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "RELEASE", "TESTS_MOUNT"})
+"""Environment variables that are no settings, without the prefix: of the lab, the jars, executors and the tests."""
 _NOT_SETTINGS_EITHER = ("CLEANER_", "FUZZ_")
 """How those of some tests begin."""
 _OF_A_SERVICE = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")

@@ -34,7 +34,10 @@ def completed(home: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (("",), {"run", "check", "audit", "demo", "findings", "report", "guard", "lab", "fetch-jars"}),
+        (
+            ("",),
+            {"run", "check", "pause", "resume", "audit", "demo", "findings", "report", "guard", "lab", "fetch-jars"},
+        ),
         (("fi",), {"findings"}),
         (("lab", ""), {"up", "down", "status", "scenario"}),
         (("findings", ""), {"list", "show", "explain", "acknowledge"}),
