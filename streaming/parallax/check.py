@@ -78,7 +78,7 @@ def exit_code(lines: Sequence[Line]) -> int:
 def check(settings: Settings) -> Iterator[Line]:
     """Look at everything, a line at a time."""
     yield _jdk()
-    set_environment(settings.spark.conf, os.environ)
+    set_environment(settings.storage.path, settings.spark.conf, os.environ)
     yield _storage(settings.storage.path)
     yield from _hashes(settings)
     yield _port(settings)

@@ -222,10 +222,10 @@ def _storage(config: Path | None, data: str | None) -> str:
         raise ConfigError("give either -c/--config or --data")
     if data is None:
         settings = load(config or "")
-        set_environment(settings.spark.conf, os.environ)
+        set_environment(settings.storage.path, settings.spark.conf, os.environ)
         return settings.storage.path
     try:
-        set_environment({}, os.environ)
+        set_environment(data, {}, os.environ)
         return storage_path(data)
     except ValueError as error:
         raise ConfigError(f"--data: {error}; give the storage.path of a job that has run") from None

@@ -107,7 +107,7 @@ class Job:
     def _start(self) -> None:
         settings = self._settings
         storage = settings.storage.path
-        set_environment(settings.spark.conf, os.environ)
+        set_environment(storage, settings.spark.conf, os.environ)
         self._lock_file = lock_storage(storage)
         key = hash_key(storage, settings.read)
         if is_remote(storage):

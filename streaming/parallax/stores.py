@@ -49,16 +49,21 @@ def hadoop_path(path: str) -> str:
     return re.sub(r"^s3n?://", "s3a://", path)
 
 
-def set_environment(conf: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
+def set_environment(storage: str, conf: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
     """Bring the environment in line with ``spark.conf``, so that every library reaches the same store as the same user.
 
     What ``spark.conf`` says goes before what the environment says, as in Hadoop. Commits are by conditional puts in any
     case: two protocols on one table lose commits.
 
+    Where the storage is no S3, nothing is brought there: what Spark is told of one is its own affair.
+
     Args:
+        storage: ``storage.path``.
         conf: ``spark.conf`` of the settings.
         environment: of this process, for it and those that it starts.
     """
+    if not is_s3(storage):
+        return
     given = {option.removeprefix(HADOOP): value for option, value in conf.items() if option.startswith(HADOOP)}
     if "access.key" in given:
         environment.pop("AWS_SESSION_TOKEN", None)  # that of other keys

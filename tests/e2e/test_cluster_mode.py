@@ -96,7 +96,7 @@ def machines() -> Iterator[Machines]:
                 patch.setenv(name, value)
             for name in ("AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT"):
                 patch.setenv(name, "")
-            set_environment({}, os.environ)  # for what these tests themselves read
+            set_environment("s3a://any", {}, os.environ)  # for what these tests themselves read
             mine = {name: store.environment[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
             with SparkCluster(folder / "cluster", spark_installation(folder), environment=mine) as cluster:
                 yield Machines(folder, cluster.home, archive, installed, cluster, store)

@@ -64,7 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
             patch.setenv(name, value)
         for name in ("AWS_ALLOW_HTTP", "AWS_CONDITIONAL_PUT"):
             patch.setenv(name, "")
-        set_environment({}, os.environ)
+        set_environment("s3a://any", {}, os.environ)
         yield server
 
 

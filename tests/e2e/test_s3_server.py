@@ -41,7 +41,7 @@ def reach(server: S3Server, patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, "")
     for name, value in server.environment.items():
         patch.setenv(name, value)
-    set_environment({}, os.environ)
+    set_environment("s3a://any", {}, os.environ)
 
 
 @pytest.fixture

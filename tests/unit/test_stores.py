@@ -37,7 +37,7 @@ def test_what_spark_is_told_of_s3_holds_for_the_others_and_goes_before_the_envir
         "spark.hadoop.fs.s3a.secret.key": "secret",
         "spark.hadoop.fs.s3a.threads.max": "9",
     }
-    set_environment(conf, environment)
+    set_environment("s3a://tables/job", conf, environment)
     assert environment == {
         "AWS_ENDPOINT_URL": "http://store:9000",
         "AWS_ALLOW_HTTP": "true",
@@ -50,7 +50,7 @@ def test_what_spark_is_told_of_s3_holds_for_the_others_and_goes_before_the_envir
 
 def test_the_environment_of_awss_own_tools_is_enough() -> None:
     environment = {"AWS_ENDPOINT_URL_S3": "https://s3", "AWS_ENDPOINT_URL": "https://all", "AWS_DEFAULT_REGION": "eu"}
-    set_environment({}, environment)
+    set_environment("s3a://tables/job", {}, environment)
     assert environment["AWS_ENDPOINT_URL"] == "https://s3"
     assert environment["AWS_REGION"] == "eu"
     assert "AWS_ALLOW_HTTP" not in environment
@@ -62,7 +62,7 @@ def test_the_environment_of_awss_own_tools_is_enough() -> None:
 
 def test_no_other_commit_protocol_than_conditional_puts_is_left() -> None:
     environment = {"AWS_S3_LOCKING_PROVIDER": "dynamodb", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
-    set_environment({}, environment)
+    set_environment("s3a://tables/job", {}, environment)
     assert environment == {"AWS_CONDITIONAL_PUT": "etag"}
 
 
@@ -83,3 +83,10 @@ def test_aws_itself_is_reached_by_its_own_host_names() -> None:
 def test_a_pod_with_a_role_of_its_own_is_known_to_hadoop() -> None:
     options = hadoop_options({"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token"})
     assert options["spark.hadoop.fs.s3a.aws.credentials.provider"].endswith("WebIdentityTokenFileCredentialsProvider")
+
+
+@pytest.mark.parametrize("storage", ["/var/lib/parallax", "file:///var/lib/parallax", "abfss://tables@account/job"])
+def test_where_the_storage_is_no_s3_nothing_of_one_comes_into_the_environment(storage: str) -> None:
+    environment: dict[str, str] = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}
+    set_environment(storage, {"spark.hadoop.fs.s3a.secret.key": "s"}, environment)
+    assert environment == {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}

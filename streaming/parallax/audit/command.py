@@ -143,7 +143,7 @@ def _audit(
     from parallax.audit.run import Audit
     from parallax.views.session import build_session
 
-    set_environment(settings.spark.conf, os.environ)
+    set_environment(settings.storage.path, settings.spark.conf, os.environ)
     try:
         key = hash_key(settings.storage.path, settings.read)
     except OSError as error:

@@ -97,7 +97,7 @@ def _of_storage(settings: SparkSettings, storage: str) -> dict[str, str]:
         return dict(_LOCAL_CONF)
     if not is_s3(storage):
         return {}
-    set_environment(settings.conf, os.environ)
+    set_environment(storage, settings.conf, os.environ)
     return {**_LOCAL_CONF, **hadoop_options(os.environ)}
 
 
