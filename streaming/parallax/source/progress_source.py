@@ -29,6 +29,8 @@ from parallax.source.schema import PROGRESS_DDL
 from parallax.source.ticks import NONE_OPEN, OFFSETS, SOME_OPEN, Layout, Row, Tick
 
 DESCRIBE_EVERY_S = 10.0
+_PATIENCE_S = 0.0002
+"""How much longer a broker is waited for with each partition that it is asked of; who is late counts as unreachable."""
 _TICK_MS = 10_000
 """What a tick takes at most, by and large."""
 
@@ -229,7 +231,8 @@ class ProgressWatch:
         topics = self._catalog.topics()
         layout = self._follow(topics)
         asked = {broker: places for broker, (places, _, _) in layout.hosted.items()}
-        answers = self._brokers.ask(asked, self._options.patience_ms / 1000)
+        most = max(map(len, asked.values()), default=0)
+        answers = self._brokers.ask(asked, self._options.patience_ms / 1000 + most * _PATIENCE_S)
         failures = self._brokers.failures()
         now_ms = self._clock()
         silent = {b: failures[b].error if b in failures else self._no_answer(b) for b in layout.hosted}
