@@ -36,6 +36,7 @@ from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
 from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
+from parallax.lab.scenarios.conductor import AwaitObserved
 from parallax.lab.scenarios.guarded import GUARDED, HELD, OPEN
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.waiting import until
@@ -161,8 +162,8 @@ def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False) 
     )
 
 
-def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
-    """Play the healthy control, then the divergences; each step waits until the job has recorded what was written."""
+def _recorded_by(job: Job) -> AwaitObserved:
+    """Waits until the job has recorded what was written."""
 
     def await_observed(topic: str, offset: int, broker: int) -> None:
         until(
@@ -171,10 +172,15 @@ def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> S
             timeout=60,
         )
 
+    return await_observed
+
+
+def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
+    """Play the healthy control, then the divergences; each step waits until the job has recorded what was written."""
     for name, prefix in (("healthy", CONTROL_PREFIX), ("all", DIVERGING_PREFIX)):
         board.say(f"scenario {name}: {SCENARIOS[name].summary}")
         result = SCENARIOS[name].run(
-            cluster, producer=producer, topic_prefix=prefix, say=board.say, await_observed=await_observed
+            cluster, producer=producer, topic_prefix=prefix, say=board.say, await_observed=_recorded_by(job)
         )
         board.say(f"scenario {name} stands on the brokers after {result.seconds['whole']:.0f} s")
     return result.expected
@@ -182,17 +188,9 @@ def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> S
 
 def _play_guarded(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
     """Play the scripts on topics that are held and on others; nothing waits for the guard."""
-
-    def await_observed(topic: str, offset: int, broker: int) -> None:
-        until(
-            lambda: job.has_recorded(topic, 0, broker, offset),
-            f"the job to record {topic} of broker {broker} up to offset {offset}",
-            timeout=60,
-        )
-
     board.say(GUARDED.summary)
     result = GUARDED.run(
-        cluster, producer=producer, topic_prefix=GUARD_PREFIX, say=board.say, await_observed=await_observed
+        cluster, producer=producer, topic_prefix=GUARD_PREFIX, say=board.say, await_observed=_recorded_by(job)
     )
     board.say(f"five have diverged, and the five that were held have not, after {result.seconds['whole']:.0f} s")
     return result.expected

@@ -15,7 +15,7 @@ import numpy as np
 
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.replica.errors import ReplicaError
-from parallax.replica.types import Watermarks
+from parallax.replica.types import OFFSETS, Watermarks
 
 Array = np.ndarray[Any, Any]
 
@@ -139,7 +139,7 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         places = Places(marks)
         said = [marks[place] for place in places]
         rows = [_SILENT if isinstance(one, ReplicaError) else one for one in said]
-        columns = {name: np.array([getattr(one, name) for one in rows], np.int64) for name in _COLUMNS}
+        columns = {name: np.array([getattr(one, name) for one in rows], np.int64) for name in OFFSETS}
         errors = {at: one for at, one in enumerate(said) if isinstance(one, ReplicaError)}
         return cls(places, errors=errors, **columns)
 
@@ -160,7 +160,6 @@ class Marks(Mapping[TopicPartition, "Watermarks | ReplicaError"]):
         return len(self.places)
 
 
-_COLUMNS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 _SILENT = Watermarks(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 __all__ = ["Array", "Marks", "Places"]

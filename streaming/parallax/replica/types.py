@@ -122,6 +122,10 @@ class Watermarks:
     log_end_offset: int
 
 
+OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+"""The fields of `Watermarks`, where they are columns."""
+
+
 @dataclass(frozen=True)
 class ProducerState:
     """A producer that a replica remembers (DescribeProducers, KIP-664)."""

@@ -13,14 +13,13 @@ import numpy as np
 
 from parallax.model import UNKNOWN
 from parallax.replica.places import Array, Places
+from parallax.replica.types import OFFSETS
 
 Row = dict[str, Any]
 """A row of progress: values by the column's name."""
 
 NOT_ASKED, NONE_OPEN, SOME_OPEN = 0, 1, 2
 """What a replica listed of open transactions."""
-
-OFFSETS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
 
 
 class Layout:
