@@ -387,10 +387,22 @@ def _tells_outcome(replica: Replica, truth: Truth, offset: int, *, by_marker: bo
     # A log that was not truncated far enough may hold at that offset an end marker that the truth does not have.
     true = transaction.marker, transaction.producer_id, transaction.end
     marked = transaction.end is not None and any((b.base, b.producer_id, b.marker) == true for b in replica.batches)
+    if marked and by_marker:
+        return True
+    if _has_lost_its_entry(replica, transaction.producer_id, offset):
+        return False
     listed = replica.is_aborted(transaction.producer_id, offset)
-    return (marked and by_marker) or (
-        listed if transaction.end is End.ABORT else not listed and _holds(replica, offset)
-    )
+    return listed if transaction.end is End.ABORT else not listed and _holds(replica, offset)
+
+
+def _has_lost_its_entry(replica: Replica, producer_id: int, offset: int) -> bool:
+    """Whether a replica has aborted a record, and shows it as committed since its index is lost.
+
+    That shows the true outcome by chance alone, where it had missed the true end marker: the one that it shows says
+    otherwise. The same is seen where the transaction was aborted, and all others are right.
+    """
+    as_ended = {e.end for e in replica.ended if e.producer_id == producer_id and e.first <= offset <= e.marker}
+    return End.ABORT in as_ended and not replica.is_aborted(producer_id, offset)
 
 
 def repeated(standing: Sequence[Said], now: Moment) -> list[Broken]:

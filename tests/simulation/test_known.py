@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import events, properties
+from tests.simulation import events, oracle, properties
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Op
-from tests.simulation.properties import ENDS_RIGHT, KNOWN, Ended, Said, Unknown, was_cut
+from tests.simulation.properties import ENDS_RIGHT, KNOWN, Ended, Said, Unknown, places, shows, was_cut
 from tests.simulation.test_unread import HISTORIES, LOST_TOMBSTONE, PLAIN, ROUND, STANDARD, SYNC, with_a_head_lost
 from tests.simulation.world import World
 
@@ -83,6 +83,34 @@ def test_a_log_of_which_nothing_was_kept_has_given_up_what_it_held(broker: int, 
     """Broker 3 gets an empty disk before it follows the new leader, broker 2 once it has led; broker 1 is down."""
     cluster = after_an_unclean_election(("wipe", 3, 1, 0), SYNC, ("wipe", 2, 1, 0))
     assert was_cut(cluster, said("cut", broker, 1)) is held
+
+
+LOST_ON_TWO: list[Op] = [
+    *(("write", 2, 1, 11), SYNC, ("stop", 2, 0, 0), ("stop", 3, 0, 0), ("end", 2, 1, 0), ("write", PLAIN, 1, 22), SYNC),
+    *(op for _ in range(6) for op in (("tick", 2001, 0, 0), ("write", PLAIN, 0, 1), SYNC, ("clean", 1, 0, 0))),
+    *(("write", 2, 1, 33), ("end", 2, 0, 0), ("start", 2, 0, 0), ("start", 3, 0, 0), SYNC),
+]
+"""Brokers 2 and 3 have missed the COMMIT at offset 1, and have aborted the record at 0 by a later ABORT."""
+
+
+@pytest.mark.parametrize("index_lost", [False, True])
+def test_who_shows_the_true_outcome_by_a_lost_index_alone_is_no_witness_of_it(index_lost: bool) -> None:
+    world = World(STANDARD)
+    for op in [*LOST_ON_TWO, *([("stop", 3, 0, 0), ("unindex", 3, 9, 0), ("start", 3, 0, 0), SYNC] * index_lost)]:
+        world.do(op)
+    truth, now = oracle.truth_of(world.cluster), world.judge.now()
+    (outcome,) = [place for place in places(truth, now) if (place.broker, place.what) == (2, "outcome")]
+    assert world.cluster.replicas[3].is_aborted(102, 0) is not index_lost
+    assert not shows(world.cluster, truth, now, outcome, compacted=True)
+
+
+def test_who_shows_the_true_outcome_as_it_was_ended_is_a_witness_of_it() -> None:
+    world = World(STANDARD)
+    for op in [op for op in LOST_ON_TWO if op not in (("stop", 3, 0, 0), ("start", 3, 0, 0))]:
+        world.do(op)
+    truth, now = oracle.truth_of(world.cluster), world.judge.now()
+    (outcome,) = [place for place in places(truth, now) if (place.broker, place.what) == (2, "outcome")]
+    assert shows(world.cluster, truth, now, outcome, compacted=True)
 
 
 def test_the_head_of_a_log_that_is_missing_still_has_not_healed() -> None:

@@ -805,6 +805,7 @@ RIGHT_ALL_THE_SAME = (
 """Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
+    *(1800043605,),
     *(1800058860, 1800060630, 1800073495, 1800096230, 1800119165, 1800154095, 1800072123, 1800074410, 1800083842),
     *(1800111555, 1800118916, 1800120574, 1800143857, 1700058661, 1700065143, 1700082508, 1700103419, 1700121969),
     *(1700050722, 1800033503, 1800036098, 1800040155, 1700091667, 1700065991, 1800173594),
@@ -1022,6 +1023,11 @@ def test_unlike_records_are_not_dismissed_while_a_replica_that_was_read_to_diffe
     for op in parse("start 1; round"):
         world.apply(op)
     assert "content_mismatch" in [finding.kind for finding in world.monitor.confirmed]
+
+
+def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_readings() -> None:
+    p = replace(kinds.profile(100000089, healthy=False), shared=True)
+    World(p).run(kinds.generate(p))
 
 
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
