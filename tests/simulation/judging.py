@@ -156,14 +156,20 @@ class Judge:
         now, truth = self.now(), oracle.truth_of(self.cluster)
         if self.profile.healthy and now:
             raise AssertionError(f"the model itself diverged without a fault: {now}")
+        unharmed = {broker: self._without_harmed(wrong) for broker, wrong in now.items()}
         for said in findings.healed:
-            if (broken := properties.healed(said, self.cluster, now, findings.standing)) is not None:
+            seen = unharmed if said.about == "cut" else now
+            if (broken := properties.healed(said, self.cluster, seen, findings.standing)) is not None:
                 self.broken.append(broken)
         if self.profile.late:
             return  # What lies below where it began is none of its business.
         for place in properties.places(truth, now):
             how = self._hold(place, truth, now, Told(findings, unknown, shown, audited=False))
             self.places["wrong", how] += 1
+
+    def _without_harmed(self, wrong: Wrong) -> Wrong:
+        """In what a replica is wrong but for records that it lost after they were read: no truncation took these."""
+        return replace(wrong, offsets=frozenset(o for o in wrong.offsets if ("record", o) not in self.harmed))
 
     def audited(self, findings: Ended, unknown: Unknown, shown: Shown) -> None:
         """Judge what stands after an audit at the end: what it has settled is known.

@@ -1025,6 +1025,13 @@ def test_unlike_records_are_not_dismissed_while_a_replica_that_was_read_to_diffe
     assert "content_mismatch" in [finding.kind for finding in world.monitor.confirmed]
 
 
+def test_a_truncated_log_has_healed_though_it_loses_a_later_record_on_its_own() -> None:
+    cut = "write 2 0 11; sync; stop 2; end 2 1; sync; round; usurp 2; end 2; start 3; write -1 0 22; write 3 0 33; "
+    lost = "fetch 3 50; round; end 3; sync; round; lose 3 4; write -1 90 1; write -1 90 2; write 2 0 36; sync; trim 1"
+    p = replace(STANDARD, brokers=(1, 2, 3, 4), hosts=(1, 2, 3, 4), compacted=False, trims=True, unclean=True)
+    World(p).run(parse(cut + lost))
+
+
 def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_readings() -> None:
     p = replace(kinds.profile(100000089, healthy=False), shared=True)
     World(p).run(kinds.generate(p))
