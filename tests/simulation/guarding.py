@@ -611,7 +611,10 @@ class History:
 
     def _note_held(self, monitor: Monitor) -> None:
         hold = monitor.guard.record.holds.get(TOPIC)
-        if hold is None or hold.phase is not Phase.HELD or hold.level < 2 or hold.left:
+        is_held = hold is not None and hold.phase is Phase.HELD and hold.level == 2 and not hold.left
+        # Somebody may have put them back, and no broker shows it yet.
+        now = self.world.current.settings
+        if hold is None or not is_held or any(now.get(change.name) != change.ours for change in hold.changes):
             monitor.known = {}
             return
         away = {one.broker: one for one in monitor.clock.absences()}

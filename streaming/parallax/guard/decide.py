@@ -37,6 +37,8 @@ AGAIN_MS = 10_000
 """So long after a change was asked for without an answer it is asked for again."""
 LINGERS_MS = 600_000
 """A change that was asked for may come so late; until then a topic that was released is looked at."""
+_PAUSED = "1.0"
+"""The ratio that no log exceeds."""
 _HOUR_MS = 3_600_000
 _UNIT_MS = 1_000_000
 
@@ -318,7 +320,8 @@ class Guard:
                 return None
             known = self.record.ever.get(topic, {}).get(name)
             ours = self._ours(name, shown.value)
-            came_late = shown.is_own and (self._is_mine(name, shown.value) or (name == RATIO and is_young))
+            may_be_mine = name == RATIO and is_young and is_same(shown.value, _PAUSED)
+            came_late = shown.is_own and (self._is_mine(name, shown.value) or may_be_mine)
             if known is not None and came_late and not is_same(known.before, shown.value):
                 made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
             elif ours is not None:
@@ -328,7 +331,7 @@ class Guard:
     def _ours(self, name: str, now: str) -> str | None:
         """The value that the guard gives a setting; None where it need not."""
         if name == RATIO:
-            return None if is_same(now, "1.0") else "1.0"
+            return None if is_same(now, _PAUSED) else _PAUSED
         if name == LAG:
             return str(NO_LAG - 2 * self.rules.mark)
         wanted = int(now) + self.rules.max_hold_ms

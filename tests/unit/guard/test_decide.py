@@ -333,6 +333,21 @@ def test_shortly_before_the_bound_cleaning_is_paused_whether_or_not_anything_is_
     assert level_for(20_000, read_ms=NOW - 1_000, retention_ms=40_000) == 2
 
 
+def test_a_ratio_that_somebody_sets_soon_after_a_hold_is_what_the_next_one_puts_back() -> None:
+    table = held()
+    table.absent = []
+    table.now += 2 * RULES.settle_ms
+    table.run()
+    table.now += 2 * RULES.settle_ms
+    assert table.run()[-1:] == ["released"]
+    table.put({RATIO: "0.25"})
+    table.absent = [absence(HOUR // 4, bound_ms=table.now + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+    assert table.own()[RATIO] == "1.0"
+    (ratio,) = (change for change in table.guard.record.holds["orders"].changes if change.name == RATIO)
+    assert ratio.before == "0.25"
+
+
 def test_another_topic_of_the_same_name_is_left_alone() -> None:
     table = held()
     table.ids["orders"], table.absent = "b", []
