@@ -37,6 +37,8 @@ AGAIN_MS = 10_000
 """So long after a change was asked for without an answer it is asked for again."""
 LINGERS_MS = 600_000
 """A change that was asked for may come so late; until then a topic that was released is looked at."""
+_PAUSED = "1.0"
+"""The ratio that no log exceeds."""
 _HOUR_MS = 3_600_000
 _UNIT_MS = 1_000_000
 
@@ -47,7 +49,8 @@ class Rules:
 
     Attributes:
         may_act: else it advises.
-        lead_ms: it acts when a bound comes nearer than this, and pauses cleaning at half of it.
+        lead_ms: it acts when a bound comes nearer than this. From half of it on it pauses cleaning, unless it is known
+            that nothing near is stamped of what is lacking; at a quarter it does in any case.
         topics: that it looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
         mark: odd, below a million; which guard it is.
@@ -92,7 +95,6 @@ class TopicSeen:
         must_show: the brokers that lead or are in sync for one of its partitions.
         is_in_sync: whether all replicas of all partitions are, and nothing is known to be absent.
         free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
-        stamped: whether a horizon is stamped at or above what an absent replica has; None where it is not known.
     """
 
     topic_id: str
@@ -100,7 +102,6 @@ class TopicSeen:
     must_show: frozenset[int]
     is_in_sync: bool
     free_percent: float | None = None
-    stamped: bool | None = None
 
     def agreed(self, name: str) -> Shown | None:
         """What all of them show of a setting; None where they do not agree, or one does not answer."""
@@ -232,9 +233,22 @@ class Guard:
                 left = 1  # what it is copying may be stamped already
             if left is None or left <= 0 or left > self.rules.lead_ms:
                 continue
-            level = max(level, 2 if left <= self.rules.lead_ms / 2 else 1)
+            level = max(level, 2 if self._must_pause(now_ms, one, left) else 1)
             found.append(who)
         return level, tuple(sorted(found))
+
+    def _must_pause(self, now_ms: int, one: Absence, left: int) -> bool:
+        """Whether more time alone is not enough for a replica whose bound is so near.
+
+        That helps what the cleaner has not stamped. Near the end it is paused all the same: a pass that is under way
+        may still stamp by what was set when it began, and shows nothing of that until it is through.
+        """
+        if left > self.rules.lead_ms / 2:
+            return False
+        span_ms = self.rules.lead_ms if one.retention_ms is None else min(self.rules.lead_ms, one.retention_ms)
+        is_read = one.read_ms is not None and now_ms - one.read_ms <= span_ms / 8
+        is_far = one.horizon_ms is None or one.horizon_ms - now_ms > self.rules.lead_ms / 2
+        return not (is_read and is_far) or left <= max(span_ms / 4, TAKES_MS)
 
     def _begin(self, now_ms: int, topic: str, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
         level, found = self._wanted(now_ms, topic, absent)
@@ -244,8 +258,6 @@ class Guard:
             level = 2
         if level == 0 or not seen.topic_id:
             return
-        if level == 2 and seen.stamped is False and not self.record.asked.get(topic):
-            level = 1
         changes = self._changes(now_ms, topic, seen, level)
         refusal = self._refusal(topic, seen, changes)
         if refusal:
@@ -308,7 +320,8 @@ class Guard:
                 return None
             known = self.record.ever.get(topic, {}).get(name)
             ours = self._ours(name, shown.value)
-            came_late = shown.is_own and (self._is_mine(name, shown.value) or (name == RATIO and is_young))
+            may_be_mine = name == RATIO and is_young and is_same(shown.value, _PAUSED)
+            came_late = shown.is_own and (self._is_mine(name, shown.value) or may_be_mine)
             if known is not None and came_late and not is_same(known.before, shown.value):
                 made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
             elif ours is not None:
@@ -318,7 +331,7 @@ class Guard:
     def _ours(self, name: str, now: str) -> str | None:
         """The value that the guard gives a setting; None where it need not."""
         if name == RATIO:
-            return None if is_same(now, "1.0") else "1.0"
+            return None if is_same(now, _PAUSED) else _PAUSED
         if name == LAG:
             return str(NO_LAG - 2 * self.rules.mark)
         wanted = int(now) + self.rules.max_hold_ms
@@ -428,7 +441,7 @@ class Guard:
         """Pause cleaning where more time alone is not enough."""
         level, found = self._wanted(now_ms, hold.topic, absent)
         more = frozenset(found) - hold.absent
-        if hold.level == 1 and level == 2 and seen.stamped is not False:
+        if hold.level == 1 and level == 2:
             names = {change.name for change in hold.changes}
             changes = self._changes(now_ms, hold.topic, seen, 2)
             added = tuple(c for c in changes or () if c.name not in names)

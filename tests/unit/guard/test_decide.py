@@ -308,12 +308,44 @@ def test_a_replica_that_copies_its_log_is_held_for_at_once() -> None:
     assert table.run() == ["intended", "held"]
 
 
-def test_where_no_horizon_is_stamped_more_time_is_enough() -> None:
+def level_for(left: int, **said: Any) -> int:
     table = Table()
-    seen = {name: replace(one, stamped=False) for name, one in table.seen().items()}
-    (intent,) = table.guard.tick(NOW, seen, [absence(60_000)])
+    (intent,) = table.guard.tick(NOW, table.seen(), [absence(left, **said)])
     assert isinstance(intent, Append)
-    assert intent.event.level == 1
+    return intent.event.level
+
+
+def test_where_nothing_near_is_stamped_more_time_is_enough() -> None:
+    near = HOUR * 2 // 5
+    assert level_for(near) == 2
+    assert level_for(near, read_ms=NOW - 1_000) == 1
+    assert level_for(near, read_ms=NOW - 1_000, horizon_ms=NOW + HOUR) == 1
+    assert level_for(near, read_ms=NOW - 1_000, horizon_ms=NOW + near) == 2
+
+
+def test_a_reading_that_is_old_is_none() -> None:
+    assert level_for(HOUR * 2 // 5, read_ms=NOW - HOUR // 4) == 2
+    assert level_for(HOUR * 2 // 5, read_ms=NOW - 20_000, retention_ms=120_000) == 2
+
+
+def test_shortly_before_the_bound_cleaning_is_paused_whether_or_not_anything_is_stamped() -> None:
+    assert level_for(HOUR // 5, read_ms=NOW - 1_000) == 2
+    assert level_for(20_000, read_ms=NOW - 1_000, retention_ms=40_000) == 2
+
+
+def test_a_ratio_that_somebody_sets_soon_after_a_hold_is_what_the_next_one_puts_back() -> None:
+    table = held()
+    table.absent = []
+    table.now += 2 * RULES.settle_ms
+    table.run()
+    table.now += 2 * RULES.settle_ms
+    assert table.run()[-1:] == ["released"]
+    table.put({RATIO: "0.25"})
+    table.absent = [absence(HOUR // 4, bound_ms=table.now + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+    assert table.own()[RATIO] == "1.0"
+    (ratio,) = (change for change in table.guard.record.holds["orders"].changes if change.name == RATIO)
+    assert ratio.before == "0.25"
 
 
 def test_another_topic_of_the_same_name_is_left_alone() -> None:
