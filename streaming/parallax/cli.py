@@ -507,17 +507,21 @@ GuardConfig = Annotated[Path, typer.Option("-c", "--config", help="The job's set
 @one_line_errors
 def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
     """Show which topics are held, what was changed, and what puts it back by hand."""
-    from parallax.guard.command import document, in_words, open_holds, read_record
+    from parallax.config import load
+    from parallax.guard.command import addressed, document, in_words, open_holds, read_record, refused_in_words
 
     record, _ = read_record(_storage(config, data))
+    kafka = None if config is None else load(config).kafka
     holds = open_holds(record)
     if output is Format.json:
-        refused = [{"topic": e.topic, "kind": e.kind, "reason": e.reason} for e in record.refused.values()]
-        typer.echo(as_json({"holds": [document(hold) for hold in holds], "refused": refused}))
+        refused = [
+            {"topic": e.topic, "kind": e.kind, "reason": addressed(e.reason, kafka)} for e in record.refused.values()
+        ]
+        typer.echo(as_json({"holds": [document(hold, kafka) for hold in holds], "refused": refused}))
         return
-    typer.echo("\n".join(in_words(hold) for hold in holds) or "nothing is held")
+    typer.echo("\n".join(in_words(hold, kafka) for hold in holds) or "nothing is held")
     for event in record.refused.values():
-        typer.echo(f"{event.topic}: {event.kind}: {event.reason}")
+        typer.echo(refused_in_words(event, kafka))
 
 
 @guard_app.command("hold")
@@ -576,10 +580,15 @@ def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format)
             if lock is not None:
                 lock.close()
     holds = ask(settings, topics, hold=hold, is_run_by_job=is_run) if topics else []
+    if hold and not is_run:
+        say(
+            f"no job with guard.mode: act runs on this storage path: only `parallax guard release {topics[0]}`, or the "
+            "next start of one, ends this"
+        )
     if output is Format.json:
-        typer.echo(as_json([document(one) for one in holds]))
+        typer.echo(as_json([document(one, settings.kafka) for one in holds]))
         return
-    typer.echo("\n".join(in_words(one) for one in holds) or "nothing is held")
+    typer.echo("\n".join(in_words(one, settings.kafka) for one in holds) or "nothing is held")
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]
