@@ -28,6 +28,7 @@ from parallax.model import FindingKind, FindingStatus
 from parallax.output import as_json, error_line, waiting
 
 if TYPE_CHECKING:
+    from parallax.findings.report import OnRecord
     from parallax.lab.commands import LabStatus
     from parallax.views.pause import Paused
 
@@ -333,7 +334,25 @@ def explain(
     """Explain a finding in plain words: what consumers see, who is right, what to run."""
     from parallax.findings.report import print_explanation
 
-    print_explanation(_storage_of(context, config, data), finding, _format_of(context, output))
+    print_explanation(
+        _storage_of(context, config, data),
+        finding,
+        _format_of(context, output),
+        on_record=_on_record(context, config, data),
+    )
+
+
+def _on_record(context: typer.Context, config: Path | None, data: str | None) -> OnRecord:
+    """What the clock and the guard have on record beside a finding, by the settings of the job where they are given."""
+    from parallax.config import GuardSettings, ReadSettings, load
+    from parallax.guard.account import beside
+
+    storage = _storage_of(context, config, data)
+    before = context.parent.params if context.parent is not None else {}
+    path = config or before.get("config")
+    settings = None if path is None else load(path)
+    read, guard = (ReadSettings(), GuardSettings()) if settings is None else (settings.read, settings.guard)
+    return beside(storage, read, guard)
 
 
 @findings_app.command()
@@ -403,6 +422,7 @@ def _print_paused(standing: Paused, output: Format) -> None:
 @app.command()
 @one_line_errors
 def report(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, HTML.")],
     finding: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Findings; all that stand.")] = None,
     config: JobConfig = None,
@@ -412,7 +432,7 @@ def report(
     """Write findings with their evidence as one page that a ticket can hold."""
     from parallax.alerting.page.ticket import write_report
 
-    count = write_report(_storage(config, data), finding or (), output)
+    count = write_report(_storage(config, data), finding or (), output, _on_record(context, config, data))
     if output_format is Format.json:
         typer.echo(as_json({"file": output, "findings": count}))
         return

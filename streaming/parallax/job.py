@@ -27,6 +27,7 @@ from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.account import beside
 from parallax.guard.clock import Absence
 from parallax.guard.run import GuardRounds, GuardThread
 from parallax.guard.timekeeper import Timekeeper, clock_of
@@ -124,7 +125,11 @@ class Job:
         alerting = settings.alerting
         self._webhooks = Webhooks(alerting, settings.storage.path)
         self._server = MetricsServer(
-            self.state, alerting, settings.storage.path, WebhookCollector(self._webhooks.status)
+            self.state,
+            alerting,
+            settings.storage.path,
+            WebhookCollector(self._webhooks.status),
+            on_record=beside(settings.storage.path, settings.read, settings.guard),
         )
         self._webhooks.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -45,8 +43,6 @@ from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import open_holds, read_record
 from parallax.guard.holds import SETTINGS, Event
 from parallax.guard.run import GuardRounds
-from parallax.jars import class_path, kafka_jars
-from parallax.java import KAFKA_NEEDS, find_java
 from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
@@ -60,12 +56,11 @@ from parallax.source.options import progress_options, replica_options
 from parallax.source.planner import Planner
 from parallax.source.progress_source import ProgressWatch
 from tests.e2e.job_process import JobProcess
+from tests.e2e.kafka_tools import run_as_written
 from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
 PASSWORD = "correct-horse"
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"
-_ACLS = "org.apache.kafka.tools.AclCommand"
-"""What kafka-acls.sh starts."""
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -607,18 +602,6 @@ def _commands_of(document: str) -> str:
     return textwrap.dedent(block)
 
 
-def _run_as_written(commands: str, secured: Secured, folder: Path) -> None:
-    """Run commands of a document, with Kafka's own class behind kafka-acls.sh."""
-    java = [str(find_java(KAFKA_NEEDS).path), "-cp", class_path(kafka_jars()), _ACLS]
-    (folder / "kafka-acls.sh").write_text(f'#!/bin/sh\nexec {shlex.join(java)} "$@"\n')
-    (folder / "kafka-acls.sh").chmod(0o755)
-    (folder / "admin.properties").touch()
-    given = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "BROKER": secured.cluster.bootstrap_servers}
-    command = ["bash", "-euc", commands]
-    ended = subprocess.run(command, cwd=folder, env=given, capture_output=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
 def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
     secured: Secured, admin: AdminClient, tmp_path: Path
 ) -> None:
@@ -644,7 +627,7 @@ def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
 
     try:
         assert wrong()
-        _run_as_written(_commands_of("security.md"), secured, tmp_path)
+        run_as_written(_commands_of("security.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
         until(lambda: not wrong(), "nothing to be wrong", timeout=20)
     finally:
         producer.commit()
@@ -749,11 +732,8 @@ def test_without_one_of_its_rights_the_guard_holds_nothing_and_says_which_is_mis
         assert asked[1].reason.splitlines()[1:] != [], "as with advise"
         revoke(admin, describes)
         revoke(admin, _CLUSTER)
-        _run_as_written(
-            _commands_of("guard.md").replace("orders customers", topic).replace("User:parallax", "User:reader"),
-            secured,
-            tmp_path,
-        )
+        written = _commands_of("guard.md").replace("orders customers", topic).replace("User:parallax", "User:reader")
+        run_as_written(written, tmp_path, BROKER=secured.cluster.bootstrap_servers)
         until(lambda: not one.check(), "nothing to be missing", timeout=20)
         assert one.guard("hold", topic)[0] == 0, "ALTER_CONFIGS implies DESCRIBE_CONFIGS"
         held = one.own()

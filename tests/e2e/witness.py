@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -81,7 +80,7 @@ def grant_reading(cluster: Cluster) -> None:
     ]
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
     acls = [AclBinding(kind, "*", literal, f"User:{USER}", "*", operation, allow) for kind, operation in wanted]
-    for future in AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).create_acls(acls).values():
+    for future in cluster.admin.create_acls(acls).values():
         future.result(30)
 
 
