@@ -16,8 +16,11 @@ import yaml
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.config import GuardSettings
+from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import open_holds, read_record
 from parallax.guard.holds import LAG, RATIO, RETENTION, SETTINGS, EventKind, Hold, Phase
+from parallax.guard.run import GuardRounds
 from parallax.guard.table import GuardTableError
 from parallax.lab.admin import delete_topics
 from parallax.lab.cluster import Cluster
@@ -262,6 +265,65 @@ def test_a_topic_that_is_made_anew_while_it_is_held_keeps_its_own_settings(
     assert "let go of" in one("release", topic)
     assert lab.own(topic) == {RETENTION: "700000", RATIO: MADE[RATIO]}
     assert one.asked[-1] is EventKind.ABANDONED
+
+
+@contextlib.contextmanager
+def rounds_of(lab: Guarded, storage: str, topic: str) -> Iterator[GuardRounds]:
+    """The guard of a job, a round at a time, while a replica is away whose bound is near."""
+    near = int(time.time() * 1000) + 600_000
+    absence = Absence(TopicPartition(topic, 0), 2, Presence.AWAY, 0, 0, 1, near, None)
+    settings = GuardSettings(mode="act", min_free_percent=1)
+    with closing(GuardRounds(settings, storage, lab.client, lambda: [absence])) as rounds:
+        yield rounds
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_guard_that_dies_between_two_steps_leaves_what_the_next_one_puts_back(
+    kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path, after: int
+) -> None:
+    kafka.create_topic(topic, replicas=[1, 2, 3], config=MADE)
+    lab, one = guarded(topic), Typist(tmp_path / "one", kafka.bootstrap_servers)
+    before = lab.own(topic)
+    with rounds_of(lab, one.storage, topic) as rounds:
+        for _ in range(after):
+            rounds.round()
+    assert one.asked[0] is EventKind.INTENDED, "on record before anything is asked for"
+    assert (lab.own(topic) == before) is (after == 1)
+    assert topic in one("status")
+    assert "the settings are as they were" in one("release", topic)
+    assert lab.own(topic) == before
+
+
+def test_a_tool_that_reverts_what_is_held_wins_once_and_for_all(
+    kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path
+) -> None:
+    kafka.create_topic(topic, replicas=[1, 2, 3], config=MADE)
+    lab, storage = guarded(topic), str(tmp_path / "data")
+    before = lab.own(topic)
+
+    def revert() -> None:
+        lab.client.alter_configs(topic, {name: before.get(name) for name in SETTINGS})
+
+    with rounds_of(lab, storage, topic) as rounds:
+
+        def reached(kind: EventKind) -> bool:
+            rounds.round()
+            return read_record(storage)[1][-1].kind is kind
+
+        until(lambda: reached(EventKind.HELD), "it to be held")
+        revert()
+        until(lambda: reached(EventKind.RELEASED), "it to be let go of")
+        for _ in range(5):
+            rounds.round()
+    kinds = [event.kind for event in read_record(storage)[1]]
+    assert [kind for kind in kinds if kind is not EventKind.SET] == [
+        EventKind.INTENDED,
+        EventKind.HELD,
+        EventKind.OVERRULED,
+        EventKind.RELEASING,
+        EventKind.RELEASED,
+    ], "an alert and no loop"
+    assert lab.own(topic) == before
 
 
 @pytest.mark.release

@@ -16,6 +16,8 @@ from parallax.guard.table import GuardTable
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 
+_ROUND_S = 0.1
+"""Somebody waits for it."""
 PATIENCE_S = 90.0
 """A topic that is gone is known to be after a minute (`parallax.guard.looking`)."""
 
@@ -86,7 +88,10 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
     first, *more = event.reason.splitlines() or [""]
     if event.kind is EventKind.ADVISED:
         first, more = "guard.mode is advise; by hand:", [first, *more]
-    return addressed("\n".join([f"{event.topic}: {event.kind}: {first}", *(f"    {line}" for line in more)]), kafka)
+    return addressed(
+        "\n".join([f"{event.topic}: {event.kind} at {_time(event.at_ms)}: {first}", *(f"    {line}" for line in more)]),
+        kafka,
+    )
 
 
 def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
@@ -184,7 +189,7 @@ def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bo
                 "on record, and goes on with the next start of a job with guard.mode: act; `parallax guard status` "
                 "shows how far"
             )
-        time.sleep(ROUND_S / 2)
+        time.sleep(_ROUND_S if acts else ROUND_S / 2)
 
 
 def _is(record: Record, topic: str, wanted: Phase) -> bool:

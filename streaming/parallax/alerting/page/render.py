@@ -169,6 +169,9 @@ class Renderer:
             held=", ".join(f"{hold.topic} ({hold.phase})" for hold in snapshot.guard.holds[:PER_PAGE])
             if snapshot.guard
             else "",
+            not_held=", ".join(f"{event.topic} ({event.kind})" for event in snapshot.guard.refused[:PER_PAGE])
+            if snapshot.guard
+            else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             paused=paused_in_words(snapshot.paused),
             brokers=sorted({broker for topic in topics for broker in topic.brokers}),
