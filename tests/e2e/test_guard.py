@@ -190,6 +190,7 @@ class Typist:
         folder.mkdir()
         document = {
             "kafka": {"bootstrap.servers": bootstrap_servers},
+            "topics": {"pattern": ".*"},
             "storage": {"path": self.storage},
             "guard": {"min_free_percent": 1},
             "read": {"request_timeout_ms": 1000},
@@ -228,13 +229,15 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     assert "connection" in nobody.wrong("hold", topic)
     assert "no guard has ever held anything here" in nobody.wrong("release", "--all")
     assert nobody.asked == [], "nothing is put on record that no cluster has heard of"
-    assert one.wrong("hold", "ordres") == "error: guard hold ordres: no such topic or partition; check the topic's name"
+    assert (
+        one.wrong("hold", "ordres") == "parallax: guard hold ordres: no such topic or partition; check the topic's name"
+    )
     assert "give either a topic or --all" in one.wrong("release")
     assert "give either a topic or --all" in one.wrong("release", topic, "--all")
-    assert one.wrong("release", topic) == f"error: guard release {topic}: it is not held; nothing is"
+    assert one.wrong("release", topic) == f"parallax: guard release {topic}: it is not held; nothing is"
     assert f"{topic}: held since" in one("hold", topic)
     assert f"{topic}: held since" in one("hold", topic), "twice is as good"
-    assert one.wrong("release", "ordres") == f"error: guard release ordres: it is not held; held are {topic}"
+    assert one.wrong("release", "ordres") == f"parallax: guard release ordres: it is not held; held are {topic}"
     assert "held by another guard: delete.retention.ms=" in other.wrong("hold", topic)
     assert other.asked[-1] is EventKind.REFUSED
     shown = json.loads(one("status", "--format", "json"))

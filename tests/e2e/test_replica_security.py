@@ -710,7 +710,7 @@ def test_without_one_of_its_rights_the_guard_holds_nothing_and_says_which_is_mis
         until(lambda: by_check in one.check(), f"the check to name {right}", timeout=20)
         code, line = one.guard("hold", topic)
         assert code == 2
-        assert line.startswith(f"error: guard hold {topic}: ")
+        assert line.startswith(f"parallax: guard hold {topic}: ")
         assert right in line
         assert one.own() == {"delete.retention.ms": "600000"}
         assert one.guard("status") != (0, ""), "what is on record can be read"
