@@ -226,12 +226,14 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     lab = guarded(topic)
     before = lab.own(topic)
     nobody = Typist(tmp_path / "nobody", "127.0.0.1:1")
-    assert "connection" in nobody.wrong("hold", topic)
+    assert "no broker answered within 1000 ms" in nobody.wrong("hold", topic)
     assert "no guard has ever held anything here" in nobody.wrong("release", "--all")
     assert nobody.asked == [], "nothing is put on record that no cluster has heard of"
     assert (
         one.wrong("hold", "ordres") == "parallax: guard hold ordres: no such topic or partition; check the topic's name"
     )
+    kafka.create_topic(f"{topic}.log", replicas=[1, 2, 3])
+    assert "cleanup.policy is delete: nothing of it is compacted" in one.wrong("hold", f"{topic}.log")
     assert "give either a topic or --all" in one.wrong("release")
     assert "give either a topic or --all" in one.wrong("release", topic, "--all")
     assert one.wrong("release", topic) == f"parallax: guard release {topic}: it is not held; nothing is"

@@ -16,6 +16,7 @@ from parallax.guard.table import GuardTable
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 
+_POLICY = "cleanup.policy"
 _ROUND_S = 0.1
 """Somebody waits for it."""
 PATIENCE_S = 90.0
@@ -130,17 +131,23 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
     with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
         found = client.metadata(sorted(topics))  # nothing is put on record while no broker answers
         if hold:
-            _check_topics(found, topics)
+            _check_topics(found, client.topic_configs(sorted(topics), [_POLICY]), topics)
         with closing(GuardRounds(act, settings.storage.path, client, list, only=topics)) as rounds:
             return _ask(rounds, topics, hold=hold, is_run_by_job=is_run_by_job)
 
 
-def _check_topics(found: Mapping[str, TopicMetadata], topics: Collection[str]) -> None:
-    """Nothing is put on record of what the cluster does not show."""
+def _check_topics(
+    found: Mapping[str, TopicMetadata], given: Mapping[str, Mapping[str, str] | ReplicaError], topics: Collection[str]
+) -> None:
+    """Nothing is put on record of what the cluster does not show, or of what is never compacted."""
     for topic in sorted(topics):
         error = found[topic].error if topic in found else UnknownTopic("no such topic; check its name")
         if error is not None:
             raise GuardCommandError(f"guard hold {topic}: {one_line(error.problem)}")
+        shown = given.get(topic)
+        policy = shown.get(_POLICY, "") if isinstance(shown, dict) else "compact"  # the guard says what is not shown
+        if "compact" not in policy:
+            raise GuardCommandError(f"guard hold {topic}: {_POLICY} is {policy}: nothing of it is compacted")
 
 
 def _ask(rounds: GuardRounds, topics: Collection[str], *, hold: bool, is_run_by_job: bool) -> list[Hold]:
