@@ -27,6 +27,7 @@ from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.account import beside
 from parallax.guard.clock import Absence
 from parallax.guard.pointed import PointedThread
 from parallax.guard.run import GuardRounds, GuardThread
@@ -126,7 +127,11 @@ class Job:
         alerting = settings.alerting
         self._webhooks = Webhooks(alerting, settings.storage.path)
         self._server = MetricsServer(
-            self.state, alerting, settings.storage.path, WebhookCollector(self._webhooks.status)
+            self.state,
+            alerting,
+            settings.storage.path,
+            WebhookCollector(self._webhooks.status),
+            on_record=beside(settings.storage.path, settings.read, settings.guard),
         )
         self._webhooks.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")

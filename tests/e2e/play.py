@@ -18,6 +18,7 @@ from parallax.lab.traffic import ProducerKind
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
+from tests.e2e import witness
 from tests.e2e.job_process import JobProcess
 from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus
 from tests.receiver import Receiver
@@ -170,8 +171,9 @@ class Played:
 
 @contextmanager
 def played_once(folder: Path) -> Iterator[Played]:
-    """Start brokers and a job, and play everything in one outage."""
-    with Receiver() as receiver, Cluster() as lab:
+    """Start brokers and a job that has no right but to read, and play everything in one outage."""
+    with Receiver() as receiver, witness.witnessed() as lab:
+        witness.grant_reading(lab)
         yield from _played(folder, lab, receiver)
 
 
@@ -180,6 +182,7 @@ def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
         "alerting": {"cluster": "played", "webhooks": [{"name": "direct", "url": f"{receiver.url}/direct"}]},
         "storage": {"maintenance_interval_s": 30},
         "audit": {"interval_s": 60},
+        "kafka": witness.options(lab),
     }
     with (
         JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*", **shown) as job,

@@ -95,6 +95,8 @@ class TopicSeen:
         must_show: the brokers that lead or are in sync for one of its partitions.
         is_in_sync: whether all replicas of all partitions are, and nothing is known to be absent.
         free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
+        unreadable: why the brokers do not show its settings; empty where they do.
+        spaceless: why they do not say how much space there is; empty where they do, or nobody asked.
     """
 
     topic_id: str
@@ -102,6 +104,8 @@ class TopicSeen:
     must_show: frozenset[int]
     is_in_sync: bool
     free_percent: float | None = None
+    unreadable: str = ""
+    spaceless: str = ""
 
     def agreed(self, name: str) -> Shown | None:
         """What all of them show of a setting; None where they do not agree, or one does not answer."""
@@ -291,10 +295,12 @@ class Guard:
 
     def _refusal(self, topic: str, seen: TopicSeen, changes: Collection[Change] | None) -> str:
         """Why nothing may be held; empty where it may."""
+        if seen.unreadable:
+            return seen.unreadable
         if topic in INTERNAL and not self.rules.internal_topics:
             return "an internal topic: guard.internal_topics allows it"
         if seen.free_percent is None and self.rules.min_free_percent > 0:
-            return "space is not known: DESCRIBE on the cluster is missing, or the brokers are below Kafka 3.3"
+            return f"space is not known: {seen.spaceless or 'a broker does not answer'}"
         if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
             return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
         for name in (RETENTION, LAG):
@@ -347,16 +353,24 @@ class Guard:
             return
         if not self.rules.may_act:
             return
-        if (changed := self._changed_by_others(now_ms, hold, seen)) is not None:
+        if seen.unreadable:
+            yield from self._told(now_ms, hold, seen, f"it is held, and nothing can be put back: {seen.unreadable}")
+        elif (changed := self._changed_by_others(now_ms, hold, seen)) is not None:
             yield changed
         elif hold.phase is Phase.RELEASING:
             yield from self._put_back(now_ms, hold, seen)
         elif reason := self._end(now_ms, hold, seen):
+            if reason == "refused":
+                yield from self._told(now_ms, hold, seen, f"{self._asked[hold.hold_id].refusal}\n{_by_hand(hold)}")
             yield self._event(now_ms, hold, EventKind.RELEASING, reason)
         elif hold.phase is Phase.HELD:
             yield from self._escalate(now_ms, hold, seen, absent)
         else:
             yield from self._set(now_ms, hold, seen)
+
+    def _told(self, now_ms: int, hold: Hold, seen: TopicSeen, reason: str) -> Iterator[Action]:
+        """Say once what cannot be done with a hold that stands."""
+        return self._once(now_ms, hold.topic, seen, EventKind.REFUSED, hold.level, tuple(sorted(hold.absent)), reason)
 
     def _event(self, now_ms: int, hold: Hold, kind: EventKind, reason: str = "") -> Append:
         return Append(
@@ -440,6 +454,8 @@ class Guard:
     def _escalate(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
         """Pause cleaning where more time alone is not enough."""
         level, found = self._wanted(now_ms, hold.topic, absent)
+        if self.record.asked.get(hold.topic):
+            level = 2
         more = frozenset(found) - hold.absent
         if hold.level == 1 and level == 2:
             names = {change.name for change in hold.changes}
@@ -485,6 +501,8 @@ class Guard:
             yield self._event(now_ms, hold, EventKind.RELEASED)
             return
         known = self._asked.get(hold.hold_id)
+        if known is not None and known.refusal:
+            yield from self._told(now_ms, hold, seen, f"it is held, and nothing can be put back: {known.refusal}")
         rests = known is not None and now_ms - known.at_ms < AGAIN_MS
         to_send = {c.name: c.before for c in hold.own if self._is_ours(seen, c) and not self._is_before(seen, c)}
         if to_send and not rests:
@@ -510,4 +528,20 @@ class Guard:
         return Append(replace(event, topic_id=seen.topic_id, changes=tuple(came)))
 
 
-__all__ = ["AGAIN_MS", "LINGERS_MS", "TAKES_MS", "Action", "Alter", "Append", "Guard", "Rules", "Shown", "TopicSeen"]
+def _by_hand(hold: Hold) -> str:
+    return commands(hold.topic, {change.name: change.ours for change in hold.own})
+
+
+__all__ = [
+    "AGAIN_MS",
+    "INTERNAL",
+    "LINGERS_MS",
+    "TAKES_MS",
+    "Action",
+    "Alter",
+    "Append",
+    "Guard",
+    "Rules",
+    "Shown",
+    "TopicSeen",
+]

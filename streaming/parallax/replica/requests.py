@@ -40,6 +40,8 @@ _TOPIC = 2
 """DescribeConfigs' resource type for a topic."""
 _DYNAMIC_TOPIC_CONFIG = 1
 _SET, _DELETE = 0, 1
+_ALTER_CONFIGS = 11
+"""Its code in ``org.apache.kafka.common.acl.AclOperation``, and so its bit among those that are allowed."""
 
 T = TypeVar("T")
 
@@ -56,6 +58,22 @@ def metadata(topics: Sequence[str] | None) -> Request:
     kind = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [kind(name=name) for name in topics]
     return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
+
+
+def operations(topics: Sequence[str]) -> Request:
+    """Ask for topics and what whoever asks may do with them (KIP-430)."""
+    named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+    return Request(request, versions.METADATA_WITH_OPERATIONS)
+
+
+def may_alter_configs_of(response: Any) -> dict[str, bool]:
+    """By topic that was shown, whether ALTER_CONFIGS on it is granted."""
+    return {
+        topic.name: bool(topic.topic_authorized_operations & (1 << _ALTER_CONFIGS))
+        for topic in response.topics
+        if not topic.error_code
+    }
 
 
 def topics_of(response: Any) -> dict[str, TopicMetadata]:
