@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from parallax.alerting.state import MonitorState
 from parallax.compare.feed import Options, Share, Work, compared
-from parallax.compare.results import coverages_of
+from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, Store
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
@@ -178,20 +178,20 @@ class Comparison:
 
     def step(self, files: Sequence[tuple[str, DataFile]]) -> tuple[float, float, int]:
         """One micro-batch; returns the seconds of all its tasks, those of the driver, and how many it told of."""
-        started = time.perf_counter()
+        started = time.process_time()
         work = Work(tuple(files), "", "", self._manifest, BEGAN_MS)
         everything = range(self._manifest.buckets)
         shares = [Share(work, frozenset(everything[n :: self._tasks])) for n in range(self._tasks)]
         rows = [row for share in shares for row in compared(self._options, share).to_pylist()]
-        done = time.perf_counter()
-        suspects, coverages = coverages_of(rows)
+        done = time.process_time()
+        suspects, coverages = told_by(rows)
         if suspects:
             raise SystemExit(f"the benchmark's rows agree, and yet {len(suspects)} suspects were raised")
         self._state.update_coverage(coverages)
         new = {row["bucket"]: Segment(row["segment"], tuple(row["files"])) for row in rows if row["segment"]}
         self._manifest = self._manifest.with_segments(new)
         self._store.commit(f"{self._manifest.number}", self._manifest)
-        return done - started, time.perf_counter() - done, len(coverages)
+        return done - started, time.process_time() - done, len(coverages)
 
 
 def run(partitions: int, share: float, batches: int, profile: Callable[[str], Any]) -> None:
@@ -200,7 +200,9 @@ def run(partitions: int, share: float, batches: int, profile: Callable[[str], An
     with tempfile.TemporaryDirectory(prefix="parallax-bench-") as storage:
         create_tables(storage)
         tables, comparison = Tables(storage, partitions), Comparison(storage, 1)
-        print(f"{partitions:,} partitions of three replicas\n{'micro-batch':44} {'told':>7} {'tasks s':>8} {'driver s':>8}")
+        print(
+            f"{partitions:,} partitions of three replicas\n{'micro-batch':44} {'told':>7} {'tasks s':>8} {'driver s':>8}"
+        )
 
         def feed(name: str, files: Sequence[tuple[str, DataFile]]) -> None:
             with profile(name):

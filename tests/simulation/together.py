@@ -38,5 +38,5 @@ def taken_in(
         return None
     twin, _, mine = (quiet.heads.piece(n) + quiet.unmatched.piece(n) for n in range(3))
     assert twin == mine, "twins that are not alike afterwards"
-    *_, coverage = from_columns(to_columns(places, quiet), now_ms)
+    *_, coverage = from_columns(to_columns(places, quiet, now_ms))
     return mine, Coverage(**{f: getattr(coverage, f) for f in Coverage.__slots__} | {"partition": seen.partition})

@@ -71,7 +71,9 @@ class Gathered:
     @property
     def counts(self) -> Array:
         """How many rows of all tables each partition has."""
-        return sum((np.bincount(of, minlength=len(self.places)) for of in self.of), np.zeros(len(self.places), np.int64))
+        return sum(
+            (np.bincount(of, minlength=len(self.places)) for of in self.of), np.zeros(len(self.places), np.int64)
+        )
 
     def only(self, chosen: Array) -> Self:
         """What is of chosen partitions; itself where that is all.

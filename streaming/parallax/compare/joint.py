@@ -305,9 +305,7 @@ _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 
 
 @njit([types.void(_READ_ONLY, _NUMBERS, _BYTES, _NUMBERS, _NUMBERS)], cache=True, nogil=True)
-def _copied(
-    source: Array, start: Array, into: Array, to: Array, size: Array
-) -> None:  # pragma: no cover - compiled
+def _copied(source: Array, start: Array, into: Array, to: Array, size: Array) -> None:  # pragma: no cover - compiled
     for i in range(len(start)):
         for j in range(size[i]):
             into[to[i] + j] = source[start[i] + j]

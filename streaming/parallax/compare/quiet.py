@@ -583,7 +583,12 @@ def _position(
     retention: int,
     from_log_start: bool,
 ) -> int:
-    slot, view, at, stable = _slot(brokers, rows.broker[i]), rows.level[i], rows.timestamp[i], rows.last_stable_offset[i]
+    slot, view, at, stable = (
+        _slot(brokers, rows.broker[i]),
+        rows.level[i],
+        rows.timestamp[i],
+        rows.last_stable_offset[i],
+    )
     begun = brokers[slot].begun
     if stable != UNKNOWN:
         said[slot, 0], said[slot, 1], said[slot, 2] = at, stable, 1
@@ -881,9 +886,7 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
             covered.retention_differs = highest - lowest
         else:
             followed = p.head != UNKNOWN and p.deletes == 0
-            covered.log_start_differs = max(
-                0, highest - max(min(p.head, lowest) if followed else lowest, p.deleted_to)
-            )
+            covered.log_start_differs = max(0, highest - max(min(p.head, lowest) if followed else lowest, p.deleted_to))
     covered.awaits_report = 0
     for slot in range(len(brokers)):
         broker = brokers[slot]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ _FIELDS: list[Any] = [
     pa.field("spans", pa.binary()),
 ]
 _QUIET = pa.schema(_FIELDS)
+_NOW = b"now_ms"
 
 
 def to_json(suspects: list[Suspect], coverage: Coverage) -> str:
@@ -47,12 +48,31 @@ def from_json(text: str) -> tuple[list[Suspect], Coverage]:
     return result.suspects, result.coverage
 
 
-def to_columns(places: Sequence[TopicPartition], quiet: Quiet) -> bytes:
+def told_by(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Suspect], list[Coverage]]:
+    """The suspects and the coverages that tasks tell of.
+
+    Args:
+        rows: of the columns ``results`` (texts of `to_json`) and ``quiet`` (of `to_columns`); each may be None.
+    """
+    suspects: list[Suspect] = []
+    coverages: list[Coverage] = []
+    for row in rows:
+        for text in row["results"] or ():
+            raised, coverage = from_json(text)
+            suspects += raised
+            coverages.append(coverage)
+        if row["quiet"]:
+            coverages += from_columns(row["quiet"])
+    return suspects, coverages
+
+
+def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> bytes:
     """Write the coverage of the partitions that were quiet.
 
     Args:
         places: of these alone.
         quiet: what has become of them.
+        now_ms: when the micro-batch was planned, milliseconds since the epoch.
     """
     sizes = np.arange(len(places) + 1) * COVERED.itemsize
     columns = [
@@ -63,8 +83,9 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet) -> bytes:
         pieces(quiet.spans, quiet.span_at * UNREAD.itemsize),
     ]
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _QUIET) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_QUIET))
+    schema = _QUIET.with_metadata({_NOW: str(now_ms)})
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     return sink.getvalue().to_pybytes()
 
 
@@ -75,17 +96,13 @@ def pieces(table: Array, bounds: Array) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
 
 
-def from_columns(packed: bytes, now_ms: int) -> Iterator[Coverage]:
-    """Read what `to_columns` wrote.
-
-    Args:
-        packed: of `to_columns`.
-        now_ms: when the micro-batch was planned, milliseconds since the epoch.
-    """
-    topics, partitions, *tables = (c.to_pylist() for c in pa.ipc.open_stream(packed).read_all().columns)
+def from_columns(packed: bytes) -> Iterator[Coverage]:
+    """Read what `to_columns` wrote."""
+    table = pa.ipc.open_stream(packed).read_all()
+    now_ms = int((table.schema.metadata or {})[_NOW])
+    topics, partitions, *tables = (column.to_pylist() for column in table.columns)
     covered, brokers, spans = (
-        np.frombuffer(b"".join(table), dtype)
-        for table, dtype in zip(tables, (COVERED, BROKER, UNREAD), strict=True)
+        np.frombuffer(b"".join(table), dtype) for table, dtype in zip(tables, (COVERED, BROKER, UNREAD), strict=True)
     )
     replicas, ranges = _replicas(brokers), _ranges(spans)
     is_member = brokers["member"].tolist()
@@ -148,4 +165,4 @@ def _unknown(covered: dict[str, Any], unread: Sequence[UnreadRange]) -> UnknownO
     return {reason: (uncommitted, committed) for reason, (uncommitted, committed) in counts.items()}
 
 
-__all__ = ["from_columns", "from_json", "pieces", "to_columns", "to_json"]
+__all__ = ["from_columns", "from_json", "pieces", "to_columns", "to_json", "told_by"]

@@ -52,7 +52,7 @@ class Both:
         heads = Blobs.of([state[:at] for state, at in zip(kept, cut, strict=True)])
         unmatched = Blobs.of([state[at:] for state, at in zip(kept, cut, strict=True)])
         quiet = step_quiet(heads, unmatched, np.ones(len(seen), np.bool_), gathered, self.settings, **self.options)
-        covered = from_columns(to_columns([places[n] for n in quiet.at], quiet), 9)
+        covered = from_columns(to_columns([places[n] for n in quiet.at], quiet, 9))
         for k, (n, coverage) in enumerate(zip(quiet.at, covered, strict=True)):
             one = alone[places[n].topic]
             assert same(quiet.heads.piece(k) + quiet.unmatched.piece(k), one.state), places[n]
@@ -78,6 +78,9 @@ def test_a_partition_from_its_beginning_to_its_thousandth_record() -> None:
     for at in range(0, 50):
         rows = [record(n, f"K{n % 7}", "V") for n in range(20 * at, 20 * at + 20)]
         end = 20 * at + 20
-        batch = [*tick(1000 * at, everywhere(end)), *(row for b in BROKERS for row in both(b, rows, end, 1000 * at + 5))]
+        batch = [
+            *tick(1000 * at, everywhere(end)),
+            *(row for b in BROKERS for row in both(b, rows, end, 1000 * at + 5)),
+        ]
         both_ways.feed({"t": batch, f"u{at % 5}": tick(1000 * at, everywhere(7))})
     assert both_ways.stepped == 0

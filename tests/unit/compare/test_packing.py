@@ -88,7 +88,9 @@ def test_a_batch_of_one_partition_is_taken_as_it_is(length: int) -> None:
 def test_partitions_that_differ_in_topic_or_number_alone_are_parted(places: list[tuple[str, int]]) -> None:
     row = dict.fromkeys(VIEW_COLUMNS, 1) | {"event": None, "topic_id": None}
     batch = as_views([row | {"topic": topic, "partition": number} for topic, number in places])
-    assert [(o.topic, o.partition, len(o.rows)) for o in view_observations(batch).each()] == [(*place, 1) for place in places]
+    assert [(o.topic, o.partition, len(o.rows)) for o in view_observations(batch).each()] == [
+        (*place, 1) for place in places
+    ]
 
 
 def test_rows_of_partition_and_reader_are_packed_together_with_the_offset_that_they_begin_at() -> None:
