@@ -140,7 +140,7 @@ def ticks(partitions: int, count: int) -> None:
     print(f"\nprogress of {partitions:,} partitions, {3 * partitions:,} rows a tick")
     for tick in range(count):
         started = time.perf_counter()
-        parts = [part for batch in tick_rows(partitions, tick) for part in progress_observations(batch)]
+        parts = [part for batch in tick_rows(partitions, tick) for part in progress_observations(batch).each()]
         after = time.perf_counter()
         i = 0
         for part in parts:
