@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
+from tests.e2e.faulty import Faulty
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 from tests.e2e.proxy import Fault, Proxies
 
@@ -20,23 +21,19 @@ _IN_THE_RECORDS = (Fault.FLIP_RECORDS, Fault.FLIP_OFFSET, Fault.FLIP_LENGTH)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    with Cluster(proxied=True) as cluster:
-        yield cluster
+def lab(faulty: Faulty) -> Cluster:
+    return faulty.lab
 
 
 @pytest.fixture(scope="module")
-def proxies(lab: Cluster) -> Iterator[Proxies]:
-    with Proxies(lab) as proxies:
-        yield proxies
+def proxies(faulty: Faulty) -> Proxies:
+    return faulty.proxies
 
 
 @pytest.fixture(scope="module")
-def job(lab: Cluster, proxies: Proxies, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
-    """One job that reaches every broker through a proxy."""
-    folder = tmp_path_factory.mktemp("job")
-    with JobProcess(folder, proxies.bootstrap_servers, "hurt-.*", read={"request_timeout_ms": 1500}) as process:
-        yield process.start()
+def job(faulty: Faulty) -> JobProcess:
+    """One job that reaches every broker through a proxy; each test leaves it running."""
+    return faulty.job
 
 
 def reachable(job: JobProcess, broker: int) -> float | None:

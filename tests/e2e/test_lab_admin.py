@@ -17,10 +17,8 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    """Brokers that the tests hurt; each leaves all of them running."""
-    with Cluster() as cluster:
-        yield cluster
+def lab(hurt: Cluster) -> Cluster:
+    return hurt
 
 
 @pytest.fixture(scope="module")
