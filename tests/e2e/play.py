@@ -180,6 +180,7 @@ def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
         "alerting": {"cluster": "played", "webhooks": [{"name": "direct", "url": f"{receiver.url}/direct"}]},
         "storage": {"maintenance_interval_s": 30},
         "audit": {"interval_s": 60},
+        "findings": {"recheck_interval_s": 10},
     }
     with (
         JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*", **shown) as job,

@@ -66,6 +66,7 @@ def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "topics": {"include": [OFFSETS_TOPIC]},
         "read": {"payload": "key"},
         "guard": GUARD | {"topics": held_topics(GUARDED_PREFIX)},
+        "findings": {"recheck_interval_s": 5},
     }
     with JobProcess(folder, lab.bootstrap_servers, r"event-.*", **more) as process:
         watched = Watched(lab, process.start())
