@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parallax.lab.cluster import Cluster
+from parallax.lab.scenarios import SCENARIOS, ScenarioResult
 from tests.e2e.disk import Disk
 from tests.e2e.job_process import JobProcess
 from tests.e2e.proxy import Proxies
@@ -31,6 +32,14 @@ class Faulty:
     proxies: Proxies
     disk: Disk
     job: JobProcess
+    _played: list[ScenarioResult] = field(default_factory=list)
+
+    def diverged(self) -> ScenarioResult:
+        """A topic that diverges for good, under the eyes of the job; it is played for whoever asks first."""
+        if not self._played:
+            scenario, seen = SCENARIOS["aborted-committed"], self.job.await_observed
+            self._played.append(scenario.run(self.lab, topic_prefix="hurt-for-good-", await_observed=seen))
+        return self._played[0]
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 import pytest
 
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
 from tests.e2e.faulty import Faulty
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
@@ -90,7 +89,7 @@ def test_two_brokers_that_are_hurt_hold_up_no_third_and_catch_up(
 
 
 def test_after_all_brokers_were_away_a_divergence_is_found_once(
-    lab: Cluster, proxies: Proxies, job: JobProcess, topic: str
+    lab: Cluster, proxies: Proxies, job: JobProcess, faulty: Faulty, topic: str
 ) -> None:
     stream = Stream(lab, f"hurt-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
@@ -104,6 +103,5 @@ def test_after_all_brokers_were_away_a_divergence_is_found_once(
         )
         stream.write()
     stream.await_recorded_once(job)
-    result = SCENARIOS["aborted-committed"].run(lab, topic_prefix=f"hurt-{topic}-", await_observed=job.await_observed)
-    (finding,) = await_exactly(job, result)
+    (finding,) = await_exactly(job, faulty.diverged())
     assert finding.broker == 2

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
 from tests.e2e.disk import Disk
 from tests.e2e.faulty import Faulty, assert_refused
@@ -66,11 +65,11 @@ def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
 
 
 def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_reported_in_one_line(
-    lab: Cluster, job: JobProcess, topic: str
+    lab: Cluster, job: JobProcess, faulty: Faulty, topic: str
 ) -> None:
     stream = Stream(lab, f"stored-{topic}")
     stream.write()
-    result = SCENARIOS["frozen"].run(lab, topic_prefix=f"stored-{topic}-", await_observed=job.await_observed)
+    result = faulty.diverged()
     (finding,) = await_exactly(job, result)
     stream.await_recorded_once(job)
     data = Path(job.storage)
