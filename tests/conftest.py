@@ -34,6 +34,10 @@ HURT = ("test_cluster_events", "test_lab_admin")
 LEFT_IN_PEACE = ("test_replica", "test_lab", "test_guard")
 """Modules with some quick tests on the brokers that all share (fixture ``kafka``), on one worker."""
 
+COMPUTING = ("test_s3_server",)
+"""Modules of ``e2e/`` that wait for neither brokers nor Spark, but for the processor: their server may have to be built
+first, minutes of its time."""
+
 TOGETHER = (PLAYED_ONCE, ONE_SPARK, FAULTY, HURT, LEFT_IN_PEACE)
 
 LONGEST_FIRST = (
@@ -45,6 +49,8 @@ LONGEST_FIRST = (
     *FAULTY,
     *LEFT_IN_PEACE,
     "test_cleaner_differential",
+    "test_replica_security",
+    *COMPUTING,
 )
 """Modules of ``e2e/`` in the order in which workers take them; what is not named comes after these."""
 
@@ -100,6 +106,8 @@ def pytest_report_header() -> list[str]:
 def scope(nodeid: str) -> str:
     """Whatever has the same scope runs on the same worker, one after the other: fixtures of a module are made once."""
     file, _, _ = nodeid.partition("::")
+    if file.startswith(_SLOW) and Path(file).stem in COMPUTING:
+        return Path(file).stem
     for together in TOGETHER:
         if file.startswith(_SLOW) and Path(file).stem in together:
             return f"{_SLOW}{together[0]}"
