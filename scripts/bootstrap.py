@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -124,8 +125,11 @@ def main() -> int:
             check_java()
         install_packages()
         if not chosen.packages_only:
-            warm_up()
-            fetch_jars(chosen.kafka_version)
+            # Either keeps one core busy for most of the time, and neither needs the other.
+            with ThreadPoolExecutor(1) as beside:
+                warm = beside.submit(warm_up)
+                fetch_jars(chosen.kafka_version)
+            warm.result()
     except SetupError as error:
         say(str(error))
         return 2
