@@ -219,7 +219,10 @@ class StorageSettings(_Section):
         ..., description="Folder or URI of the tables and checkpoints."
     )
     retention_hours: float = Field(
-        168.0, gt=0, le=_MAX_HOURS, description="Rows of the views older than this are deleted."
+        168.0,
+        gt=0,
+        le=_MAX_HOURS,
+        description="Rows of the views older than this are deleted, and suspects that had their verdict.",
     )
     maintenance_interval_s: float = Field(
         900.0, gt=0, le=_MAX_S, description="How often files are compacted and vacuumed."

@@ -143,6 +143,7 @@ class Job:
         self._say("the job runs")
 
     def _start_spark(self) -> None:
+        from parallax.findings.upkeep import look_after_suspects
         from parallax.views.cluster import check_workers, is_cluster
         from parallax.views.maintenance import Maintenance
         from parallax.views.session import build_session
@@ -150,7 +151,8 @@ class Job:
         self._spark = build_session(self._settings.spark, storage=self._settings.storage.path)
         if is_cluster(self._spark.sparkContext.master):
             self._say(check_workers(self._spark, self._settings))
-        self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance)
+        others = {"suspects": look_after_suspects}
+        self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance, others)
         self._maintenance.start()
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:

@@ -16,7 +16,7 @@ protocol lose commits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -47,12 +47,17 @@ class Maintenance:
     Args:
         settings: where the tables are, how often, how long rows stay.
         on_done: called with the table, and how many files it has then and how many bytes; None where its upkeep failed.
+        others: the upkeep of other tables by their names, each called with the storage path and the oldest date kept.
     """
 
     def __init__(
-        self, settings: StorageSettings, on_done: Callable[[str, TableSize | None], None] | None = None
+        self,
+        settings: StorageSettings,
+        on_done: Callable[[str, TableSize | None], None] | None = None,
+        others: Mapping[str, Callable[[str, date], object]] | None = None,
     ) -> None:
         self._settings = settings
+        self._others = others or {}
         self._on_done = on_done or (lambda _, __: None)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -88,6 +93,13 @@ class Maintenance:
                 log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
                 size = None
             self._on_done(name, size)
+        for name, look_after in self._others.items():
+            if self._stop.is_set():
+                return
+            try:
+                look_after(storage, oldest)
+            except Exception as error:  # noqa: BLE001 - as above
+                log.warning("upkeep failed", table=name, error=str(error).strip().split("\n", 1)[0])
 
     def _run(self) -> None:
         while not self._stop.wait(self._settings.maintenance_interval_s):

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
-from parallax.views.maintenance import drop_older
+from parallax.views.maintenance import Maintenance, drop_older
 from parallax.views.positions import recorded_positions
 from parallax.views.tables import RECORDED_ON, create_tables
 
@@ -67,3 +68,15 @@ def test_readers_of_a_deleted_topic_end_with_their_rows(storage: str) -> None:
 def test_where_nothing_is_old_nothing_is_written(storage: str) -> None:
     record(storage, TODAY, 1, 5)
     assert not drop_older(storage, RC.option, TODAY)
+
+
+def test_other_tables_are_looked_after_though_one_of_them_fails(storage: str) -> None:
+    asked: list[tuple[str, str, date]] = []
+
+    def broken(path: str, oldest: date) -> None:
+        asked.append(("broken", path, oldest))
+        raise OSError("the disk is full")
+
+    others = {"broken": broken, "suspects": lambda path, oldest: asked.append(("suspects", path, oldest))}
+    Maintenance(StorageSettings(path=storage, retention_hours=24), others=others).run_once(TODAY)
+    assert asked == [(name, storage, date(2026, 1, 8)) for name in ("broken", "suspects")]

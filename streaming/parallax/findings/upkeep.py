@@ -1,0 +1,77 @@
+"""Upkeep of the suspects table: suspects that had their verdict long ago go, and many small files become one.
+
+A suspect stays for as long as it is the only record of what is still to be done: until an event of the findings table
+gives it a verdict, however old it is. So does one that was raised again since. What an incident counts has no event of
+its own, and stays as well.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+
+from parallax.findings.table import FINDINGS, SUSPECTS, table_uri
+from parallax.views import fencing
+from parallax.views.unused import remove_unused
+
+log = structlog.get_logger(__name__)
+
+FILES = 128
+"""So many files of the table are put together, whether or not rows go."""
+_KEPT_HOURS = 2
+
+
+def look_after_suspects(storage: str, oldest: date) -> int:
+    """Drop the suspects that were raised before a date and had a verdict since; returns how many rows went.
+
+    Args:
+        storage: ``storage.path`` of the settings.
+        oldest: suspects that were raised on that date (UTC) or later stay.
+
+    Raises:
+        deltalake.exceptions.DeltaError: a table cannot be read or written; nothing was dropped.
+    """
+    uri = table_uri(storage, SUSPECTS)
+    try:
+        table = DeltaTable(uri)
+        decided = _decided(DeltaTable(table_uri(storage, FINDINGS)))
+    except TableNotFoundError:
+        return 0
+    before = datetime.combine(oldest, time(), UTC)
+    condition = f"raised_at < '{before.isoformat()}'"
+    old: Any = table.to_pyarrow_dataset().to_table(filter=pc.field("raised_at") < pa.scalar(before, _TIMESTAMP))
+    waiting = old.filter(_waits(old, decided))
+    gone = old.num_rows - waiting.num_rows
+    if gone:
+        fencing.commit(lambda: table, lambda one, properties: _replace(one, waiting, condition, properties))
+        log.info("suspects dropped that had their verdict", rows=gone, before=oldest.isoformat())
+    if len(table.file_uris()) >= FILES:
+        fencing.commit(lambda: DeltaTable(uri), lambda one, marks: one.optimize.compact(commit_properties=marks))
+    remove_unused(uri, _KEPT_HOURS)
+    return gone
+
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+def _decided(findings: DeltaTable) -> Any:
+    """When each suspect that has a verdict got its last one."""
+    events: Any = findings.to_pyarrow_dataset().to_table(columns=["suspect_id", "decided_at"])
+    return events.group_by("suspect_id").aggregate([("decided_at", "max")])
+
+
+def _waits(suspects: Any, decided: Any) -> Any:
+    """Which suspects have no verdict, or were raised since they had their last one."""
+    at = pc.index_in(suspects["suspect_id"], decided["suspect_id"])
+    verdict = pc.take(decided["decided_at_max"], at)
+    return pc.fill_null(pc.greater_equal(suspects["raised_at"], verdict), True)
+
+
+def _replace(table: DeltaTable, rows: Any, condition: str, properties: CommitProperties) -> None:
+    write_deltalake(table, rows, mode="overwrite", predicate=condition, commit_properties=properties)

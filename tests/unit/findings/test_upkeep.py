@@ -1,0 +1,91 @@
+"""Suspects that had their verdict long ago go; what is still to be done stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from parallax.compare.suspect import Accusation, Suspect
+from parallax.compare.tables import append_suspects, create_suspects
+from parallax.findings import upkeep
+from parallax.findings.table import FindingsTable, read_suspects
+from parallax.findings.upkeep import look_after_suspects
+from parallax.model import FindingKind, FindingStatus, Rule
+from tests.samples import finding
+
+OLD = datetime(2026, 1, 1, 12, tzinfo=UTC)
+KEPT_FROM = datetime(2026, 1, 2, tzinfo=UTC).date()
+DECIDED = finding("f", status=FindingStatus.DISMISSED, decided_at=OLD + timedelta(minutes=1))
+
+
+def suspect(offset: int, at: datetime = OLD) -> Suspect:
+    accusation = Accusation(Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, 2, offset, key_hash_lo=7)
+    return Suspect("orders", 0, accusation, {}, int(at.timestamp() * 1000))
+
+
+def in_the_table(storage: Path) -> set[int]:
+    rows: Any = DeltaTable(f"{storage}/suspects").to_pyarrow_dataset().to_table(columns=["offset"])
+    return set(rows["offset"].to_pylist())
+
+
+def with_suspects(storage: Path, suspects: list[Suspect], decided: list[Suspect]) -> None:
+    create_suspects(str(storage))
+    for number, one in enumerate(suspects):
+        append_suspects(str(storage), [one], "query", number)
+    table = FindingsTable(str(storage))
+    if decided:
+        table.append([replace(DECIDED, suspect_id=one.suspect_id) for one in decided])
+
+
+def test_those_without_a_verdict_or_raised_again_since_stay_however_old(tmp_path: Path) -> None:
+    gone, waits, again = suspect(1), suspect(2), suspect(3)
+    later = suspect(3, OLD + timedelta(minutes=2))
+    with_suspects(tmp_path, [gone, waits, again, later], [gone, again])
+    before = list(read_suspects(str(tmp_path), decided={gone.suspect_id: 2**60}))
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 2
+    assert in_the_table(tmp_path) == {2, 3}
+    after = list(read_suspects(str(tmp_path), decided={gone.suspect_id: 2**60}))
+    assert {row["suspect_id"] for rows in after for row in rows} == {row["suspect_id"] for r in before for row in r}
+
+
+def test_those_of_the_time_that_is_kept_stay_though_they_had_their_verdict(tmp_path: Path) -> None:
+    kept = suspect(1, datetime(2026, 1, 2, tzinfo=UTC))
+    with_suspects(tmp_path, [kept], [kept])
+    version = DeltaTable(f"{tmp_path}/suspects").version()
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 0
+    assert in_the_table(tmp_path) == {1}
+    assert DeltaTable(f"{tmp_path}/suspects").version() == version, "nothing is written where nothing goes"
+
+
+def test_what_the_comparison_adds_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = suspect(1)
+    with_suspects(tmp_path, [gone], [gone])
+    written = upkeep._replace
+
+    def late(table: DeltaTable, rows: pa.Table, condition: str, properties: Any) -> None:
+        append_suspects(str(tmp_path), [suspect(5, OLD + timedelta(days=3))], "query", 9)
+        written(table, rows, condition, properties)
+
+    monkeypatch.setattr(upkeep, "_replace", late)
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 1
+    assert in_the_table(tmp_path) == {5}
+    append_suspects(str(tmp_path), [suspect(6)], "query", 9)
+    assert in_the_table(tmp_path) == {5}, "a batch that is in the log is not appended again"
+
+
+def test_many_small_files_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "FILES", 4)
+    with_suspects(tmp_path, [suspect(n) for n in range(5)], [])
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 0
+    assert len(DeltaTable(f"{tmp_path}/suspects").file_uris()) == 1
+    assert in_the_table(tmp_path) == set(range(5))
+
+
+def test_without_tables_there_is_nothing_to_do(tmp_path: Path) -> None:
+    assert look_after_suspects(str(tmp_path), KEPT_FROM) == 0
