@@ -603,7 +603,7 @@ def _position(
         begun[READ_COMMITTED] = True
         _has_begun(p, READ_COMMITTED, stable)
     if p.read_to[view] != UNKNOWN:
-        late = min(rows.offset[i], min(_in_time_from(p, view, at, retention), p.strict_from))
+        late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
         count = _add(unread, count, view, p.read_to[view], late, _RETENTION_GAP, at)
         if late > p.read_to[view] and view == READ_UNCOMMITTED:
             p.hidden_to = max(p.hidden_to, late)
@@ -796,7 +796,7 @@ def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     members, retained = _members(p, brokers), _retained_from(p, brokers)
     floors = np.empty(2, np.int64)
     for view in range(2):
-        floors[view] = max(p.floor[view], max(_common(p, brokers, view), retained))
+        floors[view] = max(p.floor[view], _common(p, brokers, view), retained)
     if not _let_go_content(p, brokers, states, k, floors[READ_UNCOMMITTED]):
         return False
     pending = states.pending[states.pending_at[k] : states.pending_at[k + 1]]
@@ -873,7 +873,7 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
     covered.spans = 0
     for view in range(2):
         common = _common(p, brokers, view)
-        begun = max(common, max(p.floor[view], retained))
+        begun = max(common, p.floor[view], retained)
         covered.compared_up_to[view] = common
         covered.open[view] = max(0, _furthest(brokers, view) - begun)
         covered.skipped[view] = p.skipped[view]
@@ -989,29 +989,35 @@ def _one(
     return bool(states.content_rows[k] <= limits.content and states.pending_rows[k] <= limits.pending)
 
 
-def _take_in(
-    states: Tables,
-    rows: Rows,
-    row_at: Array,
-    ticks: Ticks,
-    tick_at: Array,
-    sets: Sets,
-    set_at: Array,
-    limits: Limits,
-    is_quiet: Array,
-    covered: Array,
-    spans: Array,
-    span_at: Array,
-) -> None:
-    for k in range(len(is_quiet)):
-        if not is_quiet[k]:
-            continue
-        of, at, among = (row_at[k], row_at[k + 1]), (tick_at[k], tick_at[k + 1]), (set_at[k], set_at[k + 1])
-        is_quiet[k] = _one(states, k, rows, of, ticks, at, sets, among, limits)
-        if is_quiet[k]:
-            brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
-            mine = spans[span_at[k] : span_at[k + 1]]
-            _cover(states.partition[k], brokers, states, k, covered[k], mine, limits.grace_ms)
+def _kernel(frozen: tuple[int, ...]) -> Any:
+    """The loop over the partitions; ``frozen``: what is compiled into it of other modules, which numba does not see."""
+
+    def take_in(
+        states: Tables,
+        rows: Rows,
+        row_at: Array,
+        ticks: Ticks,
+        tick_at: Array,
+        sets: Sets,
+        set_at: Array,
+        limits: Limits,
+        is_quiet: Array,
+        covered: Array,
+        spans: Array,
+        span_at: Array,
+    ) -> None:
+        count = len(is_quiet) if len(frozen) else 0
+        for k in range(count):
+            if not is_quiet[k]:
+                continue
+            of, at, among = (row_at[k], row_at[k + 1]), (tick_at[k], tick_at[k + 1]), (set_at[k], set_at[k + 1])
+            is_quiet[k] = _one(states, k, rows, of, ticks, at, sets, among, limits)
+            if is_quiet[k]:
+                brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
+                mine = spans[span_at[k] : span_at[k + 1]]
+                _cover(states.partition[k], brokers, states, k, covered[k], mine, limits.grace_ms)
+
+    return take_in
 
 
 _COLUMNS = {
@@ -1038,7 +1044,12 @@ _SAMPLE = (
     *(np.empty(0, np.bool_), np.empty(0, COVERED), np.empty(0, UNREAD), _I64),
 )
 
-take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_take_in)
+_FROZEN = (
+    *(_OK, _ADDED, _BEFORE_FIRST_READING, _RETENTION_GAP, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN),
+    *(DEFAULT_RETENTION_MS, LATELY, MAX_RANGES, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
+)
+
+take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_kernel(_FROZEN))
 """Take in what a micro-batch showed of many partitions, so far as they are quiet.
 
 Args:
