@@ -1,4 +1,4 @@
-"""The step of many partitions at once: those that are quiet by arrays, all others one by one.
+"""The quiet ones among many partitions, taken in at once: their states are bytes before and after.
 
 The states stay packed: the tables of all partitions are gathered from the bytes into columns, the kernel takes in what
 it knows (`parallax.compare.quiet`), and what it took is packed again. The format is that of `PartitionState`, so that a
