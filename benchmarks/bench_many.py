@@ -2,7 +2,7 @@
 
 Files of the three tables as the job writes them, for partitions with three replicas that agree: what all tell at the
 start, then micro-batches in which a share of them moves (a record in both views, a tick), or that are ticks alone. One
-task reads, compares and writes its state; then what the driver does with what it tells. Seconds by part.
+task reads, compares and writes its state; then what the driver does with what it tells. Seconds of processor by part.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Tables:
         return [(PROGRESS_TABLE, self._written(PROGRESS_TABLE, OF_PROGRESS, _batch(PROGRESS, columns, n), None))]
 
     def move(self, moved: Any, *, is_start: bool = False) -> list[tuple[str, DataFile]]:
-        """Each replica shows one more record of some partitions to both levels; at the start that it begins, as well."""
+        """Each replica shows one more record of some partitions to both levels; at the start that it begins, too."""
         self._now_ms += 500
         offset = self._ends[moved].copy()
         self._ends[moved] += 1
@@ -200,9 +200,8 @@ def run(partitions: int, share: float, batches: int, profile: Callable[[str], An
     with tempfile.TemporaryDirectory(prefix="parallax-bench-") as storage:
         create_tables(storage)
         tables, comparison = Tables(storage, partitions), Comparison(storage, 1)
-        print(
-            f"{partitions:,} partitions of three replicas\n{'micro-batch':44} {'told':>7} {'tasks s':>8} {'driver s':>8}"
-        )
+        print(f"{partitions:,} partitions of three replicas; seconds of processor")
+        print(f"{'micro-batch':44} {'told':>7} {'tasks s':>8} {'driver s':>8}")
 
         def feed(name: str, files: Sequence[tuple[str, DataFile]]) -> None:
             with profile(name):
@@ -227,8 +226,8 @@ class _Profiled(cProfile.Profile):
         super().__init__()
         self._name, self._lines = name, lines
 
-    def __exit__(self, *about: Any) -> None:
-        super().__exit__(*about)
+    def __exit__(self, *about: object) -> None:
+        self.disable()
         print(f"-- {self._name}")
         pstats.Stats(self).sort_stats("tottime").print_stats(self._lines)
 

@@ -99,10 +99,10 @@ def warm_up() -> None:
     state = hashlib.sha256(b"".join(path.read_bytes() for path in kernels) + sys.version.encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == state:
         return
-    say("compiling modules and kernels (about 20 s, once for each change of them)")
+    say("compiling modules and kernels (about 30 s, once for each change of them)")
     python = str(VENV / "bin" / "python")
     subprocess.run([python, "-m", "compileall", "-q", str(ROOT / "streaming")], check=True)
-    subprocess.run([python, "-c", "import parallax.source.reading"], check=True)
+    subprocess.run([python, "-c", "import parallax.source.reading, parallax.compare.together"], check=True)
     stamp.write_text(state)
 
 

@@ -1,4 +1,4 @@
-"""The step of many partitions at once: those that are quiet by arrays, all others one by one.
+"""The quiet ones among many partitions, taken in at once: their states are bytes before and after.
 
 The states stay packed: the tables of all partitions are gathered from the bytes into columns, the kernel takes in what
 it knows (`parallax.compare.quiet`), and what it took is packed again. The format is that of `PartitionState`, so that a
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numba import njit, types
 
+from parallax.compare.cap import COMMITTED_SHARE, CONTENT_SHARE
 from parallax.compare.gathered import Ordered
 from parallax.compare.observations import Array
 from parallax.compare.quiet import COVERED, Limits, Rows, Sets, Tables, Ticks, plain, take_in
@@ -33,7 +34,6 @@ from parallax.compare.state import (
     PartitionState,
     new_broker,
 )
-from parallax.compare.cap import COMMITTED_SHARE, CONTENT_SHARE
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN
 
@@ -215,7 +215,7 @@ def _gathered(
     at = np.flatnonzero(~fresh & (counts[:, _AT["partition"]] == 1))
     into, size = _places(len(counts), PARTITION.itemsize)
     _copy(heads.data, heads.start[at] + HEADER.itemsize, partition.view(np.uint8), into[at], size[at])
-    tables = {}
+    tables: dict[str, Array] = {}
     for name, dtype, blobs, more in (
         ("content", CONTENT, unmatched, new_rows),
         ("pending", PENDING, unmatched, new_rows),
@@ -239,7 +239,7 @@ def _offset_of(name: str, counts: Array) -> Array:
     """Where a table lies in the bytes of each state: of its head, or of what is unmatched."""
     n = _AT[name]
     is_head = bool(_IS_HEAD[n])
-    before = (np.arange(len(TABLES)) < n) & (_IS_HEAD == is_head)
+    before = (np.arange(len(TABLES)) < n) & (_IS_HEAD if is_head else ~_IS_HEAD)
     offset: Array = (counts * _SIZES)[:, before].sum(axis=1) + (HEADER.itemsize if is_head else 0)
     return offset
 

@@ -77,6 +77,10 @@ COVERED = np.dtype(
 and ``why_open`` an index into `REASONS`; ``spans``: how many rows of `UNREAD` say what an audit is needed for."""
 
 
+_part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""What only the kernel calls: that Python could call it as well would take as long to compile as the kernel itself."""
+
+
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type that numba reads the same bytes as: it knows no array of booleans within a row."""
     names = dtype.names or ()
@@ -172,7 +176,7 @@ class Limits(NamedTuple):
 # --- replicas.py ------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _slot(brokers: Array, broker: int) -> int:
     for slot in range(len(brokers)):
         if brokers[slot].broker == broker:
@@ -180,12 +184,12 @@ def _slot(brokers: Array, broker: int) -> int:
     return -1
 
 
-@njit
+@_part
 def _only_compacts(p: Any) -> bool:
     return p.deletes == 0 and p.strict_from == _NEVER
 
 
-@njit
+@_part
 def _starts(brokers: Array) -> tuple[int, int, int, int, int]:
     """`log_starts`: the lowest, the second lowest, the highest, how many are known, and how many members there are."""
     lowest, second, highest, known, members = _NEVER, _NEVER, UNKNOWN, 0, 0
@@ -203,7 +207,7 @@ def _starts(brokers: Array) -> tuple[int, int, int, int, int]:
     return lowest, second, highest, known, members
 
 
-@njit
+@_part
 def _retained_from(p: Any, brokers: Array) -> int:
     lowest, second, highest, known, members = _starts(brokers)
     if known == 0:
@@ -216,7 +220,7 @@ def _retained_from(p: Any, brokers: Array) -> int:
     return min(highest, max(held, p.deleted_to))
 
 
-@njit
+@_part
 def _members(p: Any, brokers: Array) -> int:
     mask = 0
     if p.members_known:
@@ -226,7 +230,7 @@ def _members(p: Any, brokers: Array) -> int:
     return mask
 
 
-@njit
+@_part
 def _common(p: Any, brokers: Array, view: int) -> int:
     if _members(p, brokers) == 0:
         return UNKNOWN
@@ -237,7 +241,7 @@ def _common(p: Any, brokers: Array, view: int) -> int:
     return common
 
 
-@njit
+@_part
 def _furthest(brokers: Array, view: int) -> int:
     furthest = UNKNOWN
     for slot in range(len(brokers)):
@@ -245,7 +249,7 @@ def _furthest(brokers: Array, view: int) -> int:
     return furthest
 
 
-@njit
+@_part
 def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any) -> bool:
     """`register`: all brokers are known, and the replica set is what it was."""
     for i in range(of[0], of[1]):
@@ -264,7 +268,7 @@ def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any
     return _set_members(p, brokers, sets, among, newest)
 
 
-@njit
+@_part
 def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
     for slot in range(len(brokers)):
         is_member = False
@@ -278,7 +282,7 @@ def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) ->
     return True
 
 
-@njit
+@_part
 def _take_in_positions(p: Any, brokers: Array, rows: Rows, of: Any) -> None:
     """`take_in_positions`."""
     for view in range(2):
@@ -289,7 +293,7 @@ def _take_in_positions(p: Any, brokers: Array, rows: Rows, of: Any) -> None:
             p.passed_at = max(p.passed_at, rows.timestamp[i])
 
 
-@njit
+@_part
 def _take_in_position(broker: Any, rows: Rows, of: Any, view: int) -> None:
     end = -1
     for i in range(of[0], of[1]):
@@ -311,7 +315,7 @@ def _take_in_position(broker: Any, rows: Rows, of: Any, view: int) -> None:
         broker.high_watermark = rows.high_watermark[end]
 
 
-@njit
+@_part
 def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, was_known: bool) -> None:
     """`follow_heads`."""
     lowest, _, highest, known, _ = _starts(brokers)
@@ -332,7 +336,7 @@ def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at:
         p.head = lowest if p.head == UNKNOWN else min(p.head, lowest)
 
 
-@njit
+@_part
 def _see_heads(p: Any, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
     lowest = _NEVER if p.head == UNKNOWN else p.head
     for i in range(of[0], of[1]):
@@ -347,7 +351,7 @@ def _see_heads(p: Any, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
 # --- step.py: the cleanup policy --------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _take_in_deletes(p: Any, ticks: Ticks, at: Any) -> bool:
     """`_take_in_deletes`; a policy that has ceased to delete is not quiet."""
     newest, deleted = -1, p.deletes > 0
@@ -363,7 +367,7 @@ def _take_in_deletes(p: Any, ticks: Ticks, at: Any) -> bool:
     return not (deleted and p.deletes == 0)
 
 
-@njit
+@_part
 def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: int) -> None:
     """`_take_in_policy`, of a partition without candidates."""
     if compacted >= 0:
@@ -391,7 +395,7 @@ def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: in
 # --- breaks.py --------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _apply_breaks(p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any) -> tuple[bool, int]:
     """`apply_breaks`, of readers that begin or go on in the topic as it is; the rows that ``unread`` has then."""
     is_quiet, is_named = _topic_is_the_same(p, rows, of)
@@ -413,7 +417,7 @@ def _apply_breaks(p: Any, brokers: Array, unread: Array, count: int, rows: Rows,
     return True, count
 
 
-@njit
+@_part
 def _topic_is_the_same(p: Any, rows: Rows, of: Any) -> tuple[bool, bool]:
     """Whether no other topic id is named than the known one, and whether any is."""
     is_named = False
@@ -428,7 +432,7 @@ def _topic_is_the_same(p: Any, rows: Rows, of: Any) -> tuple[bool, bool]:
     return True, is_named
 
 
-@njit
+@_part
 def _readers_are_of_the_topic(p: Any, brokers: Array, rows: Rows, of: Any) -> bool:
     for i in range(of[0], of[1]):
         reader = brokers[_slot(brokers, rows.broker[i])].topic_id
@@ -443,7 +447,7 @@ def _readers_are_of_the_topic(p: Any, brokers: Array, rows: Rows, of: Any) -> bo
 # --- unread.py --------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _add(unread: Array, count: int, view: int, start: int, end: int, reason: int, since: int) -> int:
     """`add`; the rows that there are then."""
     if start >= end:
@@ -461,7 +465,7 @@ def _add(unread: Array, count: int, view: int, start: int, end: int, reason: int
     return kept + 1
 
 
-@njit
+@_part
 def _in_time_from(p: Any, view: int, at: int, retention: int) -> int:
     found = _NEVER
     if p.bound_at[view] != UNKNOWN and at - p.bound_at[view] <= retention:
@@ -471,14 +475,14 @@ def _in_time_from(p: Any, view: int, at: int, retention: int) -> int:
     return found
 
 
-@njit
+@_part
 def _promote(p: Any, view: int) -> None:
     if p.next_bound_at[view] != UNKNOWN and p.read_to[view] >= p.next_bound[view]:
         p.bound_at[view], p.bound[view] = p.next_bound_at[view], p.next_bound[view]
         p.next_bound_at[view] = UNKNOWN
 
 
-@njit
+@_part
 def _retention(p: Any, ticks: Ticks, at: Any) -> int:
     shortest, newest = _NEVER, -1
     if p.retention_ms != UNKNOWN:
@@ -494,7 +498,7 @@ def _retention(p: Any, ticks: Ticks, at: Any) -> int:
     return DEFAULT_RETENTION_MS if shortest == _NEVER else shortest
 
 
-@njit
+@_part
 def _sorted(times: Array, second: Array) -> Array:
     """A stable order by time, and by a second number where the time is the same."""
     order = np.arange(len(times))
@@ -510,7 +514,7 @@ def _sorted(times: Array, second: Array) -> Array:
     return order
 
 
-@njit
+@_part
 def _follow_reading(
     p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any, ticks: Ticks, at: Any, from_log_start: bool
 ) -> int:
@@ -541,7 +545,7 @@ def _follow_reading(
     return count
 
 
-@njit
+@_part
 def _tick(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: int) -> None:
     slot = _slot(brokers, ticks.broker[i])
     answered = ticks.reachable[i] and ticks.last_stable_offset[i] != UNKNOWN
@@ -552,7 +556,7 @@ def _tick(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: 
             _bound(p, brokers, said, ticks.observed_at[i], ticks.high_watermark[i], retention)
 
 
-@njit
+@_part
 def _bound(p: Any, brokers: Array, said: Array, at: int, high_watermark: int, retention: int) -> None:
     since, stable, members, lately = _NEVER, UNKNOWN, 0, 0
     for slot in range(len(brokers)):
@@ -570,7 +574,7 @@ def _bound(p: Any, brokers: Array, said: Array, at: int, high_watermark: int, re
         _promote(p, view)
 
 
-@njit
+@_part
 def _position(
     p: Any,
     brokers: Array,
@@ -603,7 +607,7 @@ def _position(
         begun[READ_COMMITTED] = True
         _has_begun(p, READ_COMMITTED, stable)
     if p.read_to[view] != UNKNOWN:
-        late = min(rows.offset[i], min(_in_time_from(p, view, at, retention), p.strict_from))
+        late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
         count = _add(unread, count, view, p.read_to[view], late, _RETENTION_GAP, at)
         if late > p.read_to[view] and view == READ_UNCOMMITTED:
             p.hidden_to = max(p.hidden_to, late)
@@ -612,7 +616,7 @@ def _position(
     return count
 
 
-@njit
+@_part
 def _lowest(rows: Rows, of: Any, i: int) -> int:
     lowest = rows.offset[i]
     for j in range(of[0], of[1]):
@@ -621,7 +625,7 @@ def _lowest(rows: Rows, of: Any, i: int) -> int:
     return lowest
 
 
-@njit
+@_part
 def _has_begun(p: Any, view: int, known_from: int) -> None:
     if p.read_to[view] == UNKNOWN:
         p.read_to[view] = known_from
@@ -633,7 +637,7 @@ def _has_begun(p: Any, view: int, known_from: int) -> None:
 # --- rules/progress.py and rules/log_start.py -------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _observe(brokers: Array, ticks: Ticks, at: Any, grace_ms: int) -> bool:
     """`progress.observe`; a last stable offset that has stood still for the grace period is not quiet."""
     order = _sorted(ticks.observed_at[at[0] : at[1]], ticks.broker[at[0] : at[1]])
@@ -654,7 +658,7 @@ def _observe(brokers: Array, ticks: Ticks, at: Any, grace_ms: int) -> bool:
     return True
 
 
-@njit
+@_part
 def _follow(brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
     broker, stable = brokers[slot], ticks.last_stable_offset[i]
     moved = stable != broker.last_stable_offset
@@ -675,7 +679,7 @@ def _follow(brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
             broker.stalled_since = ticks.observed_at[i]
 
 
-@njit
+@_part
 def _observe_heads(p: Any, brokers: Array, grace_ms: int) -> bool:
     """`log_start.observe`; a log that has begun above another for the grace period is not quiet."""
     lowest, everyone = _NEVER, p.head != UNKNOWN
@@ -700,7 +704,7 @@ def _observe_heads(p: Any, brokers: Array, grace_ms: int) -> bool:
 # --- the records ------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _take_in_rows(p: Any, brokers: Array, states: Tables, k: int, rows: Rows, of: Any, from_log_start: bool) -> bool:
     """`_fresh`, `_take_in_uncommitted` and `_take_in_committed`, of plain records that come in order and agree."""
     last = np.full((len(brokers), 2), UNKNOWN)
@@ -729,7 +733,7 @@ def _take_in_rows(p: Any, brokers: Array, states: Tables, k: int, rows: Rows, of
     return True
 
 
-@njit
+@_part
 def _place(offsets: Array, offset: int) -> tuple[int, bool]:
     """Where a row of that offset is or belongs, and whether it is there; most belong at the end."""
     at = len(offsets)
@@ -740,7 +744,7 @@ def _place(offsets: Array, offset: int) -> tuple[int, bool]:
     return at, False
 
 
-@njit
+@_part
 def _take_in_content(states: Tables, k: int, offset: int, fingerprint: int, slot: int) -> bool:
     count = states.content_rows[k]
     mine = states.content[states.content_at[k] : states.content_at[k + 1]]
@@ -757,7 +761,7 @@ def _take_in_content(states: Tables, k: int, offset: int, fingerprint: int, slot
     return True
 
 
-@njit
+@_part
 def _take_in_pending(p: Any, states: Tables, k: int, rows: Rows, i: int, slot: int) -> bool:
     offset, flags = rows.offset[i], 0
     if rows.key_size[i] < 0:
@@ -790,13 +794,13 @@ def _take_in_pending(p: Any, states: Tables, k: int, rows: Rows, i: int, slot: i
 # --- judge.py ---------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     """`judge`, where nothing is absent, nor undecided, nor may be judged early."""
     members, retained = _members(p, brokers), _retained_from(p, brokers)
     floors = np.empty(2, np.int64)
     for view in range(2):
-        floors[view] = max(p.floor[view], max(_common(p, brokers, view), retained))
+        floors[view] = max(p.floor[view], _common(p, brokers, view), retained)
     if not _let_go_content(p, brokers, states, k, floors[READ_UNCOMMITTED]):
         return False
     pending = states.pending[states.pending_at[k] : states.pending_at[k + 1]]
@@ -819,7 +823,7 @@ def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
     return True
 
 
-@njit
+@_part
 def _let_go_content(p: Any, brokers: Array, states: Tables, k: int, floor: int) -> bool:
     members, passed = _members(p, brokers), _common(p, brokers, READ_UNCOMMITTED)
     stable = UNKNOWN
@@ -840,7 +844,7 @@ def _let_go_content(p: Any, brokers: Array, states: Tables, k: int, floor: int) 
     return True
 
 
-@njit
+@_part
 def _holding(brokers: Array, members: int, offset: int, retained: int) -> int:
     held = members
     for slot in range(len(brokers)):
@@ -850,7 +854,7 @@ def _holding(brokers: Array, members: int, offset: int, retained: int) -> int:
     return held
 
 
-@njit
+@_part
 def _may_judge_early(brokers: Array, members: int) -> bool:
     """Whether some replicas of the set go on being read, and not all of them (`early.at_hand`)."""
     able = 0
@@ -864,7 +868,7 @@ def _may_judge_early(brokers: Array, members: int) -> bool:
 # --- coverage.py ------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: Array, grace_ms: int) -> None:
     """`coverage`, of a partition without candidates, disputes and deferred ranges."""
     retained, members = _retained_from(p, brokers), _members(p, brokers)
@@ -873,7 +877,7 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
     covered.spans = 0
     for view in range(2):
         common = _common(p, brokers, view)
-        begun = max(common, max(p.floor[view], retained))
+        begun = max(common, p.floor[view], retained)
         covered.compared_up_to[view] = common
         covered.open[view] = max(0, _furthest(brokers, view) - begun)
         covered.skipped[view] = p.skipped[view]
@@ -894,7 +898,7 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
             covered.awaits_report = 1
 
 
-@njit
+@_part
 def _why_open(brokers: Array, members: int, view: int) -> int:
     if members == 0:
         return _SET_UNKNOWN
@@ -904,7 +908,7 @@ def _why_open(brokers: Array, members: int, view: int) -> int:
     return _NOT_READ_YET
 
 
-@njit
+@_part
 def _cut(states: Tables, k: int, view: int, lowest: int, end: int, covered: Any, spans: Array) -> None:
     """`_unread`: adds the ranges of a view to ``spans``."""
     rows = states.unread[states.unread_at[k] : states.unread_at[k] + states.unread_rows[k]]
@@ -941,7 +945,7 @@ def _cut(states: Tables, k: int, view: int, lowest: int, end: int, covered: Any,
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 
-@njit
+@_part
 def _is_plain(brokers: Array, states: Tables, k: int) -> bool:
     """Whether what waits is of plain records that agree so far."""
     for slot in range(len(brokers)):
@@ -959,7 +963,7 @@ def _is_plain(brokers: Array, states: Tables, k: int) -> bool:
     return True
 
 
-@njit
+@_part
 def _one(
     states: Tables, k: int, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any, limits: Limits
 ) -> bool:
@@ -989,29 +993,35 @@ def _one(
     return bool(states.content_rows[k] <= limits.content and states.pending_rows[k] <= limits.pending)
 
 
-def _take_in(
-    states: Tables,
-    rows: Rows,
-    row_at: Array,
-    ticks: Ticks,
-    tick_at: Array,
-    sets: Sets,
-    set_at: Array,
-    limits: Limits,
-    is_quiet: Array,
-    covered: Array,
-    spans: Array,
-    span_at: Array,
-) -> None:
-    for k in range(len(is_quiet)):
-        if not is_quiet[k]:
-            continue
-        of, at, among = (row_at[k], row_at[k + 1]), (tick_at[k], tick_at[k + 1]), (set_at[k], set_at[k + 1])
-        is_quiet[k] = _one(states, k, rows, of, ticks, at, sets, among, limits)
-        if is_quiet[k]:
-            brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
-            mine = spans[span_at[k] : span_at[k + 1]]
-            _cover(states.partition[k], brokers, states, k, covered[k], mine, limits.grace_ms)
+def _kernel(frozen: tuple[int, ...]) -> Any:
+    """The loop over the partitions; ``frozen``: what is compiled into it of other modules, which numba does not see."""
+
+    def take_in(
+        states: Tables,
+        rows: Rows,
+        row_at: Array,
+        ticks: Ticks,
+        tick_at: Array,
+        sets: Sets,
+        set_at: Array,
+        limits: Limits,
+        is_quiet: Array,
+        covered: Array,
+        spans: Array,
+        span_at: Array,
+    ) -> None:
+        count = len(is_quiet) if len(frozen) else 0
+        for k in range(count):
+            if not is_quiet[k]:
+                continue
+            of, at, among = (row_at[k], row_at[k + 1]), (tick_at[k], tick_at[k + 1]), (set_at[k], set_at[k + 1])
+            is_quiet[k] = _one(states, k, rows, of, ticks, at, sets, among, limits)
+            if is_quiet[k]:
+                brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
+                mine = spans[span_at[k] : span_at[k + 1]]
+                _cover(states.partition[k], brokers, states, k, covered[k], mine, limits.grace_ms)
+
+    return take_in
 
 
 _COLUMNS = {
@@ -1038,7 +1048,12 @@ _SAMPLE = (
     *(np.empty(0, np.bool_), np.empty(0, COVERED), np.empty(0, UNREAD), _I64),
 )
 
-take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_take_in)
+_FROZEN = (
+    *(_OK, _ADDED, _BEFORE_FIRST_READING, _RETENTION_GAP, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN),
+    *(DEFAULT_RETENTION_MS, LATELY, MAX_RANGES, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
+)
+
+take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_kernel(_FROZEN))
 """Take in what a micro-batch showed of many partitions, so far as they are quiet.
 
 Args:

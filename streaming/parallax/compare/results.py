@@ -90,17 +90,18 @@ def to_columns(places: Sequence[TopicPartition], quiet: Quiet, now_ms: int) -> b
 
 
 def pieces(table: Array, bounds: Array) -> Any:
-    """An Arrow array of bytes over a table, without copying it; ``bounds``: where each piece begins and the last ends."""
+    """An Arrow array of bytes over a table; ``bounds``: where each piece begins, and where the last one ends."""
     data = np.ascontiguousarray(table).view(np.uint8)
-    buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
+    buffers: list[Any] = [None, *map(pa.py_buffer, (bounds.astype(np.int32), data))]  # type: ignore[arg-type]
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
 
 
 def from_columns(packed: bytes) -> Iterator[Coverage]:
     """Read what `to_columns` wrote."""
-    table = pa.ipc.open_stream(packed).read_all()
+    table: Any = pa.ipc.open_stream(packed).read_all()
     now_ms = int((table.schema.metadata or {})[_NOW])
-    topics, partitions, *tables = (column.to_pylist() for column in table.columns)
+    told: list[list[Any]] = [column.to_pylist() for column in table.columns]
+    topics, partitions, *tables = told
     covered, brokers, spans = (
         np.frombuffer(b"".join(table), dtype) for table, dtype in zip(tables, (COVERED, BROKER, UNREAD), strict=True)
     )

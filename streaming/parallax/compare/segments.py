@@ -132,10 +132,9 @@ class States:
         self.bucket = bucket
         self._files = files
         self._packed = _SEGMENT.empty_table() if packed is None else packed
-        columns = {name: self._packed[name].combine_chunks() for name in self._packed.schema.names}
-        self._columns = columns
-        places = map(TopicPartition, columns["topic"].to_pylist(), columns["partition"].to_pylist())
-        self._at = {place: n for n, place in enumerate(places)}
+        self._columns: dict[str, Any] = {n: self._packed[n].combine_chunks() for n in self._packed.schema.names}
+        places = zip(*(self._columns[name].to_pylist() for name in ("topic", "partition")), strict=True)
+        self._at = {TopicPartition(*place): n for n, place in enumerate(places)}
         self._changed: dict[TopicPartition, Mapping[str, Any]] = {}
         self._together: list[pa.Table] = []
         self._stays = np.ones(self._packed.num_rows, np.bool_)
