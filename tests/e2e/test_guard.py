@@ -28,6 +28,7 @@ from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e import witness
+from tests.e2e.clocked import in_words, watched
 from tests.e2e.guarded import GUARD, Guarded, held_topics
 from tests.e2e.job_process import JobProcess
 from tests.e2e.kafka_tools import run_as_written
@@ -77,6 +78,23 @@ def test_of_ten_topics_in_one_outage_the_five_that_are_held_stay_alike(
             if asked["requestHeader"]["requestApiKeyName"] not in (*witness.READING, "DESCRIBE_LOG_DIRS")
         ]
         assert set(changes) == {("INCREMENTAL_ALTER_CONFIGS", topic) for topic in topics}, "by the brokers' logs"
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(("version", "producer"), [("4.2.1", "legacy"), ("3.9.1", "legacy"), ("4.3.0", "java")])
+def test_nothing_goes_before_its_bound_and_where_horizons_are_read_it_goes_within_a_pass(
+    version: str, producer: ProducerKind
+) -> None:
+    with Cluster(version) as lab:
+        seen = watched(lab, producer)
+    print(in_words(seen))
+    assert len(seen) == 5
+    for topic, one in seen.items():
+        assert one.gone_at, topic
+        assert max(bound for _, bound in one.bounds) <= one.gone_at, f"{topic}: {one}"
+        # A pass begins with each tick of the play, of half a second and what a busy machine makes of it.
+        assert one.horizon is not None, topic
+        assert one.gone_at - one.bounds[-1][1] < 10, f"{topic}: {one}"
 
 
 @pytest.mark.release

@@ -664,9 +664,11 @@ def main() -> int:
             history.run()
         except Broken as error:
             broken += 1
-            print(f"seed {seed}: {error}"[:300])
+            print(f"seed {seed}: {error}"[:300], flush=True)
         done += history.world.done
         done += Counter(dangerous=history.dangerous, guarded=history.guarded)
+        if (seed + 1 - given.seed) % 1000 == 0:
+            print(f"up to seed {seed}: {broken} broken, {time.monotonic() - began:.0f} s", flush=True)
     print(f"{given.histories} histories in {time.monotonic() - began:.0f} s, {broken} broken; {dict(done)}")
     return int(broken > 0)
 
