@@ -585,11 +585,8 @@ def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format)
     from parallax.job import JobError, lock_storage
 
     settings = load(config)
-    # What is done is said at the end; what goes wrong meanwhile is no part of that.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
-    )
+    # What is done, or why it is not, is said at the end, in the words of a command.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     is_run = False
     if settings.guard.mode == "act":
         try:

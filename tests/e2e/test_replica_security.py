@@ -651,14 +651,14 @@ class GuardOfReader:
 
     def __init__(self, secured: Secured, topic: str, folder: Path) -> None:
         self.topic, self.storage, self._config = topic, str(folder / "data"), folder / "parallax.yaml"
-        self.settings = validate({
+        document: dict[str, Any] = {
             "kafka": secured.sasl,
             "topics": {"include": [topic]},
             "storage": {"path": self.storage},
             "alerting": {"metrics_port": 0},
             "guard": {"mode": "act", "min_free_percent": 1, "settle_s": 0},
-        })  # fmt: skip
-        document = self.settings.model_dump(exclude_unset=True) | {"kafka": secured.sasl}
+        }
+        self.settings = validate(document)
         self._config.write_text(yaml.safe_dump(document))
         self._super = ReplicaClient({"bootstrap.servers": secured.cluster.bootstrap_servers})
 

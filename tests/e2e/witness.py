@@ -45,7 +45,7 @@ _SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-_BY_USER = f'"principal":"User:{USER}"'
+_BY_USER = f'"principal":"User:{USER}","listener"'
 _COMPLETED = "Completed request:"
 
 

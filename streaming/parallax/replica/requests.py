@@ -41,7 +41,7 @@ _TOPIC = 2
 _DYNAMIC_TOPIC_CONFIG = 1
 _SET, _DELETE = 0, 1
 _ALTER_CONFIGS = 11
-"""Its code in ``org.apache.kafka.common.acl.AclOperation``, and so its bit among those that are allowed."""
+"""Its code in ``org.apache.kafka.common.acl.AclOperation``."""
 
 T = TypeVar("T")
 
@@ -68,11 +68,11 @@ def operations(topics: Sequence[str]) -> Request:
 
 
 def may_alter_configs_of(response: Any) -> dict[str, bool]:
-    """By topic that was shown, whether ALTER_CONFIGS on it is granted."""
+    """By topic of which the broker says what may be done with it, whether ALTER_CONFIGS is among that."""
     return {
-        topic.name: bool(topic.topic_authorized_operations & (1 << _ALTER_CONFIGS))
+        topic.name: _ALTER_CONFIGS in topic.authorized_operations
         for topic in response.topics
-        if not topic.error_code
+        if not topic.error_code and topic.authorized_operations is not None
     }
 
 
