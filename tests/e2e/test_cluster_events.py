@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pyarrow.compute as pc
 import pytest
@@ -22,7 +22,7 @@ from parallax.lab.waiting import until
 from parallax.model import FindingKind
 from parallax.replica.client import ReplicaClient, Watermarks
 from parallax.views.positions import open_table
-from tests.e2e.guarded import GUARD, PATIENT, Guarded, held_topics
+from tests.e2e import guarded
 from tests.e2e.job_process import JobProcess, expected_places, places
 from tests.e2e.play import Part, play
 
@@ -31,9 +31,6 @@ pytestmark = pytest.mark.timeout(1500)
 COMPACTED = {"cleanup.policy": "compact"}
 QUICK = {"segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "1000"}
 """Cleaned within seconds."""
-
-GUARDED_PREFIX = "event-guarded."
-"""Of the topics half of which the job's guard holds; it looks after no others."""
 
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
@@ -65,7 +62,7 @@ def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     more = {
         "topics": {"include": [OFFSETS_TOPIC]},
         "read": {"payload": "key"},
-        "guard": GUARD | {"topics": held_topics(GUARDED_PREFIX)},
+        "guard": guarded.GUARD,
         "findings": {"recheck_interval_s": 5},
     }
     with JobProcess(folder, lab.bootstrap_servers, r"event-.*", **more) as process:
@@ -395,7 +392,10 @@ def last_outage(lab: Cluster, watched: Watched) -> list[ScenarioResult]:
     """One more outage, of a broker that misses what happens to a consumer group, and to topics that a guard holds."""
     all_run(lab)
     seen = watched.job.await_observed
-    parts = [Part("group-offset", "last-", await_observed=seen), Part(PATIENT, GUARDED_PREFIX, await_observed=seen)]
+    parts = [
+        Part("group-offset", "last-", await_observed=seen),
+        Part(guarded.PATIENT, guarded.PREFIX, await_observed=seen),
+    ]
     return play(lab, parts)
 
 
@@ -410,5 +410,4 @@ def test_the_offset_of_a_deleted_consumer_group_that_is_alive_again_is_found(
 def test_of_ten_topics_in_one_outage_the_five_that_the_guard_holds_stay_alike(
     lab: Cluster, watched: Watched, last_outage: list[ScenarioResult]
 ) -> None:
-    with closing(Guarded(lab, watched.job)) as guarded:
-        guarded.assert_kept(last_outage[1], GUARDED_PREFIX)
+    guarded.assert_kept(lab, watched.job, last_outage[1])
