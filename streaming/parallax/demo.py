@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,7 +54,7 @@ _POSITIONS_TITLE = "recorded up to: read_uncommitted / read_committed"
 _FOUND_WITHIN_S = 60.0
 _QUERY = """\
     SELECT offset, CAST(payload.key AS string) AS key, value_size FROM delta.`{table}`
-    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = 'demo.tombstone' ORDER BY offset"""
+    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = '{topic}' ORDER BY offset"""
 _QUIET_S = 5.0
 """How long the job goes on watching after the last expected finding: for the one that should not come."""
 
@@ -100,8 +100,9 @@ def run_demo(
         JobError: the job could not start.
     """
     is_json = output == "json"
-    if guard:  # what it does is told by the board
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    if guard:  # what it does, and what is found, is told by the board
+        quiet = [_not_told, *structlog.get_config()["processors"]]
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING), processors=quiet)
     if is_json:
         structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
     console = console_of(
@@ -135,6 +136,13 @@ def run_demo(
     if picture is not None:
         console.save_svg(str(picture), title="make demo")
     return 0 if outcome.as_expected and (watch is None or not watch.wrong) else 1
+
+
+def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Leave out of the log what the board says in its own words."""
+    if event.get("event") in ("finding", "guard"):
+        raise structlog.DropEvent
+    return event
 
 
 def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False) -> Settings:
@@ -231,6 +239,7 @@ class _GuardWatch:
             until(lambda: not open_holds(read_record(self._path)[0]), "the guard to put the settings back", timeout=60)
         except (LabError, GuardTableError) as error:
             self._board.say(str(error))
+        self.stop()
         names = [f"{GUARD_PREFIX}{half}{suffix}" for half in (OPEN, HELD) for suffix in SCENARIOS["all"].scripts]
         self.held = sorted({e.topic for e in read_record(self._path)[1] if e.kind is EventKind.HELD})
         different = [name for name in names if self._before.get(name) != self._shown(name)]
@@ -238,7 +247,7 @@ class _GuardWatch:
         self.wrong += [f"HELD, AND SHOULD NOT BE: {name}" for name in self.held if OPEN in name]
         self.wrong += [f"SETTINGS NOT AS THEY WERE: {name}" for name in different]
         alike = len(names) - len(different)
-        self._board.say(f"on every broker the settings of {alike} of {len(names)} topics are as they were before")
+        self._board.say(f"settings compared on every broker: those of {alike} of {len(names)} topics are as they were")
 
     def stop(self) -> None:
         """Tell no more."""
@@ -255,7 +264,9 @@ class _GuardWatch:
     def _tell(self) -> None:
         """Say what the guard puts on record, as it does."""
         table: GuardTable | None = None
-        while not self._done.wait(0.5):
+        is_last = False
+        while not is_last:
+            is_last = self._done.wait(0.5)
             try:
                 table = table or GuardTable(self._path, create=False)
                 for event in table.news():
@@ -265,12 +276,10 @@ class _GuardWatch:
 
     def _say(self, event: Event) -> None:
         if event.kind is EventKind.HELD:
-            values = ", ".join(
-                f"{change.name} {change.before or '(default)'} -> {change.ours}" for change in event.changes
-            )
-            self._board.say(f"HELD {event.topic}: {values}")
+            what = "tombstones and end markers are kept for longer" if event.level == 1 else "nothing of it is cleaned"
+            self._board.say(f"HELD {event.topic}: {what}")
         elif event.kind is EventKind.RELEASED:
-            self._board.say(f"RELEASED {event.topic}: its settings are as they were")
+            self._board.say(f"RELEASED {event.topic}: its settings are put back")
         elif event.kind in (EventKind.REFUSED, EventKind.OVERRULED, EventKind.ABANDONED):
             self._board.say(f"{event.kind} {event.topic}: {event.reason}")
 
@@ -491,7 +500,8 @@ def _report(console: Console, outcome: Outcome, board: Board, folder: Path, watc
     console.print(f"The tables are in {folder}. The findings with their evidence:", soft_wrap=True)
     console.print(f"    .venv/bin/parallax findings --data {folder} --format json", soft_wrap=True)
     console.print("What a read_committed consumer of broker 2 would see of a topic (Spark SQL):", soft_wrap=True)
-    console.print(_QUERY.format(table=folder / "read_committed"), soft_wrap=True)
+    topic = "demo.tombstone" if watch is None else f"{GUARD_PREFIX}{OPEN}tombstone"
+    console.print(_QUERY.format(table=folder / "read_committed", topic=topic), soft_wrap=True)
 
 
 def _side_by_side(outcome: Outcome, watch: _GuardWatch) -> Table:
