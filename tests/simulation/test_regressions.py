@@ -110,6 +110,14 @@ SHRUNKEN = {
             "usurp 3; write -1 90 80; write -1 90 88; write -1 90 46; tick 200; write -1 90 28; clean 3"
         ),
     ),
+    "an older value that another wrong one shows is none that a copy of a right one lacks": (
+        1800189542,
+        (
+            "write -1 0 64572; write 1 0 72627; sync; stop 1; end 1 1; stop 3; write -1 0 -1; round; tick 2001; "
+            "write -1 90 33; clean 2; tick 2001; write -1 90 59; clean 2; tick 2001; write -1 90 78; clean 2; start 1; "
+            "write 1 2 84861; sync; stop 1; usurp 1; end 1; round; start 2; sync; wipe 1 1"
+        ),
+    ),
     "an outcome of a truncated log accuses nobody": (
         100000708,
         "write 2 0 44230; sync; stop 1; end 2 1; sync; round; usurp 1; write -1 90 54; end 2; round",
@@ -805,7 +813,7 @@ RIGHT_ALL_THE_SAME = (
 """Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
-    *(1800043605,),
+    *(1800043605, 1800213244),
     *(1800058860, 1800060630, 1800073495, 1800096230, 1800119165, 1800154095, 1800072123, 1800074410, 1800083842),
     *(1800111555, 1800118916, 1800120574, 1800143857, 1700058661, 1700065143, 1700082508, 1700103419, 1700121969),
     *(1700050722, 1800033503, 1800036098, 1800040155, 1700091667, 1700065991, 1800173594),

@@ -14,9 +14,10 @@ from parallax.findings.finding import Finding as Event
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
-from tests.simulation import audits, events
+from tests.simulation import audits, events, oracle
 from tests.simulation.advice import States
 from tests.simulation.cluster import Cluster, Coordinator
+from tests.simulation.content import key_of_halves
 from tests.simulation.expected import (
     Divergence,
     lost,
@@ -290,8 +291,22 @@ class World:
             return True
         if pivot in frozen and (pivot in behind or claim.rule is Rule.LATEST_VALUE):
             return True
+        if self._may_be_decided_behind(claim, frozen):
+            return True
         others = set(self.cluster.replicas) - {pivot}
         return pivot not in behind and bool(behind) and (behind == others or behind <= frozen)
+
+    def _may_be_decided_behind(self, claim: Claim, frozen: set[int]) -> bool:
+        """Whether the accused holds the record no more, and its key's value is left to one that is frozen below it.
+
+        What deleted that value on the accused may lie where the frozen one has not come to.
+        """
+        replicas = self.cluster.replicas
+        accused, offset = replicas[claim.pivot], claim.first_offset
+        if claim.key is None or any(record is not None for _, record in accused.held(offset, offset + 1)):
+            return False
+        shown = {b: oracle.values_shown(replicas[b], key_of_halves(*claim.key), 0)[0] for b in frozen | {accused.id}}
+        return any(shown[b] not in (None, shown[accused.id]) and replicas[b].lso < accused.lso for b in frozen)
 
     def _check_found(self, divergences: Iterable[Divergence]) -> None:
         for divergence in divergences:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.decide.case import Case, Decision, names, shows_deleted, verb
+from parallax.model import UNKNOWN
 
 
 class Differing(NamedTuple):
@@ -17,17 +18,22 @@ class Differing(NamedTuple):
     sides: Mapping[str, list[int]]
 
 
-def latest_differs(case: Case) -> Differing | None:
+def latest_differs(case: Case, *, others_from: int = UNKNOWN) -> Differing | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
     A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
     another may still show what it will see deleted (`behind`).
+
+    Args:
+        case: of the record.
+        others_from: a value that another replica shows counts from this offset on.
     """
     accused = case.accused
+    own = accused.live
     if accused.key is None:
         return None
-    own = accused.key.live
     for other in _decided(case):
+        theirs = other.live
         if own is not None and own.offset < other.last_stable_offset:
             if shows_deleted(other, own.offset, accused.last_stable_offset) and not _is_behind(accused, other):
                 reason = (
@@ -36,10 +42,10 @@ def latest_differs(case: Case) -> Differing | None:
                 )
                 sides = {"a value": [accused.broker], "no value": [other.broker]}
                 return Differing(reason, own.offset, sides)
-        elif other.live is not None and own is None and _lacks(accused, other) and not _is_behind(other, accused):
+        elif own is None and theirs is not None and theirs.offset >= others_from and _shows_more(other, accused):
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
             sides = {"a value": [other.broker], "no value": [accused.broker]}
-            return Differing(reason, other.live.offset, sides)
+            return Differing(reason, theirs.offset, sides)
     return None
 
 
@@ -58,6 +64,11 @@ def behind(case: Case) -> Decision | None:
         return None
     lack = f"{names(lacking)} {verb(lacking, 'lack')}"
     return case.pending(f"{names(showing)} may not have decided yet what deleted the value that {lack}")
+
+
+def _shows_more(other: ReplicaAnswer, accused: ReplicaAnswer) -> bool:
+    """Whether another replica shows a value that the accused, which has none, lacks for good."""
+    return _lacks(accused, other) and not _is_behind(other, accused)
 
 
 def _decided(case: Case) -> list[ReplicaAnswer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from parallax.findings.answers import ReplicaAnswer
+from parallax.findings.answers import ABORTED, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import (
     Case,
@@ -29,7 +29,7 @@ from parallax.findings.decide.endings import (
     recorded_end,
     recorded_outcome,
 )
-from parallax.findings.decide.key_values import behind, latest_differs
+from parallax.findings.decide.key_values import Differing, behind, latest_differs
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OUTCOME_KINDS
@@ -142,13 +142,14 @@ def _shown_by_the_key(case: Case) -> Decision | None:
 
     For a finding that is the wrong outcome still. For a suspect it gives no direction: another may have missed what
     deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction. Nor
-    does a value that was written behind the transaction's end: whatever that was, the value is newer.
+    does a value that was written behind the transaction's end: whatever that was, the value is newer. Nor does an
+    older value that another shows say anything against one that has aborted it: no abort takes what was there before.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
     # That an end marker is missing proves no outcome: the key may differ by what was written since.
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_proven = case.live_only and not case.claim.freed and has_outcome
-    differing = latest_differs(case)
+    differing = _differing_by_its_outcome(case, recorded) if is_proven else latest_differs(case)
     if differing is None or (recorded is None and not is_proven):
         return None
     if UNKNOWN < max(case.claim.marker_offset, case.end_read) < differing.offset:
@@ -159,6 +160,14 @@ def _shown_by_the_key(case: Case) -> Decision | None:
         return replace(difference, lone_witness=True)
     kind = kind_of(recorded) if recorded is not None else case.claim.kind
     return case.confirmed(differing.reason, kind, sides=differing.sides)
+
+
+def _differing_by_its_outcome(case: Case, recorded: str | None) -> Differing | None:
+    """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused."""
+    claim = case.claim
+    start = claim.first_offset if claim.transaction_start_offset < 0 else claim.transaction_start_offset
+    is_aborted = recorded == ABORTED if recorded is not None else claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
+    return latest_differs(case, others_from=start if is_aborted else UNKNOWN)
 
 
 def _was_shown(case: Case, now: str) -> Decision | None:

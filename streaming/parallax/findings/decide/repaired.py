@@ -13,12 +13,13 @@ and been cleaned with it, between two looks.
 from __future__ import annotations
 
 from parallax.findings.decide.case import Case, end_shown
+from parallax.findings.decide.key_values import latest_differs
 
 
 def repaired(case: Case) -> str | None:
     """Why a finding about a transaction has healed, though the accused holds its record no more; None where it may not.
 
-    To be asked only where the replicas show no difference for the key any more.
+    To be asked only where the replicas show no difference for the key any more that the transaction has made.
     """
     claim, accused = case.claim, case.accused
     if not case.live_only or case.absent or not case.others:
@@ -27,6 +28,6 @@ def repaired(case: Case) -> str | None:
         return f"broker {accused.broker} shows the end marker at offset {claim.marker_offset} that it lacked"
     if claim.key is None or any(a.key is None or not a.key.complete for a in (accused, *case.others)):
         return None
-    if case.answers.recreated:
+    if case.answers.recreated and latest_differs(case) is None:
         return f"the log of broker {accused.broker} was replaced, and shows for the key what the others show"
     return None

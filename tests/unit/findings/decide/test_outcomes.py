@@ -240,6 +240,22 @@ class TestOutcome:
         assert (got.verdict, got.kind, got.sides) == (Verdict.CONFIRMED, wanted, {"a value": (2,), "no value": (1,)})
         assert got.reason == "broker 2 shows a live value at offset 5, broker 1 none for that key"
 
+    @pytest.mark.parametrize(("offset", "found"), [(9, Verdict.DISMISSED), (10, Verdict.CONFIRMED)])
+    def test_a_value_older_than_the_transaction_says_nothing_against_one_that_has_aborted_it(
+        self, offset: int, found: Verdict
+    ) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        assert outcome_of(c, shows(1, record(offset)), shows(2, None), live_only=True) is found
+        both = shows(1, record(9)), shows(3, record(offset))
+        assert outcome_of(c, both[0], shows(2, None), both[1], live_only=True) is found
+
+    def test_a_log_that_was_replaced_has_not_healed_while_the_key_differs_otherwise(self) -> None:
+        c = replace(self.c2a, key_hash_lo=7)
+        replaced = replace(answers(shows(1, record(9)), shows(2, None)), recreated=True)
+        assert decide(c, replaced, live_only=True).resolution is Resolution.COMPACTED
+        healed = replace(answers(shows(1, None), shows(2, None)), recreated=True)
+        assert decide(c, healed, live_only=True).resolution is not Resolution.COMPACTED
+
     def test_a_missing_marker_alone_makes_no_wrong_outcome_of_a_value_that_differs(self) -> None:
         c = claim(FindingKind.MARKER_MISSING, key_hash_lo=7)
         got = decide(c, answers(shows(1, None), shows(2, record(5))), live_only=True)
