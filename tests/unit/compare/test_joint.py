@@ -186,6 +186,11 @@ def test_whatever_may_need_a_verdict_is_stepped_by_itself_and_its_neighbours_are
     cases: dict[str, list[Row]] = {
         "absent": [*both(1, [record(5, "K", "V")], 6), *both(2, [], 6), *both(3, [record(5, "K", "V")], 6)],
         "unlike": [row for b in BROKERS for row in both(b, [record(5, "K", f"V{b == 2}", content_hash=b)], 6)],
+        "undecided": [
+            row
+            for b in BROKERS
+            for row in shown(RU, b, [record(5, "K", "V")] if b != 2 else [], 6, last_stable_offset=5)
+        ],
         "transaction": shown(RU, 1, [record(5, "K", "V", pid=4, outcome=1), commit(6, 4)], 7),
         "truncated": shown(RU, 1, [], 2, event=ReadEvent.LOG_TRUNCATED),
         "moved": shown(RU, 1, [], 9, event=ReadEvent.LOG_START_ADVANCED),
