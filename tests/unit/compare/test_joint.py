@@ -186,6 +186,11 @@ def test_whatever_may_need_a_verdict_is_stepped_by_itself_and_its_neighbours_are
     cases: dict[str, list[Row]] = {
         "absent": [*both(1, [record(5, "K", "V")], 6), *both(2, [], 6), *both(3, [record(5, "K", "V")], 6)],
         "unlike": [row for b in BROKERS for row in both(b, [record(5, "K", f"V{b == 2}", content_hash=b)], 6)],
+        "undecided": [
+            row
+            for b in BROKERS
+            for row in shown(RU, b, [record(5, "K", "V")] if b != 2 else [], 6, last_stable_offset=5)
+        ],
         "transaction": shown(RU, 1, [record(5, "K", "V", pid=4, outcome=1), commit(6, 4)], 7),
         "truncated": shown(RU, 1, [], 2, event=ReadEvent.LOG_TRUNCATED),
         "moved": shown(RU, 1, [], 9, event=ReadEvent.LOG_START_ADVANCED),
@@ -230,3 +235,37 @@ def test_a_state_of_another_version_or_of_none_is_left_to_whoever_says_so() -> N
     quiet = step_quiet(heads, unmatched, np.ones(4, np.bool_), gathered, SETTINGS)
     assert quiet.at.tolist() == [3]
     assert step_quiet(heads, unmatched, np.zeros(4, np.bool_), gathered, SETTINGS).at.tolist() == []
+
+
+COMPACTS = {"compacted": 1, "deletes": 0, "policy_at": 1}
+
+
+def told(at: int, end: int, more: dict[int, dict[str, int]] | None = None, **policy: int) -> list[Row]:
+    """A tick of all replicas with the cleanup policy, and what some of them say beside it."""
+    return [row | policy | (more or {}).get(row["broker"], {}) for row in tick(at, everywhere(end))]
+
+
+def test_a_policy_that_ceases_to_delete_is_stepped_by_itself() -> None:
+    ways = BothWays()
+    assert ways.feed({"t": told(10, 5, **(COMPACTS | {"deletes": 1}))}) == {"t"}
+    assert ways.feed({"t": told(1_000, 5, **COMPACTS)}) == set()
+    assert ways.feed({"t": told(2_000, 5, **COMPACTS)}) == {"t"}
+
+
+def test_a_log_that_begins_above_the_others_is_stepped_by_itself_once_the_grace_has_passed() -> None:
+    ways = BothWays()
+    lost = {2: {"log_start_offset": 3}}
+    assert ways.feed({"t": told(10, 5, **COMPACTS)}) == {"t"}
+    for at in (1_000, 3_999):
+        assert ways.feed({"t": told(at, 5, lost, **COMPACTS)}) == {"t"}
+    assert ways.last["t"].coverage.awaits_report
+    assert ways.feed({"t": told(4_000, 5, lost, **COMPACTS)}) == set()
+
+
+def test_a_tombstone_that_waits_for_a_replica_which_is_away_is_stepped_by_itself() -> None:
+    ways = BothWays()
+    for name, value, quiet in (("value", "V", True), ("tombstone", None, False)):
+        ways.feed({name: agreeing(0, 5, 10)})
+        shown_by = [row for broker in (1, 3) for row in both(broker, [record(5, "K", value)], 6, 1_005)]
+        batch = [*tick(1_000, everywhere(6), down=[2]), *shown_by]
+        assert (ways.feed({name: batch}) == {name}) is quiet
