@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from parallax.guard.clock import Absence, Clock, Ended, Late, Look
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
@@ -28,6 +29,7 @@ TOPIC = "orders"
 PLACE = TopicPartition(TOPIC, 0)
 SECOND = 1_000
 LOOK_MS = 1_000
+SKEW = 1_000
 START = 1_700_000_000_000
 DEFAULTS = {RETENTION: "86400000", RATIO: "0.5", LAG: str(NO_LAG)}
 
@@ -72,6 +74,10 @@ class Broker:
     absent_from: int | None = None
     is_old: bool = False
     """Its version stamps nothing: it removes what is older than the retention (before Kafka 3.1)."""
+    fast: int = 0
+    """By how much its clock is ahead."""
+    often: float = 0.3
+    """How soon its cleaner begins anew."""
 
     def visible(self) -> dict[int, int]:
         """By key, the offset of the value that a consumer ends up with."""
@@ -98,8 +104,9 @@ class World:
         self.now = START
         start = {RETENTION: str(retention), RATIO: "0.001"} | ({LAG: "9000000"} if rng.random() < 0.15 else {})
         self.versions = [Version("id-0", start)]
-        is_old = rng.random() < 0.1
-        self.brokers = {b: Broker(b, is_old=is_old) for b in (1, 2, 3)}
+        self.old = rng.choice((0.0, 0.0, 0.0, 0.5, 1.0))
+        """How many of the brokers stamp nothing, as while they are upgraded one after the other."""
+        self.brokers = {b: self._broker(b) for b in (1, 2, 3)}
         self.spare = Broker(4)
         self.leader = 1
         self.epoch = 0
@@ -109,6 +116,12 @@ class World:
         self.slow = rng.choice((0, 0, 0, 2, 3))
         self.wrong: list[int] = []
         """Those that came back just now to something else than what was written."""
+
+    def _broker(self, number: int, **said: Any) -> Broker:
+        """A broker whose clock is off as far as it may be, and whose cleaner is in a hurry or not."""
+        rng = self.rng
+        fast, often = rng.choice((-SKEW, 0, SKEW)), rng.choice((0.03, 0.3, 0.3))
+        return Broker(number, fast=fast, often=often, is_old=rng.random() < self.old, **said)
 
     @property
     def current(self) -> Version:
@@ -193,8 +206,7 @@ class World:
         if gone and self.isr - {gone}:
             self.isr.discard(gone)
             given, taken = self.spare, self.brokers.pop(gone)
-            old = self.brokers[self.leader].is_old
-            self.brokers[given.id] = Broker(given.id, applied=len(self.versions) - 1, lost_tail=True, is_old=old)
+            self.brokers[given.id] = self._broker(given.id, applied=len(self.versions) - 1, lost_tail=True)
             self.spare = Broker(taken.id)
             self.done["reassigned"] += 1
 
@@ -231,7 +243,7 @@ class World:
         is_paused = float(settings[RATIO]) >= 1 and int(settings[LAG]) >= 2**62
         if broker.up and broker.running is None and not is_paused and broker.hw > broker.cleaned_to:
             retention = int(settings[RETENTION])
-            broker.running = Pass(self.now, broker.hw, retention, broker.cleaned_to)
+            broker.running = Pass(self.now + broker.fast, broker.hw, retention, broker.cleaned_to)
 
     def end_pass(self, broker: Broker) -> list[int]:
         """What a pass takes away: the offsets of tombstones that are gone, but for those that were overwritten."""
@@ -258,7 +270,7 @@ class World:
     @staticmethod
     def _is_over(broker: Broker, rec: Rec, run: Pass) -> bool:
         if broker.is_old:
-            return rec.at + run.retention <= run.at
+            return rec.at + broker.fast + run.retention <= run.at
         return rec.horizon is not None and rec.horizon <= run.at
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -318,6 +330,8 @@ class Monitor:
     up: bool = True
     known: dict[int, int] = field(default_factory=dict)
     """By broker that is away, the bound as it was known when the hold was seen by every broker."""
+    blind: int = 0
+    """A broker that it can never read."""
     laps: dict[int, Lap] = field(default_factory=dict)
     readings: list[tuple[int, Reading]] = field(default_factory=list)
     """Those that are late, with when they come."""
@@ -384,7 +398,7 @@ class Monitor:
         start = min(one.lacks_from for one in absences if one.lacks_from is not None)
         for broker in world.brokers.values():
             is_alone = len(absences) == 1 and absences[0].broker == broker.id
-            if not broker.up or is_alone or rng.random() < 0.3:
+            if not broker.up or is_alone or broker.id == self.blind or rng.random() < 0.3:
                 continue
             reading = self._read(world, broker, start)
             if rng.random() < 0.2:
@@ -418,9 +432,11 @@ class History:
         self.world = World(rng, self.retention)
         lead = self.retention * rng.choice((1, 1, 2)) // rng.choice((1, 2))
         rules = Rules(True, lead, 600 * SECOND, 10.0, 5 * SECOND, 2 * SECOND, mark=rng.randrange(1, 1_000_000, 2))
-        self.monitors = [Monitor(rules, SECOND)]
+        self.monitors = [Monitor(rules, SKEW)]
         if rng.random() < 0.2:
-            self.monitors.append(Monitor(replace(rules, mark=rng.randrange(1, 1_000_000, 2)), SECOND))
+            self.monitors.append(Monitor(replace(rules, mark=rng.randrange(1, 1_000_000, 2)), SKEW))
+        for monitor in self.monitors:
+            monitor.blind = rng.choice((0, 0, 1, 2, 3))
         self.free = 50.0
         self.has_person = rng.random() < 0.25
         self.has_gitops = rng.random() < 0.15
@@ -512,10 +528,10 @@ class History:
         world = self.world
         for broker in world.brokers.values():
             if broker.running is not None and self.rng.random() < 0.5:
-                began = broker.running.at
+                began = broker.running.at - broker.fast
                 for offset in world.end_pass(broker):
                     self._removed(broker, offset, began)
-            elif self.rng.random() < 0.3:
+            elif self.rng.random() < broker.often:
                 world.begin_pass(broker)
 
     def _check_return(self) -> None:
@@ -541,8 +557,8 @@ class History:
                     if absence.broker != broker.id or absence.bound_ms is None:
                         continue
                     # The monitor that is down still says what it said last.
-                    if self.world.now + monitor.skew < absence.bound_ms:
-                        raise Broken(f"offset {offset} went at {self.world.now}, bound {absence.bound_ms}")
+                    if began < absence.bound_ms:
+                        raise Broken(f"offset {offset} went at {began}, bound {absence.bound_ms}")
                 if broker.id in monitor.known and began > monitor.known[broker.id]:
                     raise Broken(f"offset {offset} went although the topic was held for broker {broker.id}")
 

@@ -300,7 +300,8 @@ class PointedThread:
                 if readings:
                     self._on_read(readings)
             except ReplicaError as error:
-                log.warning("what absent replicas lack was not read", error=one_line(error))
+                if not self._stop.is_set():
+                    log.warning("what absent replicas lack was not read", error=one_line(error))
             except Exception:
                 log.exception("what absent replicas lack was not read")
 
