@@ -187,9 +187,10 @@ class Job:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
             self._pointed.start()
         if settings.guard.mode != "off" and self._client is not None:
-            client, path = self._client, settings.storage.path
+            client, path, on_paused = self._client, settings.storage.path, self._timekeeper.paused
             self._guard = GuardThread(
-                lambda: GuardRounds(settings.guard, path, client, self._absent), self.state.update_guard
+                lambda: GuardRounds(settings.guard, path, client, self._absent, on_paused=on_paused),
+                self.state.update_guard,
             )
             self._guard.start()
 

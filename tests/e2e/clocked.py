@@ -144,7 +144,8 @@ class ClockedConductor(Conductor):
             if one.broker == VICTIM and one.bound_ms is not None and not seen.gone_at:
                 seen.bounds.append((now, one.bound_ms / 1000))
                 seen.plain = (one.since_ms + (one.retention_ms or 0)) / 1000
-                seen.horizon = None if one.horizon_ms is None else one.horizon_ms / 1000
+                # Where a broker does not answer in time what was read is void, and read again.
+                seen.horizon = seen.horizon if one.horizon_ms is None else one.horizon_ms / 1000
 
 
 def watched(cluster: Cluster, producer: ProducerKind, say: Callable[[str], None] = lambda _: None) -> dict[str, Seen]:
@@ -165,10 +166,10 @@ def watched(cluster: Cluster, producer: ProducerKind, say: Callable[[str], None]
 
 
 def in_words(seen: dict[str, Seen]) -> str:
-    """A line for each topic: seconds from its last bound to when something was first seen to be gone."""
+    """A line for each topic: seconds from its latest bound to when something was first seen to be gone."""
     lines = []
     for topic, one in sorted(seen.items()):
-        last = one.bounds[-1][1] if one.bounds else float("nan")
+        last = max((bound for _, bound in one.bounds), default=float("nan"))
         plain = one.gone_at - one.plain
         after = f"gone {one.gone_at - last:.1f} s after the bound, {plain:.1f} s after that by looks alone"
         told = "read" if one.horizon is not None else "not read"

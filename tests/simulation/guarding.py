@@ -8,7 +8,8 @@ these does not hold:
 
 - a replica that the guard held the topic for before its bound misses nothing by that absence;
 - no tombstone that an absent replica lacks goes before the bound of the clock, but for those that were overwritten;
-- a replica that comes back to what consumers would see otherwise elsewhere had its bound passed;
+- a replica that comes back to what consumers would see otherwise elsewhere had its bound passed, and is called late;
+- one whose topic the guard held on all others from before its bound until it was back is not called late;
 - in the end the settings are as they were, or as somebody else set them, and no value of a guard's is left.
 """
 
@@ -23,6 +24,7 @@ from parallax.guard.clock import Absence, Clock, Ended, Late, Look
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind, Phase, is_marked
 from parallax.guard.horizons import Lap, Part, Reading
+from parallax.guard.pauses import PauseWatch
 from parallax.model import TopicPartition
 
 TOPIC = "orders"
@@ -330,6 +332,14 @@ class Monitor:
     up: bool = True
     known: dict[int, int] = field(default_factory=dict)
     """By broker that is away, the bound as it was known when the hold was seen by every broker."""
+    pauses: PauseWatch = field(init=False)
+    held: dict[int, tuple[int, int, set[int]]] = field(default_factory=dict)
+    """By broker that is away, and all others of which were seen to be held from before its bound on: that bound, what
+    it had then, and all replicas."""
+    wrong: set[int] = field(default_factory=set)
+    """Those that came back to something wrong, and have to be called late."""
+    late_ones: list[Late] = field(default_factory=list)
+    """Those that the clock called late since that was checked last."""
     blind: int = 0
     """A broker that it can never read."""
     laps: dict[int, Lap] = field(default_factory=dict)
@@ -346,6 +356,8 @@ class Monitor:
         self._recall()
         self.guard = Guard(self.rules)
         self.guard.take_in(self.events)
+        self.pauses = PauseWatch(self.events)
+        self.held, self.wrong, self.late_ones = {}, set(), []
 
     def _recall(self) -> None:
         """Set the clock as `parallax.guard.recall` does, by a few of the looks."""
@@ -542,6 +554,8 @@ class History:
                 for one in monitor.clock.absences():
                     if one.broker == broker and one.bound_ms is not None and self.world.now < one.bound_ms:
                         raise Broken(f"broker {broker} came back wrong at {self.world.now}, bound {one.bound_ms}")
+                    if one.broker == broker and monitor.up:
+                        monitor.wrong.add(broker)
                 if broker in monitor.known:
                     raise Broken(f"broker {broker} came back wrong although the topic was held for it")
         self.world.wrong = []
@@ -584,13 +598,16 @@ class History:
         if not calm and rng.random() < 0.02:
             monitor.up = False
             return
-        monitor.observe(world)
+        monitor.late_ones += monitor.observe(world)
         absences = monitor.clock.absences()
         self._note_sharper(monitor, absences)
         monitor.point(world)
         if TOPIC not in monitor.guard.topics(absences, world.now):
             return
-        for action in monitor.guard.tick(world.now, {TOPIC: world.seen(self.free)}, absences):
+        seen = world.seen(self.free)
+        monitor.late_ones += monitor.clock.paused([monitor.pauses.of(TOPIC, seen, world.now, world.now)])
+        self._check_late(monitor, seen)
+        for action in monitor.guard.tick(world.now, {TOPIC: seen}, absences):
             self._do(monitor, action, calm=calm)
             if not monitor.up:
                 return
@@ -624,6 +641,34 @@ class History:
         self.world.alter(dict(action.settings), "guard")
         if fate > 0.24:
             monitor.guard.answered(action)
+
+    def _check_late(self, monitor: Monitor, seen: TopicSeen) -> None:
+        """Nobody is called late for whom all others were held from before its bound on."""
+        world = self.world
+        paused = {
+            b for b, own in seen.settings.items() if float(own[RATIO].value) >= 1 and int(own[LAG].value) >= 2**62
+        }
+        for late in monitor.late_ones:
+            world.done["late"] += 1
+            bound, _, replicas = monitor.held.get(late.broker, (0, 0, set()))
+            if bound and replicas == world.brokers.keys() and replicas - {late.broker} <= paused:
+                raise Broken(f"broker {late.broker} is called late, but was held for from before {bound}")
+            monitor.clock.audited(PLACE, world.now + 1)
+            monitor.wrong.discard(late.broker)
+        monitor.late_ones = []
+        if monitor.wrong - {one.broker for one in monitor.clock.unsettled()}:
+            raise Broken(f"brokers {monitor.wrong} came back wrong and are not called late")
+        away = {one.broker: one for one in monitor.clock.absences()}
+        back = monitor.held.keys() - away.keys()
+        world.done["back while held"] += sum(world.now >= monitor.held[broker][0] for broker in back)
+        for broker, (_, had, replicas) in list(monitor.held.items()):
+            has_lost = broker in away and (away[broker].lacks_from or 0) < had
+            if broker in back or has_lost or replicas != world.brokers.keys() or not replicas - {broker} <= paused:
+                del monitor.held[broker]
+        for broker, one in away.items():
+            is_early = one.bound_ms is not None and one.lacks_from is not None and world.now < one.bound_ms
+            if is_early and broker not in monitor.held and world.brokers.keys() - {broker} <= paused:
+                monitor.held[broker] = one.bound_ms or 0, one.lacks_from or 0, set(world.brokers)
 
     def _note_held(self, monitor: Monitor) -> None:
         hold = monitor.guard.record.holds.get(TOPIC)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from parallax.guard.clock import Ends, Retentions
+from parallax.guard.clock import Absence, Clock, Ends, Retentions
 from parallax.guard.decide import Guard, Shown, TopicSeen
 from parallax.guard.holds import EventKind
 from parallax.guard.horizons import Readings, Stand
+from parallax.guard.pauses import Paused, Pauses
 from tests.simulation.guarding import Broken, History
 
 HISTORIES = 100
@@ -33,6 +36,7 @@ def test_what_is_guarded_is_not_missed_and_settings_are_put_back(first: int) -> 
     assert done["dangerous"] > 2, "tombstones that an absent replica lacks do go"
     assert done["guarded"] > 10, "and topics are held before that"
     assert done["sharper"] > 1_000, "what was read moves bounds"
+    assert done["back while held"] > 10, "and some come back after their bound, but while nothing was cleaned"
 
 
 @pytest.mark.release
@@ -75,6 +79,17 @@ def _without_horizons(self: Readings, offset: int, brokers: Collection[int], ret
     return None if stand is None else stand._replace(horizon_ms=None)
 
 
+_keep, _see = Clock._keep, Pauses.see
+
+
+def _at_any_time(self: Clock, known: Any, absence: Absence) -> None:
+    _keep(self, known, absence if absence.bound_ms is None else replace(absence, bound_ms=2**60))
+
+
+def _never_over(self: Pauses, look: Paused) -> None:
+    _see(self, look._replace(brokers=look.brokers | self.spans.keys()))
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "instead", "broken", "first"),
     [
@@ -85,6 +100,9 @@ def _without_horizons(self: Readings, offset: int, brokers: Collection[int], ret
         (TopicSeen, "agreed", _of_one_broker, "", 1500),
         (Guard, "_stray", lambda *_: None, "", 0),
         (Guard, "_changed_by_others", lambda *_: None, "", 0),
+        (Clock, "_keep", lambda *_: None, "called late", 0),
+        (Clock, "_keep", _at_any_time, "", 0),
+        (Pauses, "see", _never_over, "", 0),
     ],
     ids=[
         "those that were read",
@@ -94,6 +112,9 @@ def _without_horizons(self: Readings, offset: int, brokers: Collection[int], ret
         "one broker",
         "late requests",
         "others",
+        "no holds",
+        "holds that came too late",
+        "holds that are over",
     ],
 )
 def test_a_guard_or_clock_that_leaves_something_out_is_noticed(

@@ -6,6 +6,7 @@ label, and no offset but in the one metric that says what alerts tell of a findi
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +20,7 @@ from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapsho
 from parallax.audit.result import Result
 from parallax.findings.finding import Finding
 from parallax.findings.incident import tally_of
+from parallax.guard.clock import Absence
 from parallax.kinds import KINDS
 from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
 from parallax.views.pause import called
@@ -471,6 +473,13 @@ def _brokers(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
+def _bound(one: Absence) -> float | None:
+    """A time that never comes while the topic is held: a bound that moves with each look would seem to be near."""
+    if one.is_held:
+        return math.inf
+    return None if one.bound_ms is None else one.bound_ms / 1000
+
+
 def _absences(snapshot: Snapshot) -> Iterator[Metric]:
     absent = sorted(snapshot.absences.absent, key=lambda one: one.replica)
     yield _gauge(
@@ -483,9 +492,9 @@ def _absences(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge(
         "replica_removal_bound_timestamp_seconds",
         "From when on a tombstone or end marker that such a replica lacks may be gone from those that it copies; not "
-        "there where it is not known.",
+        "there where it is not known, +Inf as long as nothing is cleaned that it may copy.",
         _REPLICA,
-        [(_labels(one.replica), None if one.bound_ms is None else one.bound_ms / 1000) for one in absent],
+        [(_labels(one.replica), _bound(one)) for one in absent],
     )
     yield _gauge(
         "replica_removal_bound_unknown",

@@ -18,6 +18,8 @@ from parallax.findings.report import OnRecord
 from parallax.guard.clock import Absence, Clock, Look
 from parallax.guard.holds import Event, EventKind
 from parallax.guard.late import load
+from parallax.guard.pauses import Hold
+from parallax.guard.pauses import on_record as holds_on_record
 from parallax.guard.recall import OF_A_LOOK
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.guard.words import PRESENCE, UNCLEAR
@@ -70,17 +72,18 @@ def on_record(
     except (DeltaError, OSError, pa.ArrowException):
         said.append("The recorded progress cannot be read: who was absent before is not known.")
         looks = []
-    said += [_of_past(one) for one in history(looks, clock)]
+    try:
+        events = GuardTable(storage, create=False).news()
+    except GuardTableError:
+        events = []  # no guard ever held anything here
+    holds = [hold for hold in holds_on_record(events) if hold.topic == place.topic]
+    said += [_of_past(one) for one in history(looks, clock, holds)]
     said += [
         f"Broker {one.broker} copied records at {_time(one.at_ms)} that may have been cleaned before, and no audit "
         "that had a verdict has compared it since."
         for one in load(storage)
         if one.place == place
     ]
-    try:
-        events = GuardTable(storage, create=False).news()
-    except GuardTableError:
-        events = []  # no guard ever held anything here
     since_ms = int((suspected_at - _BEFORE).timestamp() * 1000)
     return said + list(_of_guard([e for e in events if e.at_ms >= since_ms], place))[-_MOST_EVENTS:]
 
@@ -90,12 +93,13 @@ def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
     return lambda finding: on_record(storage, finding.place, finding.first_suspected_at, read, guard)
 
 
-def history(looks: Sequence[Look], clock: Clock) -> list[Past]:
+def history(looks: Sequence[Look], clock: Clock, holds: Sequence[Hold] = ()) -> list[Past]:
     """The absences that looks at one partition show, as a clock of its own has them; in the order in which they began.
 
     Args:
         looks: in the order of time.
         clock: that has observed nothing yet.
+        holds: of the topic, by what is on record.
     """
     first = next((look.at_ms for look in looks if set(look.isr) < set(look.replicas)), None)
     if first is None:
@@ -106,6 +110,9 @@ def history(looks: Sequence[Look], clock: Clock) -> list[Past]:
     past: list[Past] = []
     for tick in _ticks(look for look in looks if look.at_ms >= first - _LEAD_MS):
         at_ms = tick[-1].at_ms
+        # The absences of the last tick count with the hold that began after it.
+        latest = max((hold for hold in holds if hold.from_ms <= at_ms), key=lambda hold: hold.from_ms, default=None)
+        clock.paused([latest.shown(at_ms)] if latest is not None else [])
         late |= {one.broker for one in clock.observe(tick)}
         clock.audited(tick[-1].place, at_ms + 1)  # the next one that is late is told of as well
         now = {one.broker: one for one in clock.absences()}
@@ -172,7 +179,8 @@ def _of_past(past: Past) -> str:
     else:
         kept = f"what it lacked was kept until {_time(was.bound_ms)} at least"
         if past.ended_ms is not None:
-            kept += ", and it copied records after that" if past.is_late else ", and it was back before"
+            back = "while nothing was cleaned yet" if was.is_held else "before"
+            kept += ", and it copied records after that" if past.is_late else f", and it was back {back}"
     return f"{who} {when}: {kept}."
 
 

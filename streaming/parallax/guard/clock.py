@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from parallax.guard.horizons import Reading, Readings, Stand
+from parallax.guard.pauses import GAP_MS, Paused, Pauses, Span
 from parallax.model import TopicPartition
 
 TRAILING_MS = 30_000
@@ -135,6 +136,8 @@ class Absence:
         horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None where
             none was.
         read_ms: when it was last read, of all replicas that it may copy, what is stamped; None where it was not.
+        is_held: whether nothing is cleaned that it may copy, since before the bound and as far as was looked: the bound
+            is not before the end of that.
     """
 
     place: TopicPartition
@@ -147,6 +150,7 @@ class Absence:
     unclear: Unclear | None
     horizon_ms: int | None = None
     read_ms: int | None = None
+    is_held: bool = False
 
     @property
     def replica(self) -> tuple[str, int, int]:
@@ -172,6 +176,18 @@ class Late:
     def replica(self) -> tuple[str, int, int]:
         """Topic, partition, broker."""
         return *self.place, self.broker
+
+
+class _Kept(NamedTuple):
+    """That nothing which a replica lacks was gone when others came to clean nothing.
+
+    Attributes:
+        since: by broker, since when it cleans nothing, and the look by which that was seen to be early enough.
+    """
+
+    topic_id: str
+    lacks_from: int
+    since: dict[int, tuple[int, int]]
 
 
 class Retentions:
@@ -287,6 +303,8 @@ class _Partition:
     readings: Readings
     topic_id: str = ""
     seen_at_ms: int = 0
+    leader_epoch: int = UNLED
+    assigned: tuple[int, ...] = ()
     replicas: dict[int, _Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)
 
@@ -317,6 +335,11 @@ class Clock:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._retentions: dict[str, Retentions] = {}
         self._late: dict[tuple[TopicPartition, int], Late] = {}
+        self._pauses: dict[str, Pauses] = {}
+        self._kept: dict[tuple[TopicPartition, int], _Kept] = {}
+        self._unsettled: list[tuple[Late, tuple[int, ...]]] = []
+        """Those that may be late, until it was looked whether a pause went on; with all replicas of the partition."""
+        self._now_ms = 0
 
     def recall(self, retentions: Iterable[tuple[str, int, int]], ends: Iterable[Ended], looks: Iterable[Look]) -> None:
         """Take in what was recorded before, as far as it is needed (`parallax.guard.recall`).
@@ -332,7 +355,7 @@ class Clock:
             self._of_topic(topic).see(at_ms, retention_ms)
         for look in sorted(looks, key=lambda look: look.at_ms):
             self.observe([look])
-        self._late = {}
+        self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
         """Take in looks, of one tick or of several.
@@ -344,10 +367,94 @@ class Clock:
         in_turn = sorted(looks, key=lambda look: (look.place, look.at_ms))
         for place, own in groupby(in_turn, key=lambda look: look.place):
             found += self._observe(place, list(own))
-        news = [late for late in found if (late.place, late.broker) not in self._late]
-        self._late |= {(late.place, late.broker): late for late in found}
-        self._forget(max((look.at_ms for look in looks), default=0))
+        newest = max((look.at_ms for look in looks), default=0)
+        self._now_ms = max(self._now_ms, newest)
+        self._forget(newest)
+        return self._settled(found)
+
+    def paused(self, looks: Iterable[Paused]) -> list[Late]:
+        """Take in who was seen to clean nothing of topics.
+
+        Returns:
+            As `observe` does.
+        """
+        for look in looks:
+            self._pauses.setdefault(look.topic, Pauses()).see(look)
+            self._now_ms = max(self._now_ms, look.ended_ms)
+        for place, known in self._partitions.items():
+            if place.topic in self._pauses:
+                for absence in known.absences.values():
+                    self._keep(known, absence)
+        return self._settled(())
+
+    def _settled(self, found: Iterable[Late]) -> list[Late]:
+        """Those that are late by what is known now; whoever may have copied while a pause went on waits for that."""
+        late = list(found)
+        waiting, self._unsettled = self._unsettled, []
+        for one, replicas in waiting:
+            reach = self._reach(self._kept.get((one.place, one.broker)), one.absence, replicas)
+            if reach is None or not (reach.until_ms >= one.at_ms or self._goes_on(reach)):
+                late.append(one)
+            elif reach.until_ms < one.at_ms:
+                self._unsettled.append((one, replicas))
+        news = [one for one in late if (one.place, one.broker) not in self._late]
+        self._late |= {(one.place, one.broker): one for one in late}
         return news
+
+    # --- pauses -------------------------------------------------------------------------------------------------------
+
+    def _keep(self, known: _Partition, absence: Absence) -> None:
+        """Put down that nothing which a replica lacks was gone yet when the others came to clean nothing.
+
+        The bound may turn earlier afterwards, where what was read does not count any more; that stays so.
+        """
+        key = absence.place, absence.broker
+        kept = self._kept.get(key)
+        lacks_from = absence.lacks_from
+        if kept is not None and (lacks_from is None or lacks_from < kept.lacks_from or kept.topic_id != known.topic_id):
+            del self._kept[key]  # it lost what it had
+        pauses = self._pauses.get(absence.place.topic)
+        if lacks_from is None or absence.bound_ms is None or pauses is None or pauses.topic_id != known.topic_id:
+            return
+        before = self._kept[key].since if key in self._kept else {}
+        since = {b: (span.from_ms, known.seen_at_ms) for b, span in pauses.spans.items()}
+        since = {b: one for b, one in since.items() if one[0] < absence.bound_ms}
+        since |= {b: one for b, one in before.items() if b not in since or since[b][0] == one[0]}
+        self._kept[key] = _Kept(known.topic_id, lacks_from, since)
+
+    def _doubt(self, place: TopicPartition, seen_ms: int) -> None:
+        """Another broker leads: what was put down shortly before may rest on what a deposed one said."""
+        sure_ms = seen_ms - self.metadata_ms
+        for key, kept in self._kept.items():
+            if key[0] == place:
+                sure = {b: one for b, one in kept.since.items() if one[1] <= sure_ms}
+                self._kept[key] = kept._replace(since=sure)
+
+    def _reach(self, kept: _Kept | None, absence: Absence, replicas: Iterable[int]) -> Span | None:
+        """The time for which none of the others began a pass, where nothing was gone when it began."""
+        pauses = self._pauses.get(absence.place.topic)
+        if kept is None or pauses is None or pauses.topic_id != kept.topic_id:
+            return None
+        spans = [(b, pauses.spans.get(b)) for b in replicas if b != absence.broker]
+        own = [span for b, span in spans if span is not None and kept.since.get(b, (None,))[0] == span.from_ms]
+        if not own or len(own) < len(spans):
+            return None
+        return Span(
+            max(span.from_ms for span in own),
+            min(span.until_ms for span in own),
+            is_open=all(span.is_open for span in own),
+        )
+
+    def _goes_on(self, span: Span) -> bool:
+        return span.is_open and self._now_ms - span.until_ms <= GAP_MS
+
+    def _with_pauses(self, known: _Partition, absence: Absence) -> Absence:
+        if absence.bound_ms is None:
+            return absence
+        reach = self._reach(self._kept.get((absence.place, absence.broker)), absence, known.assigned)
+        if reach is None:
+            return absence
+        return replace(absence, bound_ms=max(absence.bound_ms, reach.until_ms), is_held=self._goes_on(reach))
 
     def read(self, readings: Iterable[Reading]) -> None:
         """Take in what was read of replicas; what ended only after something could be gone says nothing."""
@@ -361,7 +468,7 @@ class Clock:
 
     def absences(self) -> list[Absence]:
         """The replicas that are absent, by the last look at their partitions."""
-        return [one for known in self._partitions.values() for one in known.absences.values()]
+        return [self._with_pauses(known, one) for known in self._partitions.values() for one in known.absences.values()]
 
     def remember(self, late: Iterable[Late]) -> None:
         """Take in what is on record of replicas that copied something too late."""
@@ -370,6 +477,10 @@ class Clock:
     def late(self) -> list[Late]:
         """Those that copied something too late, until an audit has compared them (`audited`)."""
         return list(self._late.values())
+
+    def unsettled(self) -> list[Late]:
+        """Those that may be late, until it was looked whether others still cleaned nothing then."""
+        return [one for one, _ in self._unsettled]
 
     def audited(self, place: TopicPartition, began_ms: int) -> None:
         """An audit of a partition had a verdict, and began at a time: what had been copied by then is compared."""
@@ -384,6 +495,8 @@ class Clock:
             names = {place.topic for place in self._partitions}
             self._retentions = {topic: known for topic, known in self._retentions.items() if topic in names}
             self._late = {key: one for key, one in self._late.items() if key[0] in self._partitions}
+            self._kept = {key: one for key, one in self._kept.items() if key[0] in self._partitions}
+            self._pauses = {topic: one for topic, one in self._pauses.items() if topic in names}
 
     def _of_topic(self, topic: str) -> Retentions:
         return self._retentions.setdefault(topic, Retentions())
@@ -391,7 +504,11 @@ class Clock:
     def _observe(self, place: TopicPartition, looks: Sequence[Look]) -> list[Late]:
         newest = looks[-1]
         known = self._of_place(place, newest.topic_id)
+        if known.leader_epoch != newest.leader_epoch:
+            self._doubt(place, known.seen_at_ms)
+            known.leader_epoch = newest.leader_epoch
         known.replicas = {b: r for b, r in known.replicas.items() if b in newest.replicas}
+        known.assigned = newest.replicas
         for look in looks:
             known.ends.see(look)
             if look.broker in newest.replicas:
@@ -404,11 +521,21 @@ class Clock:
         known.readings.see(newest.at_ms, newest.leader_epoch, known.log_ends(newest.replicas))
         before = known.absences
         known.absences = {} if _is_not_compacted(newest) else dict(self._absent(place, known, newest))
-        return [
-            Late(place, broker, newest.at_ms, was)
-            for broker, was in before.items()
-            if broker in known.replicas and _has_copied(was, known.absences.get(broker)) and _is_late(was, newest.at_ms)
-        ]
+        late = []
+        for broker, was in before.items():
+            if (
+                broker in known.replicas
+                and _has_copied(was, known.absences.get(broker))
+                and _is_late(was, newest.at_ms)
+            ):
+                one = Late(place, broker, newest.at_ms, self._with_pauses(known, was))
+                if one.absence == was:
+                    late.append(one)
+                else:
+                    self._unsettled.append((one, known.assigned))
+        for absence in known.absences.values():
+            self._keep(known, absence)
+        return late
 
     def _of_place(self, place: TopicPartition, topic_id: str) -> _Partition:
         """What is known of a partition; nothing where another topic had its name."""

@@ -485,7 +485,8 @@ class Guard:
     def _set(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
         """From the intent to where every broker shows it."""
         if all(self._is_ours(seen, change) for change in hold.own):
-            yield self._event(now_ms, hold, EventKind.HELD)
+            event = self._event(now_ms, hold, EventKind.HELD).event
+            yield Append(replace(event, shown=tuple(sorted(seen.must_show))))
             return
         known = self._asked.get(hold.hold_id)
         if hold.phase is Phase.INTENDED and known is not None and known.was_taken:

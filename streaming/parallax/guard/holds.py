@@ -78,6 +78,7 @@ class Event:
         changes: all settings of the hold. Where it was overruled: those that are somebody else's, as they are now.
         absent: the replicas that it is for.
         reason: in a few words.
+        shown: of the event that says so, the brokers that show the settings.
     """
 
     kind: EventKind
@@ -90,6 +91,7 @@ class Event:
     absent: tuple[Absentee, ...] = ()
     reason: str = ""
     sequence: int = 0
+    shown: tuple[int, ...] = ()
 
 
 class Phase(StrEnum):

@@ -15,6 +15,7 @@ from parallax.guard.clock import Absence
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules
 from parallax.guard.holds import Event, EventKind, Hold
 from parallax.guard.looking import Lookout
+from parallax.guard.pauses import Paused, PauseWatch
 from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
@@ -62,6 +63,7 @@ class GuardRounds:
         client: asks the cluster, and changes settings.
         absences: what the clock says now.
         only: the topics that are looked after; all by default.
+        on_paused: called with what each look showed of who cleans nothing.
 
     Raises:
         GuardTableError: the table cannot be read or made.
@@ -74,14 +76,17 @@ class GuardRounds:
         client: ReplicaClient,
         absences: Callable[[], Collection[Absence]],
         only: Collection[str] | None = None,
+        on_paused: Callable[[Collection[Paused]], None] = lambda _: None,
     ) -> None:
         self._client = client
+        self._on_paused = on_paused
         self._absences = absences
         self._only = only
         self._table = GuardTable(storage)
         known = self._table.news()
         self.guard = Guard(rules_of(settings, self._table.mark))
         self.guard.take_in(known)
+        self._pauses = PauseWatch(known)
         self._lookout = Lookout(client, needs_space=settings.min_free_percent > 0)
         self._counts: dict[str, int] = {}
         for event in known:
@@ -113,13 +118,16 @@ class GuardRounds:
             ReplicaError: no broker answers.
         """
         self.read()
-        now_ms = time.time_ns() // 1_000_000
+        began_ms = time.time_ns() // 1_000_000
         absent = self._absences()
-        topics = self.guard.topics(absent, now_ms)
+        topics = self.guard.topics(absent, began_ms)
         if self._only is not None:
             topics &= set(self._only)
         if topics:
             seen = self._lookout.look(topics, {one.place.topic for one in absent})
+            # What a look showed was so by its end, and at its beginning at the earliest.
+            now_ms = time.time_ns() // 1_000_000
+            self._on_paused([self._pauses.of(name, one, began_ms, now_ms) for name, one in seen.items()])
             for action in self.guard.tick(now_ms, seen, absent):
                 self._do(action)
         return self.status()

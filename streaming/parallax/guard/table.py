@@ -34,6 +34,7 @@ _FIELDS: list[Any] = [
     ("changes", pa.string()),
     ("absent", pa.string()),
     ("reason", pa.string()),
+    ("shown", pa.string()),
 ]
 SCHEMA = pa.schema(_FIELDS)
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
@@ -136,6 +137,7 @@ def _row(event: Event) -> dict[str, Any]:
         "changes": json.dumps([[c.name, c.before, c.ours] for c in event.changes]),
         "absent": json.dumps([list(one) for one in event.absent]),
         "reason": event.reason,
+        "shown": json.dumps(list(event.shown)),
     }
 
 
@@ -151,6 +153,7 @@ def _event(row: Mapping[str, Any]) -> Event:
         tuple(Absentee(*one) for one in json.loads(row["absent"])),
         row["reason"],
         row["sequence"],
+        tuple(json.loads(row["shown"])),
     )
 
 

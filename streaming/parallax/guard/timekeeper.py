@@ -19,7 +19,9 @@ from parallax.errors import one_line
 from parallax.guard import late as record
 from parallax.guard.clock import Absence, Clock, Late, Look
 from parallax.guard.horizons import Reading
+from parallax.guard.pauses import Paused, on_record
 from parallax.guard.recall import recall
+from parallax.guard.table import GuardTable, GuardTableError
 from parallax.model import TopicPartition
 
 log = structlog.get_logger(__name__)
@@ -97,14 +99,19 @@ class Timekeeper:
         """Take in rows of ``replica_progress``, once they are committed."""
         now_ms = int(self._now() * 1000)
         with self._lock:
-            for one in self._clock.observe([Look.of_row(row, now_ms) for row in rows]):
-                log.warning("a replica copied records later than it may; audit the partition", **_words(one))
+            _warn(self._clock.observe([Look.of_row(row, now_ms) for row in rows]))
             self._tell()
 
     def read(self, readings: Iterable[Reading]) -> None:
         """Take in what pointed reads have shown."""
         with self._lock:
             self._clock.read(readings)
+
+    def paused(self, looks: Collection[Paused]) -> None:
+        """Take in who was seen to clean nothing."""
+        with self._lock:
+            _warn(self._clock.paused(looks))
+            self._tell()
 
     def audited(self, report: AuditReport) -> None:
         """Take in an audit: what it had a verdict on by what the brokers show is settled."""
@@ -118,12 +125,19 @@ class Timekeeper:
 
     def _tell(self) -> None:
         late = tuple(self._clock.late())
-        replicas = frozenset(one.replica for one in late)
+        # Should the job be killed before the next look at what is held, nobody will know whether that still was.
+        open_ones = (*late, *self._clock.unsettled())
+        replicas = frozenset(one.replica for one in open_ones)
         if replicas != self._on_record:
-            record.save(self._storage, late)
+            record.save(self._storage, open_ones)
             self._on_record = replicas
         self._said = Absences(tuple(self._clock.absences()), late)
         self._on_change(self._said)
+
+
+def _warn(late: Iterable[Late]) -> None:
+    for one in late:
+        log.warning("a replica copied records later than it may; audit the partition", **_words(one))
 
 
 def _words(late: Late) -> dict[str, Any]:
@@ -144,6 +158,11 @@ def recorded(storage: str, clock: Clock, now_ms: int) -> list[Absence]:
         deltalake.exceptions.DeltaError, OSError, pyarrow.ArrowException: the tables cannot be read.
     """
     recall(storage, clock, now_ms)
+    try:
+        events = GuardTable(storage, create=False).news()
+    except GuardTableError:
+        events = []  # no guard ever held anything here
+    clock.paused([hold.shown(now_ms) for hold in on_record(events) if hold.until_ms is None])
     return clock.absences()
 
 

@@ -22,6 +22,8 @@ UNCLEAR = {
 def in_words(absence: Absence) -> str:
     """One phrase: how it is absent, and from when on what it lacks may be gone."""
     said = PRESENCE[absence.presence]
+    if absence.is_held:
+        return f"{said}; nothing is cleaned, so what it lacks is kept until that ends"
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
@@ -36,7 +38,8 @@ def summed(absences: Absences, now: float) -> str:
         now: seconds since 1970 UTC.
     """
     parts = []
-    bounds = [one.bound_ms for one in absences.absent if one.bound_ms is not None]
+    held = sum(one.is_held for one in absences.absent)
+    bounds = [one.bound_ms for one in absences.absent if one.bound_ms is not None and not one.is_held]
     passed = sum(bound <= now * 1000 for bound in bounds)
     if absences.absent:
         parts.append(f"{len(absences.absent):,} of broker {_brokers(absences)}")
@@ -45,8 +48,10 @@ def summed(absences: Absences, now: float) -> str:
         parts.append(f"what they lack is kept until {_time(first)} at least")
     if passed:
         parts.append(f"what {passed:,} of them lack may be gone by now")
-    if len(bounds) < len(absences.absent):
-        parts.append(f"of {len(absences.absent) - len(bounds):,} it is not known until when it is kept")
+    if held:
+        parts.append(f"nothing is cleaned of what {held:,} of them lack")
+    if len(bounds) + held < len(absences.absent):
+        parts.append(f"of {len(absences.absent) - len(bounds) - held:,} it is not known until when it is kept")
     if absences.late:
         parts.append(f"{len(absences.late):,} copied records that may have been cleaned before: audit them")
     return "; ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -310,6 +311,8 @@ def test_an_absent_replica_has_its_bound_or_the_reason_for_none(state: MonitorSt
     assert found["replica_late_timestamp_seconds", ("orders", "0", "1")] == 9
     assert ("replica_removal_bound_timestamp_seconds", frozenset(("orders", "1", "3"))) not in found
     assert ("replica_removal_bound_unknown", frozenset(("orders", "0", "2", "None"))) not in found
+    state.update_absences(Absences((replace(away, is_held=True),)))
+    assert samples(state)["replica_removal_bound_timestamp_seconds", ("orders", "0", "2")] == math.inf
 
 
 def test_what_the_guard_holds_is_told_and_nothing_of_one_that_is_off(full: MonitorState) -> None:

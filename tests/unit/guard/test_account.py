@@ -81,3 +81,13 @@ def test_what_no_audit_has_compared_and_what_the_guard_did(tmp_path: Path) -> No
     assert refused == (
         f"The guard did not hold the topic for broker 3 at {at}: not authorized: ALTER_CONFIGS on the topic is needed."
     )
+
+
+def test_one_that_was_back_while_its_topic_was_held_is_said_to_be_so(tmp_path: Path) -> None:
+    returned(tmp_path, 5, retention=2 * MINUTE)
+    table = GuardTable(str(tmp_path))
+    for at, kind in ((10 * MINUTE + 30_000, EventKind.HELD), (20 * MINUTE, EventKind.RELEASING)):
+        table.append(Event(kind, "h", "orders", "a", START + at, 2, (), shown=(1, 3)))
+    said = facts(tmp_path, HOUR)[0]
+    assert said.startswith(f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked was kept until 2023-11-14 22:2")
+    assert said.endswith("at least, and it was back while nothing was cleaned yet.")

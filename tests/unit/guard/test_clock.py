@@ -1,8 +1,20 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
-from parallax.guard.clock import FORGET_MS, SETTINGS_MS, TRAILING_MS, Absence, Clock, Presence, Retentions, Unclear
+from parallax.guard.clock import (
+    FORGET_MS,
+    SETTINGS_MS,
+    TRAILING_MS,
+    Absence,
+    Clock,
+    Late,
+    Presence,
+    Retentions,
+    Unclear,
+)
+from parallax.guard.pauses import GAP_MS, Paused
 from parallax.model import TopicPartition
 from tests.unit.guard.looking import HOUR, LOOK, METADATA, PLACE, SKEW, START, clock, tick
 
@@ -287,3 +299,120 @@ def test_no_bound_is_later_for_leaving_out_looks() -> None:
             part.observe([look for look in looks if i == 13 or (look.broker == 2) or rng.random() < 0.5])
         of_part = only(part).bound_ms
         assert of_part is None or of_part <= (only(whole).bound_ms or 0)
+
+
+def away(known: Clock, at: int = 2_000) -> None:
+    """Broker 2 is away, and lacks something."""
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(at, {1: 12, 2: None, 3: 12}, REST))
+
+
+def held(known: Clock, *times: int, brokers: tuple[int, ...] = REST, **said: Any) -> list[Late]:
+    """Looks that show who cleans nothing, in ms after the start; each takes half a second."""
+    found = []
+    for at in times:
+        look = Paused("orders", said.get("topic_id", "a"), frozenset(brokers), START + at, START + at + 500, {})
+        found += known.paused([look._replace(since=said.get("since", {}))])
+    return found
+
+
+BOUND = HOUR - SKEW - LOOK
+
+
+def minutes(since: int, until: int) -> range:
+    return range(since, until, 10_000)
+
+
+def test_while_a_topic_is_held_since_before_its_bound_the_bound_is_not_passed() -> None:
+    known = clock()
+    away(known)
+    held(known, *minutes(BOUND - 60_000, 2 * HOUR))
+    assert (only(known).bound_ms, only(known).is_held) == (START + 2 * HOUR - 10_000 + (BOUND - 60_000) % 10_000, True)
+
+
+def test_a_replica_that_copies_after_its_bound_while_the_topic_is_held_is_not_late() -> None:
+    known = clock()
+    away(known)
+    held(known, *minutes(BOUND - 60_000, 2 * HOUR))
+    assert known.observe(tick(2 * HOUR, {1: 12, 2: 12, 3: 12}, ALL)) == []
+    assert [one.broker for one in known.unsettled()] == [2], "nobody has looked since whether it is still held"
+    assert held(known, 2 * HOUR + 1_000) == []
+    assert (known.unsettled(), known.late(), known.absences()) == ([], [], [])
+
+
+def test_one_that_copies_when_the_hold_is_over_is_late_also_where_nobody_looked_in_between() -> None:
+    for looks in ((), (HOUR + 300_000,)):
+        known = clock()
+        away(known)
+        held(known, *minutes(BOUND - 60_000, HOUR + 300_000))
+        held(known, *looks, brokers=())
+        found = known.observe(tick(HOUR + 301_000, {1: 12, 2: 12, 3: 12}, ALL))
+        found += held(known, HOUR + 302_000, brokers=())
+        assert [one.broker for one in found] == [2]
+
+
+def test_one_of_which_nobody_looks_any_more_whether_it_was_held_is_late() -> None:
+    known = clock()
+    away(known)
+    held(known, *minutes(BOUND - 60_000, HOUR + 300_000))
+    assert known.observe(tick(HOUR + 301_000, {1: 12, 2: 12, 3: 12}, ALL)) == []
+    (late,) = known.observe(tick(HOUR + 301_000 + 2 * GAP_MS, {1: 12, 2: 12, 3: 12}, ALL))
+    assert (late.broker, late.at_ms) == (2, START + HOUR + 301_000)
+
+
+def test_after_the_hold_the_bound_is_the_last_look_that_showed_it() -> None:
+    known = clock()
+    away(known)
+    held(known, *minutes(BOUND - 60_000, BOUND), HOUR)
+    held(known, HOUR + 1_000, HOUR + 2_000, brokers=())
+    assert (only(known).bound_ms, only(known).is_held) == (START + HOUR, False)
+
+
+def test_a_hold_does_not_count_that_came_after_the_bound_or_on_some_brokers_or_of_another_topic() -> None:
+    late = {"times": (BOUND, HOUR, HOUR + 10_000)}
+    part = {"times": tuple(minutes(BOUND - 60_000, HOUR)), "brokers": (1,)}
+    other = {"times": tuple(minutes(BOUND - 60_000, HOUR)), "topic_id": "b"}
+    for said in (late, part, other):
+        known = clock()
+        away(known)
+        held(known, *said.pop("times"), **said)
+        assert (only(known).bound_ms, only(known).is_held) == (START + BOUND, False)
+
+
+def test_a_hold_that_was_not_looked_at_for_a_while_counts_anew() -> None:
+    known = clock()
+    away(known)
+    held(known, BOUND - 60_000, BOUND - 60_000 + GAP_MS + 1, BOUND - 60_000 + 3 * GAP_MS)
+    assert not only(known).is_held
+    assert only(known).bound_ms == START + BOUND
+
+
+def test_a_hold_on_record_counts_from_when_it_was_seen() -> None:
+    known = clock()
+    away(known)
+    held(known, 2 * HOUR, since={1: START + HOUR // 2, 3: START + HOUR // 2})
+    assert (only(known).bound_ms, only(known).is_held) == (START + 2 * HOUR, True)
+
+
+def test_a_bound_that_a_deposed_leader_had_told_is_none_for_a_hold_either() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    for at in range(2_000, 40_000, 2_000):
+        known.observe(tick(at, {1: 10, 2: None, 3: 10}, REST, retention=30_000))
+    bound_ms = only(known).bound_ms
+    assert bound_ms is not None
+    # It is seen to be held just before that bound, and the last looks turn out to be those of a deposed leader.
+    held(known, bound_ms - START - 1_000)
+    known.observe(tick(bound_ms - START, {1: 10, 2: None, 3: 25}, (3,), epoch=1, retention=30_000))
+    of_two = next(one for one in known.absences() if one.broker == 2)
+    assert not of_two.is_held
+    assert (of_two.bound_ms or 0) < bound_ms
+
+
+def test_a_bound_that_turns_earlier_while_a_topic_is_held_does_not_undo_the_hold() -> None:
+    known = clock()
+    away(known)
+    known.observe(tick(BOUND - 60_000, {1: 12, 2: None, 3: 12}, REST))
+    held(known, *minutes(BOUND - 60_000, BOUND))
+    known.observe(tick(BOUND, {1: 12, 2: None, 3: 12}, REST, retention=1_000))
+    assert only(known).is_held, "what is lowered while nothing is cleaned removes nothing"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from parallax.config import GuardSettings
 from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import in_words, open_holds, read_record
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind
+from parallax.guard.pauses import Paused
 from parallax.guard.run import GuardRounds, GuardStatus, GuardThread
 from parallax.guard.table import GuardTable
 from parallax.lab.waiting import until
@@ -103,6 +105,30 @@ def test_a_topic_is_held_and_put_back(cluster: Cluster, rounds: Callable[..., Gu
         last = one.round()
     assert last.holds == ()
     assert cluster.settings == dict.fromkeys((1, 2, 3), FIRST)
+
+
+def test_each_look_tells_who_cleans_nothing_and_the_record_who_did_when_it_was_held(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    told: list[Paused] = []
+    absent = soon()
+
+    def started() -> GuardRounds:
+        settings = GuardSettings(mode="act", lead_s=1e9, settle_s=0, stagger_s=0)
+        return GuardRounds(
+            settings, str(tmp_path), cast("ReplicaClient", cluster), lambda: absent, on_paused=told.extend
+        )
+
+    with closing(started()) as one:
+        for _ in range(4):
+            one.round()
+    assert [sorted(look.brokers) for look in told] == [[], [], [1, 3], [1, 3]]
+    held = GuardTable(str(tmp_path)).news()[-1]
+    assert (held.kind, held.shown) == (EventKind.HELD, (1, 3))
+    with closing(started()) as again:
+        again.round()
+    assert told[-1].since == {1: held.at_ms, 3: held.at_ms}
+    assert all(look.began_ms <= look.ended_ms for look in told)
 
 
 def test_another_process_goes_on_where_one_stopped(

@@ -9,6 +9,9 @@ import pytest
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.guard import late as record
 from parallax.guard.clock import Look
+from parallax.guard.holds import Event, EventKind
+from parallax.guard.pauses import Paused
+from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import Absences, Timekeeper, recorded
 from parallax.guard.words import in_words, summed
 from parallax.views.tables import PROGRESS, rust_uri
@@ -107,3 +110,31 @@ def test_all_absences_in_one_sentence(tmp_path: Path) -> None:
     assert summed(keeper.said, now + 7200) == "1 of broker 2; what 1 of them lack may be gone by now"
     keeper.take_in(BACK)
     assert summed(keeper.said, now) == "1 copied records that may have been cleaned before: audit them"
+
+
+def showing(*times: int) -> list[Paused]:
+    """Looks at a hold that was there from before the bound on."""
+    return [
+        Paused(PLACE.topic, "a", frozenset(REST), START + at, START + at, dict.fromkeys(REST, START)) for at in times
+    ]
+
+
+def test_who_copies_while_the_topic_is_held_is_late_only_if_nobody_looks_again(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path)
+    keeper.take_in(IN_TIME, AWAY)
+    keeper.keeper.paused(showing(2 * HOUR - 500))
+    assert in_words(keeper.said.absent[0]) == "away; nothing is cleaned, so what it lacks is kept until that ends"
+    assert summed(keeper.said, 0) == "1 of broker 2; nothing is cleaned of what 1 of them lack"
+    keeper.take_in(BACK)
+    assert keeper.said.late == ()
+    assert [one.broker for one in Keeper(tmp_path).said.late] == [2], "it is killed before the next look"
+    keeper.keeper.paused(showing(2 * HOUR + 500))
+    assert keeper.said.late == Keeper(tmp_path).said.late == ()
+
+
+def test_a_hold_on_record_counts_without_a_job(tmp_path: Path) -> None:
+    write(tmp_path, *history(away_from=60_000, until=180_000))
+    held = Event(EventKind.HELD, "h", PLACE.topic, "a", START + 200_000, 2, (), shown=REST)
+    GuardTable(str(tmp_path)).append(held)
+    (absence,) = recorded(str(tmp_path), clock(), START + 2 * HOUR)
+    assert absence.is_held

@@ -1,0 +1,146 @@
+"""Since when, and until when, each broker was seen to clean nothing of a topic: what a hold gives to the clock. Pure.
+
+No log exceeds a ratio of 1, and no lag reaches the largest number: a broker that goes by both begins no pass. Where
+that moves a bound: docs/theory.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from parallax.guard.holds import LAG, RATIO, Event, EventKind
+
+if TYPE_CHECKING:
+    from parallax.guard.decide import TopicSeen
+
+GAP_MS = 30_000
+"""Between two looks that are further apart a pause counts as interrupted."""
+
+
+class Paused(NamedTuple):
+    """What one look showed of who cleans nothing of a topic; times in milliseconds since 1970 UTC.
+
+    Attributes:
+        topic_id: of the topic that was looked at.
+        brokers: those that showed that they begin no pass.
+        began_ms: when the look began.
+        ended_ms: when the last answer had come.
+        since: by broker, from when on it did so already, by what is on record; others count from this look.
+    """
+
+    topic: str
+    topic_id: str
+    brokers: frozenset[int]
+    began_ms: int
+    ended_ms: int
+    since: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which a broker began no pass.
+
+    Attributes:
+        from_ms: it had begun by then.
+        until_ms: the last look that showed it began then.
+        is_open: whether the last look showed it.
+    """
+
+    from_ms: int
+    until_ms: int
+    is_open: bool = True
+
+
+class Pauses:
+    """The spans of one topic, by broker."""
+
+    def __init__(self) -> None:
+        self.topic_id = ""
+        self.spans: dict[int, Span] = {}
+
+    def see(self, look: Paused) -> None:
+        """Take in a look; another topic of the name has spans of its own."""
+        if look.topic_id != self.topic_id:
+            self.topic_id, self.spans = look.topic_id, {}
+        for broker, span in self.spans.items():
+            if broker not in look.brokers:
+                self.spans[broker] = Span(span.from_ms, span.until_ms, is_open=False)
+        for broker in look.brokers:
+            known = self.spans.get(broker)
+            if known is not None and known.is_open and look.began_ms - known.until_ms <= GAP_MS:
+                self.spans[broker] = Span(known.from_ms, max(known.until_ms, look.began_ms))
+            else:
+                self.spans[broker] = Span(look.since.get(broker, look.ended_ms), look.began_ms)
+
+
+class Hold(NamedTuple):
+    """A time for which a topic was held at the second level, by what is on record.
+
+    Attributes:
+        brokers: those that showed it when it began.
+        lag: the guard's own value of ``max.compaction.lag.ms``.
+        until_ms: when it began to be put back; None where it is held.
+    """
+
+    topic: str
+    topic_id: str
+    brokers: tuple[int, ...]
+    lag: str
+    from_ms: int
+    until_ms: int | None
+
+    def shown(self, at_ms: int) -> Paused:
+        """What the record alone says of a time."""
+        is_held = self.from_ms <= at_ms and (self.until_ms is None or at_ms < self.until_ms)
+        brokers = frozenset(self.brokers) if is_held else frozenset()
+        return Paused(self.topic, self.topic_id, brokers, at_ms, at_ms, dict.fromkeys(self.brokers, self.from_ms))
+
+
+def on_record(events: Iterable[Event]) -> list[Hold]:
+    """The holds of the second level that nobody broke; when somebody did is not on record."""
+    found: dict[str, Hold] = {}
+    for event in events:
+        known = found.get(event.hold_id)
+        if event.kind is EventKind.HELD and event.level == 2 and event.shown and known is None:
+            lag = next((change.ours for change in event.changes if change.name == LAG), "")
+            found[event.hold_id] = Hold(event.topic, event.topic_id, event.shown, lag, event.at_ms, None)
+        elif known is not None and event.kind is EventKind.RELEASING and known.until_ms is None:
+            found[event.hold_id] = known._replace(until_ms=event.at_ms)
+        elif known is not None and event.kind in (EventKind.OVERRULED, EventKind.ABANDONED) and known.until_ms is None:
+            del found[event.hold_id]
+    return list(found.values())
+
+
+class PauseWatch:
+    """Says who cleans nothing, look by look; what was held before it began counts where that still shows.
+
+    Args:
+        events: all that is on record.
+    """
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._before = {hold.topic: hold for hold in on_record(events) if hold.until_ms is None}
+
+    def of(self, topic: str, seen: TopicSeen, began_ms: int, ended_ms: int) -> Paused:
+        """What a look shows."""
+        paused = frozenset(b for b in seen.settings if is_paused(seen, b))
+        before = self._before.pop(topic, None)
+        since: dict[int, int] = {}
+        if before is not None and before.topic_id == seen.topic_id:
+            # Only the guard writes this value, and it has not written another one since, by its record.
+            still = [b for b in paused & set(before.brokers) if seen.settings[b][LAG].own == before.lag]
+            since = dict.fromkeys(still, before.from_ms)
+        return Paused(topic, seen.topic_id, paused, began_ms, ended_ms, since)
+
+
+def is_paused(seen: TopicSeen, broker: int) -> bool:
+    """Whether a broker shows that it begins no pass."""
+    shown = seen.settings.get(broker, {})
+    if RATIO not in shown or LAG not in shown:
+        return False
+    return float(shown[RATIO].value) >= 1 and int(shown[LAG].value) >= 2**62
+
+
+__all__ = ["GAP_MS", "Hold", "PauseWatch", "Paused", "Pauses", "Span", "is_paused", "on_record"]
