@@ -455,6 +455,8 @@ class History:
         self.recreates = rng.random() < 0.1
         self.theirs: list[dict[str, str | None]] = []
         self.dangerous = self.guarded = self.holds = 0
+        self.missed: dict[int, int] = {}
+        """By broker that is away, when the pass began that first took something that it lacks."""
 
     # -- the life of it --------------------------------------------------------------------------------------------
 
@@ -477,6 +479,8 @@ class History:
         else:
             self._seldom(roll)
         world.replicate()
+        absent = {b for b, broker in world.brokers.items() if broker.absent_from is not None}
+        self.missed = {b: at for b, at in self.missed.items() if b in absent}
         self._check_return()
         self._clean()
         for monitor in self.monitors:
@@ -510,6 +514,7 @@ class History:
             self.world.slow = 0
             self.world.spread()
             self.world.replicate()
+            self.missed = {}
             for monitor in self.monitors:
                 self._round(monitor, calm=True)
         self._check_settings()
@@ -566,6 +571,7 @@ class History:
             if broker.absent_from is None or broker.lost_tail or broker.leo > offset or broker is cleaner:
                 continue
             self.dangerous += 1
+            self.missed.setdefault(broker.id, began)
             for monitor in self.monitors:
                 for absence in monitor.clock.absences():
                     if absence.broker != broker.id or absence.bound_ms is None:
@@ -659,6 +665,9 @@ class History:
         if monitor.wrong - {one.broker for one in monitor.clock.unsettled()}:
             raise Broken(f"brokers {monitor.wrong} came back wrong and are not called late")
         away = {one.broker: one for one in monitor.clock.absences()}
+        for broker, one in away.items():
+            if not world.brokers[broker].lost_tail and (one.bound_ms or 0) > self.missed.get(broker, 2**60):
+                raise Broken(f"something went at {self.missed[broker]}, and the bound is said to be {one.bound_ms}")
         back = monitor.held.keys() - away.keys()
         world.done["back while held"] += sum(world.now >= monitor.held[broker][0] for broker in back)
         for broker, (_, had, replicas) in list(monitor.held.items()):

@@ -36,7 +36,7 @@ def test_what_is_guarded_is_not_missed_and_settings_are_put_back(first: int) -> 
     assert done["dangerous"] > 2, "tombstones that an absent replica lacks do go"
     assert done["guarded"] > 10, "and topics are held before that"
     assert done["sharper"] > 1_000, "what was read moves bounds"
-    assert done["back while held"] > 10, "and some come back after their bound, but while nothing was cleaned"
+    assert done["back while held"] > 0, "and some come back after their bound, but while nothing was cleaned"
 
 
 @pytest.mark.release
