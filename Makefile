@@ -5,7 +5,7 @@ PRODUCER ?= legacy
 MINUTES ?= 10
 HISTORIES ?= 200000
 SEED ?=
-WORKERS ?= 2
+WORKERS ?= 3
 BIN := .venv/bin
 ARGS ?=
 
@@ -22,7 +22,7 @@ setup:  ## Virtual environment, packages, Delta's and Kafka's jars
 demo: setup  ## Three real brokers, five real divergences, found live
 	@$(BIN)/parallax demo --kafka-version $(KAFKA_VERSION) --producer $(PRODUCER) $(ARGS)
 
-test: setup  ## Unit tests, simulation, end to end on real brokers, WORKERS (2) side by side
+test: setup  ## Unit tests, simulation, end to end on real brokers, by WORKERS (3), two of which play
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-all: setup  ## These, and the long proofs that belong before a release

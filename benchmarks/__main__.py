@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 
-NAMES = ("read", "source", "compare", "state", "probe", "page", "latency", "partitions", "cluster")
+NAMES = ("read", "source", "compare", "state", "many", "probe", "page", "latency", "partitions", "cluster")
 
 
 def main() -> int:

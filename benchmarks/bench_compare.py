@@ -154,7 +154,7 @@ def arrow(rows: ViewRows) -> pa.RecordBatch:
 
 
 def packed(batch: pa.RecordBatch) -> int:
-    for _ in view_observations(batch):
+    for _ in view_observations(batch).each():
         pass
     return int(batch.num_rows)
 

@@ -2,7 +2,9 @@
 
 Runs the job as ``parallax demo`` does on three real brokers, for each number of partitions in turn, with light traffic
 spread over all of them, and prints for a steady stretch: processor time of the job's processes (the brokers' beside
-it), their memory, the micro-batches of each query, new files and the size of the newest offset in each checkpoint.
+it), their memory, the micro-batches of each query, new files and the size of the newest offset in each checkpoint. From
+several numbers of partitions it makes what a job costs without any, and by the hundred of them: a straight line through
+what was measured (``--partitions 6 100 500 1000 --heap 1g``).
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
+from math import isnan, nan
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 
 import psutil
 from confluent_kafka import Producer
@@ -25,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench_latency import Watch
-from benchmarks.simulated import PER_TOPIC, SimulatedCluster
+from benchmarks.simulated import BROKERS, PER_TOPIC, SimulatedCluster
 from parallax.demo import demo_settings
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
@@ -201,6 +204,32 @@ def measure(cost: Cost, source: AbstractContextManager[tuple[str, str, int]], se
     return cost
 
 
+def slopes(costs: Sequence[Cost]) -> Table:
+    """What a job costs by a straight line through several: of itself, and for each hundred partitions."""
+    table = Table(
+        "cost",
+        "of a job",
+        "by 100 partitions",
+        "of these, each broker",
+        *(str(cost.partitions) for cost in costs),
+        title="by the number of partitions, a straight line (three brokers, a replica of each partition on each)",
+    )
+    kinds = {"driver": "main process, %", "workers": "Python, %", "Spark's JVM": "JVM, %"}
+    rows = {name: [cost.processor.get(kind, 0.0) for cost in costs] for kind, name in kinds.items()}
+    rows["together, %"] = [sum(values) for values in zip(*rows.values(), strict=True)]
+    rows["memory, MB"] = [sum(v for kind, v in cost.memory.items() if kind != "brokers") for cost in costs]
+    rows["all read after, s"] = [cost.started_s for cost in costs]
+    for query in sorted({query for cost in costs for query, seen in cost.batches.items() if seen}):
+        rows[f"{query}, median s"] = [median(cost.batches[query]) if cost.batches.get(query) else nan for cost in costs]
+    for query in sorted({query for cost in costs for query in cost.offsets}):
+        rows[f"{query}, offset bytes"] = [float(cost.offsets.get(query, nan)) for cost in costs]
+    for name, values in rows.items():
+        known = [(cost.partitions / 100, value) for cost, value in zip(costs, values, strict=True) if not isnan(value)]
+        slope, base = linear_regression(*zip(*known, strict=True)) if len(known) > 1 else (nan, nan)
+        table.add_row(name, *(f"{value:.2f}" for value in (base, slope, slope / len(BROKERS), *values)))
+    return table
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -212,15 +241,17 @@ def main() -> None:
     parser.add_argument("--simulated", action="store_true", help="brokers that are simulated: for many partitions")
     parser.add_argument("--heap", default="512m", help="of each broker, such as 1g")
     options = parser.parse_args()
-    console = Console(width=150)
+    console = Console(width=170)
     counts, seconds = ([6], 10.0) if options.quick else (options.partitions, options.seconds)
     table = Table("partitions", "records/s", "all read after s", title="cost of a job, three brokers, RF 3")
     for name in ("driver %", "workers %", "JVM %", "together %", "brokers %", "MB", "new files/h"):
         table.add_column(name)
+    costs: list[Cost] = []
     batches = Table("partitions", "query", "batches seen", "median s", "95 % s", "offset bytes", title="micro-batches")
     for count in counts:
         source = simulated(count, options.rate) if options.simulated else real(count, options.rate, options.heap)
         cost = measure(Cost(count, options.rate), source, seconds, options.settle)
+        costs.append(cost)
         mine = [cost.processor.get(kind, 0.0) for kind in ("driver", "workers", "Spark's JVM")]
         memory = sum(used for kind, used in cost.memory.items() if kind != "brokers")
         row = [*mine, sum(mine), cost.processor.get("brokers", 0.0)]
@@ -238,6 +269,8 @@ def main() -> None:
             batches.add_row(str(count), query, str(len(values)), f"{median(values):.2f}", tail, size)
     console.print(table)
     console.print(batches)
+    if len(costs) > 1:
+        console.print(slopes(costs))
 
 
 if __name__ == "__main__":

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import psutil
-import pyarrow as pa
 
 from benchmarks.bench_compare import BROKERS, observations
 from parallax.compare.observations import Observations, OpenTransactions, ProgressRows, ViewRows
-from parallax.compare.packing import PROGRESS_COLUMNS, progress_observations
 from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.config import CompareSettings
@@ -29,8 +27,6 @@ FIRST = 100
 """Records that every replica has shown before the outage."""
 
 REPORTS = 6
-ARROW_ROWS = 65_536
-OPEN = pa.struct([("producer_id", pa.int64()), ("start_offset", pa.int64())])
 
 
 def whole(start: int, count: int, *, keys: int | None = None) -> Observations:
@@ -134,56 +130,6 @@ def comes_back(state: bytes, batches: int, count: int) -> None:
     )
 
 
-def ticks(partitions: int, count: int) -> None:
-    """Progress alone: a tick of every partition and replica, as the tasks read them, and a step for each."""
-    states = [b""] * partitions
-    print(f"\nprogress of {partitions:,} partitions, {3 * partitions:,} rows a tick")
-    for tick in range(count):
-        started = time.perf_counter()
-        parts = [part for batch in tick_rows(partitions, tick) for part in progress_observations(batch)]
-        after = time.perf_counter()
-        i = 0
-        for part in parts:
-            number = part.partition
-            result = step(PartitionState.from_bytes(states[number]), part, SETTINGS, tick)
-            states[number] = result.state.to_bytes()
-            i += 1
-        done = time.perf_counter()
-        if i != partitions:
-            raise SystemExit(f"{i} steps for {partitions} partitions")
-        print(
-            f"tick {tick}: columns to observations {after - started:.2f} s, steps {done - after:.2f} s "
-            f"({(done - after) / partitions * 1e6:.0f} µs each), state {sum(map(len, states)) / 2**20:.1f} MB "
-            f"({len(states[0])} bytes each), RSS {psutil.Process().memory_info().rss / 2**20:.0f} MB",
-            flush=True,
-        )
-
-
-def tick_rows(partitions: int, tick: int) -> Iterator[pa.RecordBatch]:
-    """The rows of ``replica_progress`` of one tick, in Arrow batches as Spark cuts them; topics of 100 partitions."""
-    number = np.repeat(np.arange(partitions), len(BROKERS))
-    broker = np.tile(BROKERS, partitions)
-    for at in range(0, len(number), ARROW_ROWS):
-        part = slice(at, at + ARROW_ROWS)
-        n = len(number[part])
-        numbers = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), np.full(n, 1000 + tick))
-        columns = {
-            "topic": pa.array([f"t{i // 100}" for i in number[part]]),
-            "partition": pa.array(number[part], pa.int32()),
-            "broker": pa.array(broker[part], pa.int32()),
-            "observed_at": np.full(n, tick * 1000),
-            "reachable": np.ones(n, bool),
-            **numbers,
-            "log_start_offset": np.zeros(n, np.int64),
-            "leader": np.ones(n, np.int32),
-            "replicas": pa.array([list(BROKERS)] * n, pa.list_(pa.int32())),
-            "open_transactions": pa.array([[]] * n, pa.list_(OPEN)),
-            "cleanup_policy": pa.array(["compact"] * n),
-            "policy_at": np.full(n, tick * 1000),
-        }
-        yield pa.RecordBatch.from_pydict({name: columns[name] for name in PROGRESS_COLUMNS})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small inputs")
@@ -193,7 +139,6 @@ def main() -> None:
     comes_back(state, batches, count)
     outage("broker 2 away, 100,000 keys written again and again", batches, count, away, keys=100_000)
     outage("read_committed frozen on broker 2", batches, count, frozen)
-    ticks(500 if options.quick else 10_000, 3)
 
 
 if __name__ == "__main__":

@@ -276,8 +276,8 @@ class Rules:
                 f"max {by_topic} ({self._last('guard_refused')}) > 0",
                 "warning",
                 f"The guard does not hold {topic}",
-                "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}: "
-                "parallax guard status says why, and what to run.",
+                "A replica is away, and the guard may not, or must not, hold {{ $labels.topic }}, or cannot put back "
+                "what it held: parallax guard status says why, and what to run.",
             ),
             self._alert(
                 "ParallaxGuardOverruled",

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
+from parallax.guard.decide import INTERNAL
 from parallax.guard.timekeeper import Absences, clock_of, recorded
 from parallax.guard.words import summed
 from parallax.java import find_java
@@ -40,6 +41,8 @@ _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
 _FOREVER_MS = 10**15
 _SOON_DAYS = 14
 """A certificate that ends so soon is worth a note."""
+_NAMED = 5
+"""Topics that one line names."""
 _SAMPLED = 20
 """Partitions of a topic that are asked for their producers, to see whether their transactions may be described."""
 
@@ -299,6 +302,7 @@ def _topics(
         configs = client.topic_configs([t.name for t in topics if t.name not in refused], _CONFIGS)
     except ReplicaError as error:
         configs = {topic.name: error for topic in topics}
+    yield from _guard(client, settings, topics, configs, silent)
     found = _open_transactions(client, topics, silent)
     hidden = _hidden_transactions(client, found)
     away = _longest_outage(settings.storage.path)
@@ -319,6 +323,68 @@ def _topics(
             )
         if topic.name in hidden:
             yield hidden[topic.name]
+
+
+def _guard(
+    client: ReplicaClient,
+    settings: Settings,
+    topics: Sequence[TopicMetadata],
+    configs: Mapping[str, Mapping[str, str] | ReplicaError],
+    silent: set[int],
+) -> Iterator[Line]:
+    """The rights of the guard, where there is one."""
+    mode = settings.guard.mode
+    if mode == "off":
+        return
+    names = sorted(topic.name for topic in topics if _may_be_held(topic.name, settings, configs.get(topic.name)))
+    wrong: list[str] = []
+    if hidden := [name for name in names if not isinstance(configs.get(name), dict)]:
+        wrong.append(f"DESCRIBE_CONFIGS on {_some(hidden)} is missing: no bound is known there, and nothing is held.")
+    try:
+        may = client.may_alter_configs(names) if names else {}
+    except ReplicaError as error:
+        yield Line("guard", Result.UNKNOWN, f"what it may do could not be asked ({one_line(error)}).")
+        return
+    if fixed := [name for name in names if may.get(name) is False]:
+        problem = "settings are not changed there, and guard.mode act would only advise"
+        wrong.append(f"ALTER_CONFIGS on {_some(fixed)} is missing: {problem}.")
+    if settings.guard.min_free_percent > 0 and (spaceless := _spaceless(client, topics, silent)):
+        wrong.append(f"{spaceless}: where space is not known nothing is held, unless guard.min_free_percent is 0.")
+    for problem in wrong:
+        yield Line("guard", Result.WRONG, f"guard.mode is {mode}. {problem}")
+    if not wrong:
+        yield Line(
+            "guard", Result.FINE, f"guard.mode is {mode}, and it has its rights on {len(names)} compacted topics."
+        )
+
+
+def _may_be_held(name: str, settings: Settings, given: Mapping[str, str] | ReplicaError | None) -> bool:
+    guard = settings.guard
+    if (guard.topics and name not in guard.topics) or (name in INTERNAL and not guard.internal_topics):
+        return False
+    return not isinstance(given, dict) or "compact" in given.get("cleanup.policy", "delete")
+
+
+def _spaceless(client: ReplicaClient, topics: Sequence[TopicMetadata], silent: set[int]) -> str:
+    """Why a broker does not say how much space there is; empty where all that answer do."""
+    places: dict[int, TopicPartition] = {}
+    for topic in topics:
+        for number, partition in topic.partitions.items():
+            for broker in partition.replicas:
+                places.setdefault(broker, TopicPartition(topic.name, number))
+    for broker, place in sorted(places.items()):
+        if broker in silent:
+            continue
+        try:
+            client.log_dirs(broker, [place])
+        except ReplicaError as error:
+            return one_line(error)
+    return ""
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _longest_outage(storage: str) -> tuple[timedelta, int]:

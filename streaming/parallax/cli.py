@@ -28,6 +28,7 @@ from parallax.model import FindingKind, FindingStatus
 from parallax.output import as_json, error_line, waiting
 
 if TYPE_CHECKING:
+    from parallax.findings.report import OnRecord
     from parallax.lab.commands import LabStatus
     from parallax.views.pause import Paused
 
@@ -333,7 +334,25 @@ def explain(
     """Explain a finding in plain words: what consumers see, who is right, what to run."""
     from parallax.findings.report import print_explanation
 
-    print_explanation(_storage_of(context, config, data), finding, _format_of(context, output))
+    print_explanation(
+        _storage_of(context, config, data),
+        finding,
+        _format_of(context, output),
+        on_record=_on_record(context, config, data),
+    )
+
+
+def _on_record(context: typer.Context, config: Path | None, data: str | None) -> OnRecord:
+    """What the clock and the guard have on record beside a finding, by the settings of the job where they are given."""
+    from parallax.config import GuardSettings, ReadSettings, load
+    from parallax.guard.account import beside
+
+    storage = _storage_of(context, config, data)
+    before = context.parent.params if context.parent is not None else {}
+    path = config or before.get("config")
+    settings = None if path is None else load(path)
+    read, guard = (ReadSettings(), GuardSettings()) if settings is None else (settings.read, settings.guard)
+    return beside(storage, read, guard)
 
 
 @findings_app.command()
@@ -403,6 +422,7 @@ def _print_paused(standing: Paused, output: Format) -> None:
 @app.command()
 @one_line_errors
 def report(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, HTML.")],
     finding: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Findings; all that stand.")] = None,
     config: JobConfig = None,
@@ -412,7 +432,7 @@ def report(
     """Write findings with their evidence as one page that a ticket can hold."""
     from parallax.alerting.page.ticket import write_report
 
-    count = write_report(_storage(config, data), finding or (), output)
+    count = write_report(_storage(config, data), finding or (), output, _on_record(context, config, data))
     if output_format is Format.json:
         typer.echo(as_json({"file": output, "findings": count}))
         return
@@ -507,17 +527,21 @@ GuardConfig = Annotated[Path, typer.Option("-c", "--config", help="The job's set
 @one_line_errors
 def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
     """Show which topics are held, what was changed, and what puts it back by hand."""
-    from parallax.guard.command import document, in_words, open_holds, read_record
+    from parallax.config import load
+    from parallax.guard.command import addressed, document, in_words, open_holds, read_record, refused_in_words
 
     record, _ = read_record(_storage(config, data))
+    kafka = None if config is None else load(config).kafka
     holds = open_holds(record)
     if output is Format.json:
-        refused = [{"topic": e.topic, "kind": e.kind, "reason": e.reason} for e in record.refused.values()]
-        typer.echo(as_json({"holds": [document(hold) for hold in holds], "refused": refused}))
+        refused = [
+            {"topic": e.topic, "kind": e.kind, "reason": addressed(e.reason, kafka)} for e in record.refused.values()
+        ]
+        typer.echo(as_json({"holds": [document(hold, kafka) for hold in holds], "refused": refused}))
         return
-    typer.echo("\n".join(in_words(hold) for hold in holds) or "nothing is held")
+    typer.echo("\n".join(in_words(hold, kafka) for hold in holds) or "nothing is held")
     for event in record.refused.values():
-        typer.echo(f"{event.topic}: {event.kind}: {event.reason}")
+        typer.echo(refused_in_words(event, kafka))
 
 
 @guard_app.command("hold")
@@ -561,11 +585,8 @@ def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format)
     from parallax.job import JobError, lock_storage
 
     settings = load(config)
-    # What is done is said at the end; what goes wrong meanwhile is no part of that.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
-    )
+    # What is done, or why it is not, is said at the end, in the words of a command.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     is_run = False
     if settings.guard.mode == "act":
         try:
@@ -576,10 +597,15 @@ def _guard_asked(config: Path, topics: list[str], *, hold: bool, output: Format)
             if lock is not None:
                 lock.close()
     holds = ask(settings, topics, hold=hold, is_run_by_job=is_run) if topics else []
+    if hold and not is_run:
+        say(
+            f"no job with guard.mode: act runs on this storage path: only `parallax guard release {topics[0]}`, or the "
+            "next start of one, ends this"
+        )
     if output is Format.json:
-        typer.echo(as_json([document(one) for one in holds]))
+        typer.echo(as_json([document(one, settings.kafka) for one in holds]))
         return
-    typer.echo("\n".join(in_words(one) for one in holds) or "nothing is held")
+    typer.echo("\n".join(in_words(one, settings.kafka) for one in holds) or "nothing is held")
 
 
 LabName = Annotated[str, typer.Option("--name", help="Which lab; several may be up at once.")]

@@ -268,7 +268,7 @@ class GuardSettings(_Section):
         3600.0,
         gt=0,
         le=_MAX_S,
-        description="The guard acts when a bound comes nearer; it pauses cleaning at half of it.",
+        description="The guard acts, and horizons are read, when a bound comes nearer; at half of it it may pause.",
     )
     max_hold_hours: float = Field(72.0, gt=0, le=_MAX_HOURS, description="For how long it holds a topic at most.")
     min_free_percent: float = Field(

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,7 +31,8 @@ from parallax.findings.finding import Finding, current
 from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.guard.command import open_holds, read_record
-from parallax.guard.holds import SETTINGS, EventKind
+from parallax.guard.holds import SETTINGS, Event, EventKind
+from parallax.guard.table import GuardTable, GuardTableError
 from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.errors import LabError
@@ -53,7 +54,7 @@ _POSITIONS_TITLE = "recorded up to: read_uncommitted / read_committed"
 _FOUND_WITHIN_S = 60.0
 _QUERY = """\
     SELECT offset, CAST(payload.key AS string) AS key, value_size FROM delta.`{table}`
-    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = 'demo.tombstone' ORDER BY offset"""
+    WHERE broker = 2 AND kind = 0 AND outcome <> 2 AND topic = '{topic}' ORDER BY offset"""
 _QUIET_S = 5.0
 """How long the job goes on watching after the last expected finding: for the one that should not come."""
 
@@ -99,8 +100,9 @@ def run_demo(
         JobError: the job could not start.
     """
     is_json = output == "json"
-    if guard:  # what it does is told by the board
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    if guard:  # what it does, and what is found, is told by the board
+        quiet = [_not_told, *structlog.get_config()["processors"]]
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING), processors=quiet)
     if is_json:
         structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
     console = console_of(
@@ -112,26 +114,35 @@ def run_demo(
         settings = demo_settings(cluster.bootstrap_servers, folder, guard=guard)
         job = Job(settings, board.say)
         show(job)
+        watch = _GuardWatch(settings, board) if guard else None
         try:
             job.start()
-            play = _play_guarded if guard else _play
-            expected = play(cluster, job, producer, board)
+            expected = _play(cluster, job, producer, board) if watch is None else watch.play(cluster, job, producer)
             _await_findings(folder, expected, board)
-            changed = _await_release(settings, board) if guard else []
+            if watch is not None:
+                watch.await_release()
             if stay:
                 _stay(job, board)
         finally:
             job.stop()
+            if watch is not None:
+                watch.stop()
         board.say("stopped")
     outcome = judge(expected, standing(folder))
-    _report(console, outcome, board, folder)
+    _report(console, outcome, board, folder, watch)
     if is_json:
-        print(as_json(_document(outcome, board, folder)))  # noqa: T201 - what the command is for
+        held = {} if watch is None else {"held": watch.held, "not_as_it_should_be": watch.wrong}
+        print(as_json(_document(outcome, board, folder) | held))  # noqa: T201 - what the command is for
     if picture is not None:
         console.save_svg(str(picture), title="make demo")
-    for line in changed:
-        console.print(Text(line, style="bold"))
-    return 0 if outcome.as_expected and not changed else 1
+    return 0 if outcome.as_expected and (watch is None or not watch.wrong) else 1
+
+
+def _not_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Leave out of the log what the board says in its own words."""
+    if event.get("event") in ("finding", "guard"):
+        raise structlog.DropEvent
+    return event
 
 
 def demo_settings(bootstrap_servers: str, folder: Path, *, guard: bool = False) -> Settings:
@@ -186,35 +197,91 @@ def _play(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> S
     return result.expected
 
 
-def _play_guarded(cluster: Cluster, job: Job, producer: ProducerKind, board: Board) -> Sequence[ExpectedFinding]:
-    """Play the scripts on topics that are held and on others; nothing waits for the guard."""
-    board.say(GUARDED.summary)
-    result = GUARDED.run(
-        cluster, producer=producer, topic_prefix=GUARD_PREFIX, say=board.say, await_observed=_recorded_by(job)
-    )
-    board.say(f"five have diverged, and the five that were held have not, after {result.seconds['whole']:.0f} s")
-    return result.expected
+class _GuardWatch:
+    """The scripts on topics that are held and on others; nothing waits for the guard, which is only watched.
 
+    Attributes:
+        held: topics that every broker has shown as held.
+        wrong: what was not held, and whose settings are not as they were; a line for each.
+    """
 
-def _await_release(settings: Settings, board: Board) -> list[str]:
-    """Wait until the guard has put everything back; what is not as it was, a line for each topic."""
-    path = settings.storage.path
-    try:
-        until(lambda: not open_holds(read_record(path)[0]), "the guard to put the settings back", timeout=60)
-    except LabError as error:
-        board.say(str(error))
-    record, events = read_record(path)
-    held = {event.topic for event in events if event.kind is EventKind.HELD}
-    board.say(f"the guard has held {len(held)} topics, and holds {len(open_holds(record))}")
-    names = [f"{GUARD_PREFIX}{half}{suffix}" for half in (OPEN, HELD) for suffix in SCENARIOS["all"].scripts]
-    with closing(ReplicaClient(settings.kafka)) as client:
-        shown = [client.own_configs(broker, names, SETTINGS) for broker in client.brokers()]
-    # Half of the topics were never touched; all were made with the same settings.
-    first = shown[0][names[0]]
-    different = sorted({name for one in shown for name in names if one[name] != first})
-    return [f"SETTINGS NOT AS THEY WERE: {name}" for name in different] + [
-        f"NOT HELD: {name}" for name in names if HELD in name and name not in held
-    ]
+    def __init__(self, settings: Settings, board: Board) -> None:
+        self._settings = settings
+        self._board = board
+        self._path = settings.storage.path
+        self._before: dict[str, list[object]] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._tell, name="watch", daemon=True)
+        self.held: list[str] = []
+        self.wrong: list[str] = []
+
+    def play(self, cluster: Cluster, job: Job, producer: ProducerKind) -> Sequence[ExpectedFinding]:
+        """Play the scripts; gives what diverges of it."""
+        self._board.say(GUARDED.summary)
+        self._thread.start()
+        observed = _recorded_by(job)
+
+        def await_observed(topic: str, offset: int, broker: int) -> None:
+            if topic not in self._before:  # before broker 2 goes: each script waits for what it has written first
+                self._before[topic] = self._shown(topic)
+            observed(topic, offset, broker)
+
+        result = GUARDED.run(
+            cluster, producer=producer, topic_prefix=GUARD_PREFIX, say=self._board.say, await_observed=await_observed
+        )
+        took = result.seconds["whole"]
+        self._board.say(f"five have diverged, and the five that were held have not, after {took:.0f} s")
+        return result.expected
+
+    def await_release(self) -> None:
+        """Wait until everything is put back, and compare the settings of all ten topics with what they were."""
+        try:
+            until(lambda: not open_holds(read_record(self._path)[0]), "the guard to put the settings back", timeout=60)
+        except (LabError, GuardTableError) as error:
+            self._board.say(str(error))
+        self.stop()
+        names = [f"{GUARD_PREFIX}{half}{suffix}" for half in (OPEN, HELD) for suffix in SCENARIOS["all"].scripts]
+        self.held = sorted({e.topic for e in read_record(self._path)[1] if e.kind is EventKind.HELD})
+        different = [name for name in names if self._before.get(name) != self._shown(name)]
+        self.wrong = [f"NOT HELD: {name}" for name in names if HELD in name and name not in self.held]
+        self.wrong += [f"HELD, AND SHOULD NOT BE: {name}" for name in self.held if OPEN in name]
+        self.wrong += [f"SETTINGS NOT AS THEY WERE: {name}" for name in different]
+        alike = len(names) - len(different)
+        self._board.say(f"settings compared on every broker: those of {alike} of {len(names)} topics are as they were")
+
+    def stop(self) -> None:
+        """Tell no more."""
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def _shown(self, topic: str) -> list[object]:
+        """The settings that the guard may touch, as each broker shows them; those that are away are left out."""
+        with closing(ReplicaClient(self._settings.kafka)) as client:
+            brokers = sorted(client.brokers())
+            return [(broker, client.own_configs(broker, [topic], SETTINGS)[topic]) for broker in brokers]
+
+    def _tell(self) -> None:
+        """Say what the guard puts on record, as it does."""
+        table: GuardTable | None = None
+        is_last = False
+        while not is_last:
+            is_last = self._done.wait(0.5)
+            try:
+                table = table or GuardTable(self._path, create=False)
+                for event in table.news():
+                    self._say(event)
+            except GuardTableError:
+                continue  # it makes the table with its first event
+
+    def _say(self, event: Event) -> None:
+        if event.kind is EventKind.HELD:
+            what = "tombstones and end markers are kept for longer" if event.level == 1 else "nothing of it is cleaned"
+            self._board.say(f"HELD {event.topic}: {what}")
+        elif event.kind is EventKind.RELEASED:
+            self._board.say(f"RELEASED {event.topic}: its settings are put back")
+        elif event.kind in (EventKind.REFUSED, EventKind.OVERRULED, EventKind.ABANDONED):
+            self._board.say(f"{event.kind} {event.topic}: {event.reason}")
 
 
 def _await_findings(folder: Path, expected: Sequence[ExpectedFinding], board: Board) -> None:
@@ -355,7 +422,7 @@ class _display:  # noqa: N801 - used like a function
 
 
 def _step(at: float, text: str) -> Text:
-    style = "bold red" if text.startswith("FOUND") else ""
+    style = "bold red" if text.startswith("FOUND") else "bold green" if text.startswith(("HELD", "RELEASED")) else ""
     return Text.assemble((f"{at:6.1f} s  ", "dim"), (text, style))
 
 
@@ -396,7 +463,7 @@ def _document(outcome: Outcome, board: Board, folder: Path) -> dict[str, Any]:
     }
 
 
-def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> None:
+def _report(console: Console, outcome: Outcome, board: Board, folder: Path, watch: _GuardWatch | None = None) -> None:
     table = Table("kind", "topic", "partition", "broker", "offset", "key", "found in", title="confirmed findings")
     for match in outcome.matches:
         finding = match.finding
@@ -422,16 +489,37 @@ def _report(console: Console, outcome: Outcome, board: Board, folder: Path) -> N
             f"From readable on broker 2 to confirmed: median {median(seconds):.1f} s, longest {max(seconds):.1f} s; "
             f"the whole demo took {time.monotonic() - board.started:.0f} s."
         )
-    verdict = (
-        "exactly the expected divergences, and none in the healthy control"
-        if outcome.as_expected
-        else "NOT as expected"
-    )
+    spared = "none in the healthy control"
+    if watch is not None:
+        console.print(_side_by_side(outcome, watch))
+        spared = "none on the five topics that were held"
+        for line in watch.wrong:
+            console.print(Text(line, style="bold"))
+    verdict = f"exactly the expected divergences, and {spared}" if outcome.as_expected else "NOT as expected"
     console.print(f"{len(outcome.matches)} found: {verdict}.")
     console.print(f"The tables are in {folder}. The findings with their evidence:", soft_wrap=True)
     console.print(f"    .venv/bin/parallax findings --data {folder} --format json", soft_wrap=True)
     console.print("What a read_committed consumer of broker 2 would see of a topic (Spark SQL):", soft_wrap=True)
-    console.print(_QUERY.format(table=folder / "read_committed"), soft_wrap=True)
+    topic = "demo.tombstone" if watch is None else f"{GUARD_PREFIX}{OPEN}tombstone"
+    console.print(_QUERY.format(table=folder / "read_committed", topic=topic), soft_wrap=True)
+
+
+def _side_by_side(outcome: Outcome, watch: _GuardWatch) -> Table:
+    """What one outage did to topics of equal settings, of which a guard held one half."""
+    found = [match.finding for match in outcome.matches] + list(outcome.unexpected)
+    by_topic = {finding.topic: finding for finding in found}
+    table = Table("script", "not held", "held by the guard", title="one outage, equal settings", title_justify="left")
+    for suffix in SCENARIOS["all"].scripts:
+        cells = []
+        for half in (OPEN, HELD):
+            topic = f"{GUARD_PREFIX}{half}{suffix}"
+            finding = by_topic.get(topic)
+            alike = Text("alike on all brokers" if half == OPEN or topic in watch.held else "NOT HELD")
+            cells.append(
+                alike if finding is None else Text(f"broker {finding.broker}: {finding.kind}", style="bold red")
+            )
+        table.add_row(suffix, *cells)
+    return table
 
 
 __all__ = ["Match", "Outcome", "demo_settings", "judge", "run_demo"]

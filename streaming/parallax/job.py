@@ -27,7 +27,9 @@ from parallax.errors import one_line
 from parallax.findings.finding import Finding
 from parallax.findings.happenings import FindingsStatus
 from parallax.findings.manager import FindingsManager
+from parallax.guard.account import beside
 from parallax.guard.clock import Absence
+from parallax.guard.pointed import PointedThread
 from parallax.guard.run import GuardRounds, GuardThread
 from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
@@ -79,6 +81,7 @@ class Job:
         self._audits: AuditSchedule | None = None
         self._ledger: Ledger | None = None
         self._timekeeper: Timekeeper | None = None
+        self._pointed: PointedThread | None = None
         self._guard: GuardThread | None = None
         self._spark: Any = None
         self._lock = threading.Lock()
@@ -124,7 +127,11 @@ class Job:
         alerting = settings.alerting
         self._webhooks = Webhooks(alerting, settings.storage.path)
         self._server = MetricsServer(
-            self.state, alerting, settings.storage.path, WebhookCollector(self._webhooks.status)
+            self.state,
+            alerting,
+            settings.storage.path,
+            WebhookCollector(self._webhooks.status),
+            on_record=beside(settings.storage.path, settings.read, settings.guard),
         )
         self._webhooks.start()
         self._say(f"page and metrics on port {self._server.port}; starting Spark")
@@ -176,6 +183,9 @@ class Job:
         settings = self._settings
         self._timekeeper = Timekeeper(settings.storage.path, clock_of(settings), self.state.update_absences)
         self._timekeeper.start()
+        if self._client is not None:
+            self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
+            self._pointed.start()
         if settings.guard.mode != "off" and self._client is not None:
             client, path = self._client, settings.storage.path
             self._guard = GuardThread(
@@ -257,9 +267,7 @@ class Job:
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
-        if self._guard is not None:
-            self._guard.stop()
-            self._guard = None
+        self._stop_guard()
         if self._manager is not None:
             self._manager.stop()
             self._manager = None
@@ -275,6 +283,14 @@ class Job:
             self._client.close()
             self._client = None
         self._give_up_storage()
+
+    def _stop_guard(self) -> None:
+        if self._pointed is not None:
+            self._pointed.stop()
+            self._pointed = None
+        if self._guard is not None:
+            self._guard.stop()
+            self._guard = None
 
     def _give_up_storage(self) -> None:
         if self._lock_file is not None:

@@ -13,6 +13,7 @@ import pytest
 from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
 from parallax.views.session import build_session
+from tests.e2e.faulty import Faulty, faulty_job
 from tests.e2e.job_process import SHORT_LIVED
 from tests.e2e.play import Played, played_once
 
@@ -62,6 +63,22 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with _kept(request, Cluster) as cluster:
         yield cluster
         _keep_logs_after_failures(request, cluster)
+
+
+@pytest.fixture(scope="module")
+def hurt(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers whose tests hurt them; each leaves all of them running. They look after retention every second."""
+    with _kept(request, lambda: Cluster(settings={"log.retention.check.interval.ms": "1000"})) as cluster:
+        yield cluster
+        _keep_logs_after_failures(request, cluster)
+
+
+@pytest.fixture(scope="module")
+def faulty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    """A job whose brokers and whose disk can be hurt; each test leaves it running."""
+    with _kept(request, lambda: faulty_job(tmp_path_factory.mktemp("faulty"))) as faulty:
+        yield faulty
+        _keep_logs_after_failures(request, faulty.lab)
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ class JobProcess:
 
     def start_by(self, command: Sequence[str], cwd: Path | None = None) -> Self:
         """Start it as another program does, which is given the command line of ``parallax`` at its end."""
-        assert self._process is None or self._process.poll() is not None, "it runs: another one would be left behind"
+        assert not self.running, "it runs: another one would be left behind"
         with self.log.open("ab") as log:
             log.write(b"=== start\n")
             log.flush()
@@ -132,6 +132,11 @@ class JobProcess:
         assert self._process is not None
         kill_with_children(self._process)
         self._process.wait(30)
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def process(self) -> psutil.Popen:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS, ScenarioResult
+from parallax.lab.scenarios import SCENARIOS, Scenario, ScenarioResult
 from parallax.lab.scenarios.conductor import AwaitObserved, Conductor, OutageKind, Say
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
+from tests.e2e import witness
 from tests.e2e.job_process import JobProcess
 from tests.e2e.prometheus import INSTALLED, Alertmanager, Prometheus
 from tests.receiver import Receiver
@@ -27,9 +28,9 @@ _PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class Part:
-    """One scenario of a play: its name, where its topics are, and who writes the transactions."""
+    """One scenario of a play, which may be said by its name, where its topics are, and who writes the transactions."""
 
-    scenario: str
+    scenario: str | Scenario
     topic_prefix: str
     producer: ProducerKind = "legacy"
     await_observed: AwaitObserved | None = None
@@ -74,7 +75,7 @@ def play(cluster: Cluster, parts: Sequence[Part], outage: OutageKind = "kill") -
 def _conductor(
     cluster: Cluster, part: Part, outage: OutageKind, away: threading.Barrier, back: threading.Barrier
 ) -> Conductor:
-    scenario = SCENARIOS[part.scenario]
+    scenario = SCENARIOS[part.scenario] if isinstance(part.scenario, str) else part.scenario
 
     class Together(scenario.conductor):  # type: ignore[name-defined, misc]
         """The script that comes last to where the broker goes or returns makes it so, for all."""
@@ -170,8 +171,9 @@ class Played:
 
 @contextmanager
 def played_once(folder: Path) -> Iterator[Played]:
-    """Start brokers and a job, and play everything in one outage."""
-    with Receiver() as receiver, Cluster() as lab:
+    """Start brokers and a job that has no right but to read, and play everything in one outage."""
+    with Receiver() as receiver, witness.witnessed() as lab:
+        witness.grant_reading(lab)
         yield from _played(folder, lab, receiver)
 
 
@@ -180,6 +182,8 @@ def _played(folder: Path, lab: Cluster, receiver: Receiver) -> Iterator[Played]:
         "alerting": {"cluster": "played", "webhooks": [{"name": "direct", "url": f"{receiver.url}/direct"}]},
         "storage": {"maintenance_interval_s": 30},
         "audit": {"interval_s": 60},
+        "kafka": witness.options(lab),
+        "findings": {"recheck_interval_s": 10},
     }
     with (
         JobProcess(folder, lab.bootstrap_servers, "(gone|well)-.*", **shown) as job,

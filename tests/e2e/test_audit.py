@@ -21,10 +21,8 @@ from typer.testing import CliRunner
 from parallax.audit.ledger import Ledger
 from parallax.cli import app
 from parallax.config import CompareSettings
-from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import ScenarioResult
-from parallax.lab.traffic import PlainProducer
 from parallax.lab.view import ReplicaView, read_replica
 from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
@@ -158,38 +156,6 @@ def test_a_broker_that_is_down_is_unknown_and_named(lab: Cluster, healthy: Scena
     assert ended.returncode == 3, ended.stderr
     assert f"{topic}-0: unknown: broker 3" in ended.stdout
     assert "0 consistent, 0 diverged, 1 unknown" in ended.stdout
-
-
-def test_a_tombstone_that_is_left_on_one_replica_proves_which_is_wrong(
-    make_cluster: Callable[[], Cluster], topic: str, tmp_path: Path
-) -> None:
-    name = topic[:40]
-    lab = make_cluster()  # of its own: a throttled cleaner holds its broker up when its speed is changed again
-    config = {"cleanup.policy": "compact", "segment.ms": "500", "delete.retention.ms": "1000"}
-    lab.create_topic(name, replicas=[1, 2, 3], config=config | {"min.cleanable.dirty.ratio": "0.001"})
-    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
-    producer = PlainProducer(lab.bootstrap_servers)
-    cleans_nothing = {"log.cleaner.io.max.bytes.per.second": "1.0"}
-    admin.set_broker_config(lab, cleans_nothing, brokers=[3])
-    old = producer.send(name, "customer-7", "alive")
-    until(lambda: all(view(client, b, name).high_watermark > old for b in (1, 2, 3)), "all to hold the value")
-    lab.kill_broker(2)
-    lab.wait_isr(name, (1, 3))
-    gone = producer.send(name, "customer-7", None)
-
-    def cleaned() -> bool:
-        producer.fill([name], 20)
-        return not any(view(client, 1, name).holds(offset) for offset in (old, gone))
-
-    until(cleaned, "broker 1 to clean the tombstone away", timeout=90, interval=0.6)
-    lab.start_broker(2)
-    lab.wait_isr(name, (1, 2, 3))
-    assert view(client, 3, name).holds(gone)
-    ended = run_here(written(lab, tmp_path), "--topic", name, "--partition", "0", "--format", "json")
-    client.close()
-    lab.kill_broker(3)
-    assert ended.returncode == 1, ended.stderr
-    assert kinds(results(ended)[name]) == [("deleted_record_resurrected", 2)], ended.stdout
 
 
 def test_the_bytes_read_from_a_broker_in_a_second_stay_below_the_limit(lab: Cluster, topic: str, audit: Audit) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS, scripts
+from parallax.lab.scenarios import ScenarioResult, scripts
 from parallax.lab.scenarios.conductor import Conductor
 from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC
 from parallax.lab.traffic import LegacyTransactionalProducer
@@ -22,7 +22,9 @@ from parallax.lab.waiting import until
 from parallax.model import FindingKind
 from parallax.replica.client import ReplicaClient, Watermarks
 from parallax.views.positions import open_table
+from tests.e2e import guarded
 from tests.e2e.job_process import JobProcess, expected_places, places
+from tests.e2e.play import Part, play
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -34,15 +36,17 @@ ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    """Brokers that the tests hurt; each leaves all of them running. Retention is looked after every second."""
-    with Cluster(settings={"log.retention.check.interval.ms": "1000"}) as cluster:
-        yield cluster
+def lab(hurt: Cluster) -> Cluster:
+    return hurt
 
 
 @pytest.fixture(autouse=True)
 def _all_brokers_run(lab: Cluster) -> None:
     """Where a test failed with a broker down, the next ones still mean something."""
+    all_run(lab)
+
+
+def all_run(lab: Cluster) -> None:
     for number, broker in lab.brokers.items():
         if not broker.running:
             lab.start_broker(number)
@@ -55,7 +59,12 @@ def watched(lab: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     admin.commit_offsets(lab, "first", "consumed", {0: 0})  # Kafka makes its topic of offsets at the first commit.
     lab.wait_isr(OFFSETS_TOPIC, {1, 2, 3})
     folder = tmp_path_factory.mktemp("job")
-    more = {"topics": {"include": [OFFSETS_TOPIC]}, "read": {"payload": "key"}}
+    more = {
+        "topics": {"include": [OFFSETS_TOPIC]},
+        "read": {"payload": "key"},
+        "guard": guarded.GUARD,
+        "findings": {"recheck_interval_s": 5},
+    }
     with JobProcess(folder, lab.bootstrap_servers, r"event-.*", **more) as process:
         watched = Watched(lab, process.start())
         try:
@@ -378,10 +387,27 @@ def test_deleted_records_retention_and_a_changed_policy_are_no_divergence(
         watched.without_finding(name)
 
 
+@pytest.fixture(scope="module")
+def last_outage(lab: Cluster, watched: Watched) -> list[ScenarioResult]:
+    """One more outage, of a broker that misses what happens to a consumer group, and to topics that a guard holds."""
+    all_run(lab)
+    seen = watched.job.await_observed
+    parts = [
+        Part("group-offset", "last-", await_observed=seen),
+        Part(guarded.PATIENT, guarded.PREFIX, await_observed=seen),
+    ]
+    return play(lab, parts)
+
+
 def test_the_offset_of_a_deleted_consumer_group_that_is_alive_again_is_found(
-    lab: Cluster, watched: Watched, topic: str
+    watched: Watched, last_outage: list[ScenarioResult]
 ) -> None:
-    result = SCENARIOS["group-offset"].run(lab, topic_prefix=f"{topic}-", await_observed=watched.job.await_observed)
-    (expected,) = result.expected
+    (expected,) = last_outage[0].expected
     finding = watched.finding(OFFSETS_TOPIC, FindingKind.DELETED_RECORD_RESURRECTED, 2)
-    assert f"the offset of consumer group {expected.key} for {topic}-consumed-0" in finding.summary
+    assert f"the offset of consumer group {expected.key} for last-consumed-0" in finding.summary
+
+
+def test_of_ten_topics_in_one_outage_the_five_that_the_guard_holds_stay_alike(
+    lab: Cluster, watched: Watched, last_outage: list[ScenarioResult]
+) -> None:
+    guarded.assert_kept(lab, watched.job, last_outage[1])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from parallax.lab import admin
 from parallax.lab.cluster import Cluster
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.view import ReplicaView, read_replica
@@ -19,8 +20,10 @@ from parallax.lab.waiting import until
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import ReplicaError
 from tests.e2e.job_process import SHORT_LIVED
+from tests.e2e.play import Played
+from tests.e2e.test_audit import kinds, results, run_here, written
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.release]
+pytestmark = pytest.mark.timeout(600)
 
 REPLICAS = (1, 2, 3)
 
@@ -51,6 +54,41 @@ def audited(lab: Cluster, folder: Path, *topics: str) -> dict[str, Any]:
     return {one["topic"]: one for one in json.loads(ended.stdout)["partitions"]}
 
 
+def test_a_tombstone_that_is_left_on_one_replica_proves_which_is_wrong(
+    played: Played, topic: str, tmp_path: Path
+) -> None:
+    name, lab = topic[:40], played.lab
+    if played.job.running:
+        played.job.kill()  # nothing that comes later needs it, nor these brokers
+    config = {"cleanup.policy": "compact", "segment.ms": "500", "delete.retention.ms": "1000"}
+    lab.create_topic(name, replicas=[1, 2, 3], config=config | {"min.cleanable.dirty.ratio": "0.001"})
+    client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
+    producer = PlainProducer(lab.bootstrap_servers)
+    # For good: a throttled cleaner holds its broker up when its speed is changed again.
+    cleans_nothing = {"log.cleaner.io.max.bytes.per.second": "1.0"}
+    admin.set_broker_config(lab, cleans_nothing, brokers=[3])
+    old = producer.send(name, "customer-7", "alive")
+    until(lambda: all(view(client, b, name).high_watermark > old for b in REPLICAS), "all to hold the value")
+    lab.kill_broker(2)
+    lab.wait_isr(name, (1, 3))
+    gone = producer.send(name, "customer-7", None)
+
+    def cleaned() -> bool:
+        producer.fill([name], 20)
+        return not any(view(client, 1, name).holds(offset) for offset in (old, gone))
+
+    until(cleaned, "broker 1 to clean the tombstone away", timeout=90, interval=0.6)
+    lab.start_broker(2)
+    lab.wait_isr(name, REPLICAS)
+    assert view(client, 3, name).holds(gone)
+    ended = run_here(written(lab, tmp_path), "--topic", name, "--partition", "0", "--format", "json")
+    client.close()
+    lab.kill_broker(3)
+    assert ended.returncode == 1, ended.stderr
+    assert kinds(results(ended)[name]) == [("deleted_record_resurrected", 2)], ended.stdout
+
+
+@pytest.mark.release
 def test_neither_a_majority_that_missed_a_tombstone_nor_a_lost_index_accuses_who_is_right(
     make_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import pytest
 
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
+from tests.e2e.faulty import Faulty
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 from tests.e2e.proxy import Fault, Proxies
 
@@ -20,23 +20,19 @@ _IN_THE_RECORDS = (Fault.FLIP_RECORDS, Fault.FLIP_OFFSET, Fault.FLIP_LENGTH)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    with Cluster(proxied=True) as cluster:
-        yield cluster
+def lab(faulty: Faulty) -> Cluster:
+    return faulty.lab
 
 
 @pytest.fixture(scope="module")
-def proxies(lab: Cluster) -> Iterator[Proxies]:
-    with Proxies(lab) as proxies:
-        yield proxies
+def proxies(faulty: Faulty) -> Proxies:
+    return faulty.proxies
 
 
 @pytest.fixture(scope="module")
-def job(lab: Cluster, proxies: Proxies, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
-    """One job that reaches every broker through a proxy."""
-    folder = tmp_path_factory.mktemp("job")
-    with JobProcess(folder, proxies.bootstrap_servers, "hurt-.*", read={"request_timeout_ms": 1500}) as process:
-        yield process.start()
+def job(faulty: Faulty) -> JobProcess:
+    """One job that reaches every broker through a proxy; each test leaves it running."""
+    return faulty.job
 
 
 def reachable(job: JobProcess, broker: int) -> float | None:
@@ -93,7 +89,7 @@ def test_two_brokers_that_are_hurt_hold_up_no_third_and_catch_up(
 
 
 def test_after_all_brokers_were_away_a_divergence_is_found_once(
-    lab: Cluster, proxies: Proxies, job: JobProcess, topic: str
+    lab: Cluster, proxies: Proxies, job: JobProcess, faulty: Faulty, topic: str
 ) -> None:
     stream = Stream(lab, f"hurt-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
@@ -107,6 +103,5 @@ def test_after_all_brokers_were_away_a_divergence_is_found_once(
         )
         stream.write()
     stream.await_recorded_once(job)
-    result = SCENARIOS["aborted-committed"].run(lab, topic_prefix=f"hurt-{topic}-", await_observed=job.await_observed)
-    (finding,) = await_exactly(job, result)
+    (finding,) = await_exactly(job, faulty.diverged())
     assert finding.broker == 2

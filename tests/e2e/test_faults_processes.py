@@ -1,4 +1,4 @@
-"""The processes of the job, killed one by one, and a broker that is down: each row once, each finding once."""
+"""The processes of the job, killed one by one; brokers that are down, or not read: each row once, each finding once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.traffic import PlainProducer
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, RowKind
+from parallax.views.pause import pause, resume
 from parallax.views.positions import open_table
 from tests.e2e.job_process import JobProcess, Stream, await_compared, await_exactly, expected_places, places
 
@@ -67,15 +68,21 @@ sink.append = append
 
 
 @pytest.fixture(scope="module")
-def job(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
-    """One job with both levels in one query, so that a batch is two commits; each test leaves it running.
+def unstarted(kafka: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
+    """One job with both levels in one query, so that a batch is two commits; whoever comes first starts it.
 
     Its Fetches serve both levels, so what is found of the scenario here is found that way too.
     """
     read = {"grouping": "all", "fetch": "shared"}
     folder = tmp_path_factory.mktemp("job")
     with JobProcess(folder, kafka.bootstrap_servers, "killed-.*", read=read) as process:
-        yield process.start(BETWEEN_THE_COMMITS)
+        yield process
+
+
+@pytest.fixture
+def job(unstarted: JobProcess) -> JobProcess:
+    """That job; each test leaves it running."""
+    return unstarted if unstarted.running else unstarted.start(BETWEEN_THE_COMMITS)
 
 
 def jvm(job: JobProcess) -> list[psutil.Process]:
@@ -150,6 +157,38 @@ DEATHS: dict[str, Callable[[JobProcess, Stream], None]] = {
 """What dies, by what the scenario says at that moment."""
 
 
+def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_reported(
+    kafka: Cluster, unstarted: JobProcess, topic: str
+) -> None:
+    name, job = f"killed-{topic}", unstarted
+    kafka.create_topic(name, replicas=[1, 2, 3], config={"cleanup.policy": "compact"})
+    kafka.kill_broker(3)
+    try:
+        kafka.wait_isr(name, {1, 2})
+        offset = PlainProducer(kafka.bootstrap_servers).send(name, "k", "v")
+        job.start(BETWEEN_THE_COMMITS)
+        for broker in (1, 2):
+            job.await_observed(name, offset, broker)
+        until(
+            lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0,
+            "broker 3 to be reported as down",
+            timeout=180,
+        )
+        until(
+            lambda: (job.metric("parallax_unknown_offsets", topic=name) or 0) > 0,
+            "its offsets unknown",
+            timeout=180,
+        )
+        kafka.start_broker(3)
+        job.await_observed(name, offset, 3)
+        await_compared(job, (name,))
+        assert job.findings() == []
+    finally:
+        if not kafka.brokers[3].running:
+            kafka.start_broker(3)
+        kafka.wait_isr(name, {1, 2, 3})
+
+
 def test_a_job_that_dies_three_times_in_an_outage_records_each_row_and_finds_each_divergence_once(
     kafka: Cluster, job: JobProcess, topic: str
 ) -> None:
@@ -191,6 +230,40 @@ def test_the_job_goes_on_when_its_python_processes_are_killed(kafka: Cluster, jo
     assert [f for f in job.findings() if f.topic == stream.topic] == []
 
 
+def test_a_paused_broker_is_not_read_until_it_is_resumed_even_by_a_job_that_was_killed(
+    kafka: Cluster, job: JobProcess, topic: str
+) -> None:
+    stream = Stream(kafka, f"killed-{topic}")
+    first = stream.write()
+    stream.await_recorded_once(job)
+    pause(job.storage, [2], "a test", "tests")
+    until(lambda: job.metric("parallax_reading_paused_timestamp_seconds", broker_id="2") is not None, "the pause")
+    stood = positions(job, stream.topic, 2)
+    second = stream.write()
+    for broker in (1, 3):
+        job.await_observed(stream.topic, second, broker)
+    job.kill()
+    job.start(BETWEEN_THE_COMMITS)
+    third = stream.write()
+    for broker in (1, 3):
+        job.await_observed(stream.topic, third, broker)
+    until(lambda: (job.unknown(stream.topic) or 0) > 0, "what is not read to be unknown", timeout=120)
+    assert positions(job, stream.topic, 2) == stood
+    assert min(stood) > first
+    assert job.metric("parallax_reading_paused_timestamp_seconds", broker_id="2") is not None
+    assert job.metric("parallax_broker_reachable", broker_id="2") == 1
+    resume(job.storage, [2])
+    stream.await_recorded_once(job)
+    until(lambda: job.metric("parallax_reading_paused_timestamp_seconds") is None, "the end of the pause")
+    assert [f for f in job.findings() if f.topic == stream.topic] == []
+
+
+def positions(job: JobProcess, topic: str, broker: int) -> list[int]:
+    """Where both views of a replica stand."""
+    rows = [job.last_position(level, topic, broker) for level in IsolationLevel]
+    return [row["offset"] for row in rows if row is not None]
+
+
 @pytest.mark.release
 def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
     kafka: Cluster, tmp_path: Path, topic: str
@@ -224,38 +297,3 @@ def test_a_jvm_that_is_frozen_is_ended_and_costs_no_row(kafka: Cluster, tmp_path
         stream.write()
         stream.await_recorded_once(job)
         assert "does not answer; it is ended" in job.log.read_text()
-
-
-def test_a_broker_that_is_down_from_the_start_holds_nothing_back_and_is_reported(
-    kafka: Cluster, tmp_path: Path, topic: str
-) -> None:
-    name = f"down-{topic}"
-    kafka.create_topic(name, replicas=[1, 2, 3], config={"cleanup.policy": "compact"})
-    kafka.kill_broker(3)
-    try:
-        kafka.wait_isr(name, {1, 2})
-        producer = PlainProducer(kafka.bootstrap_servers)
-        offset = producer.send(name, "k", "v")
-        with JobProcess(tmp_path, kafka.bootstrap_servers, name) as job:
-            job.start()
-            for broker in (1, 2):
-                job.await_observed(name, offset, broker)
-            until(
-                lambda: job.metric("parallax_broker_reachable", broker_id="3") == 0.0,
-                "broker 3 to be reported as down",
-                timeout=180,
-            )
-            until(
-                lambda: (job.metric("parallax_unknown_offsets", topic=name) or 0) > 0,
-                "its offsets unknown",
-                timeout=180,
-            )
-            kafka.start_broker(3)
-            job.await_observed(name, offset, 3)
-            await_compared(job, (name,))
-            assert job.findings() == []
-            assert job.stop() == 0
-    finally:
-        if not kafka.brokers[3].running:
-            kafka.start_broker(3)
-        kafka.wait_isr(name, {1, 2, 3})

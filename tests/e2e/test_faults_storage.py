@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from parallax.lab.cluster import Cluster
-from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
 from tests.e2e.disk import Disk
+from tests.e2e.faulty import Faulty, assert_refused
 from tests.e2e.job_process import JobProcess, Stream, await_exactly
 
 pytestmark = pytest.mark.timeout(1500)
@@ -25,30 +23,19 @@ _QUERIES = ("read_uncommitted", "read_committed", "progress", "compare")
 
 
 @pytest.fixture(scope="module")
-def disk() -> Iterator[Disk]:
-    writers: list[JobProcess] = []
-    disk = Disk(lambda: [p for job in writers for p in (job.process, *job.process.children(recursive=True))])
-    disk.jobs = writers  # type: ignore[attr-defined]
-    yield disk
-    disk.close()
+def lab(faulty: Faulty) -> Cluster:
+    return faulty.lab
 
 
 @pytest.fixture(scope="module")
-def job(kafka: Cluster, disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobProcess]:
+def disk(faulty: Faulty) -> Disk:
+    return faulty.disk
+
+
+@pytest.fixture(scope="module")
+def job(faulty: Faulty) -> JobProcess:
     """One job whose tables and checkpoints are on that disk; each test leaves it running."""
-    with socket.create_server(("127.0.0.1", 0)) as squatter:
-        process = JobProcess(
-            tmp_path_factory.mktemp("job"),
-            kafka.bootstrap_servers,
-            "stored-.*",
-            storage={"path": str(disk.folder / "data")},
-            supervisor={"restart_backoff_max_ms": 5000},
-            alerting={"metrics_port": squatter.getsockname()[1]},
-        )
-        assert_refused(process)
-    disk.jobs.append(process)  # type: ignore[attr-defined]
-    with process:
-        yield process.start()
+    return faulty.job
 
 
 def set_aside(job: JobProcess, query: str) -> float:
@@ -57,13 +44,13 @@ def set_aside(job: JobProcess, query: str) -> float:
 
 @pytest.mark.parametrize("trouble", [Disk.full, Disk.read_only], ids=["full", "read-only"])
 def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
-    kafka: Cluster,
+    lab: Cluster,
     disk: Disk,
     job: JobProcess,
     topic: str,
     trouble: Callable[[Disk], AbstractContextManager[None]],
 ) -> None:
-    stream = Stream(kafka, f"stored-{topic}")
+    stream = Stream(lab, f"stored-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total") or 0.0
     with trouble(disk):
@@ -78,11 +65,11 @@ def test_a_disk_that_takes_nothing_more_is_reported_and_costs_no_row(
 
 
 def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_reported_in_one_line(
-    kafka: Cluster, job: JobProcess, topic: str
+    lab: Cluster, job: JobProcess, faulty: Faulty, topic: str
 ) -> None:
-    stream = Stream(kafka, f"stored-{topic}")
+    stream = Stream(lab, f"stored-{topic}")
     stream.write()
-    result = SCENARIOS["frozen"].run(kafka, topic_prefix=f"stored-{topic}-", await_observed=job.await_observed)
+    result = faulty.diverged()
     (finding,) = await_exactly(job, result)
     stream.await_recorded_once(job)
     data = Path(job.storage)
@@ -123,9 +110,9 @@ def test_broken_and_lost_checkpoints_are_rebuilt_and_a_taken_metrics_port_is_rep
 
 
 def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_rewritten(
-    kafka: Cluster, job: JobProcess, topic: str
+    lab: Cluster, job: JobProcess, topic: str
 ) -> None:
-    stream = Stream(kafka, f"stored-{topic}")
+    stream = Stream(lab, f"stored-{topic}")
     job.await_observed(stream.topic, stream.write(), 1)
     restarts = job.metric("parallax_query_restarts_total", query="read_uncommitted") or 0.0
     file = Path(job.storage) / "feedback" / "read_uncommitted.json"
@@ -137,13 +124,3 @@ def test_a_feedback_file_that_is_garbled_while_the_job_runs_is_rewritten(
     until(refused, "the garbage to be met", timeout=120)
     stream.write()
     stream.await_recorded_once(job)
-
-
-def assert_refused(job: JobProcess) -> None:
-    """A start ends in one line: somebody listens on its port."""
-    command = [sys.executable, "-m", "parallax.cli", "run", "-c", str(job.config)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 2
-    (line,) = [line for line in ended.stderr.strip().splitlines() if not line.startswith("{")]
-    assert line
-    assert f"alerting.metrics_port: cannot listen on 127.0.0.1:{job.metrics_port}" in ended.stderr

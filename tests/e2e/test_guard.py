@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 import time
@@ -11,10 +12,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
+from parallax.cli import app
+from parallax.config import GuardSettings
+from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import open_holds, read_record
 from parallax.guard.holds import LAG, RATIO, RETENTION, SETTINGS, EventKind, Hold, Phase
+from parallax.guard.run import GuardRounds
 from parallax.guard.table import GuardTableError
+from parallax.lab.admin import delete_topics
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.scenarios.guarded import GUARDED, HELD
@@ -22,7 +30,10 @@ from parallax.lab.traffic import PlainProducer, ProducerKind
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
+from tests.e2e import witness
+from tests.e2e.clocked import in_words, watched
 from tests.e2e.job_process import JobProcess, await_exactly
+from tests.e2e.kafka_tools import run_as_written
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -89,20 +100,15 @@ def guarded(kafka: Cluster, tmp_path: Path) -> Iterator[Callable[..., Guarded]]:
             pass
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
-    ("version", "producer"),
-    [
-        ("4.2.1", "legacy"),
-        pytest.param("4.2.1", "java", marks=pytest.mark.release),
-        pytest.param("3.9.1", "legacy", marks=pytest.mark.release),
-        pytest.param("4.3.0", "java", marks=pytest.mark.release),
-    ],
+    ("version", "producer"), [("4.2.1", "legacy"), ("4.2.1", "java"), ("3.9.1", "legacy"), ("4.3.0", "java")]
 )
 def test_of_ten_topics_in_one_outage_the_five_that_are_held_stay_alike(
     tmp_path: Path, version: str, producer: ProducerKind
 ) -> None:
     topics = [f"both.{HELD}{suffix}" for suffix in SCENARIOS["all"].scripts]
-    with Cluster(version) as lab:
+    with witness.witnessed(version) as lab:
         one = Guarded(lab, tmp_path / "job", r"both\..*", topics=topics)
         with closing(one.client), one.job.start():
             result = GUARDED.run(lab, producer=producer, topic_prefix="both.", await_observed=one.job.await_observed)
@@ -114,6 +120,33 @@ def test_of_ten_topics_in_one_outage_the_five_that_are_held_stay_alike(
                 one.own(topic, broker) for topic in untouched for broker in lab.brokers
             ]
             assert one.job.metric("parallax_guard_works") == 1.0
+        # By the brokers' logs: nothing else was ever changed, of no other topic.
+        by, change = '"clientId":"parallax"', "INCREMENTAL_ALTER_CONFIGS"
+        assert witness.kinds(lab, by) - witness.READING == {"DESCRIBE_LOG_DIRS", change}
+        changed = {
+            resource["resourceName"]
+            for asked in witness.requests(lab, by)
+            if asked["requestHeader"]["requestApiKeyName"] == change
+            for resource in asked["request"]["resources"]
+        }
+        assert changed == set(topics)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(("version", "producer"), [("4.2.1", "legacy"), ("3.9.1", "legacy"), ("4.3.0", "java")])
+def test_nothing_goes_before_its_bound_and_where_horizons_are_read_it_goes_within_a_pass(
+    version: str, producer: ProducerKind
+) -> None:
+    with Cluster(version) as lab:
+        seen = watched(lab, producer)
+    print(in_words(seen))
+    assert len(seen) == 5
+    for topic, one in seen.items():
+        assert one.gone_at, topic
+        assert max(bound for _, bound in one.bounds) <= one.gone_at, f"{topic}: {one}"
+        # A pass begins with each tick of the play, of half a second and what a busy machine makes of it.
+        assert one.horizon is not None, topic
+        assert one.gone_at - one.bounds[-1][1] < 10, f"{topic}: {one}"
 
 
 @pytest.mark.release
@@ -146,22 +179,172 @@ def test_a_job_that_is_killed_while_it_holds_goes_on_and_puts_everything_back(
     assert one.kinds(topic)[-2:] == [EventKind.RELEASING, EventKind.RELEASED]
 
 
+class Typist:
+    """Types ``parallax guard`` for one storage path, in this process."""
+
+    def __init__(self, folder: Path, bootstrap_servers: str) -> None:
+        self.storage = str(folder / "data")
+        self.config = folder / "parallax.yaml"
+        folder.mkdir()
+        document = {
+            "kafka": {"bootstrap.servers": bootstrap_servers},
+            "topics": {"pattern": ".*"},
+            "storage": {"path": self.storage},
+            "guard": {"min_free_percent": 1},
+            "read": {"request_timeout_ms": 1000},
+        }
+        self.config.write_text(yaml.safe_dump(document))
+
+    def __call__(self, *words: str) -> str:
+        """What is printed where it is done."""
+        ended = CliRunner().invoke(app, ["guard", *words, "-c", str(self.config)])
+        assert ended.exit_code == 0, ended.output
+        return ended.stdout
+
+    def wrong(self, *words: str) -> str:
+        """The one line of what is not done."""
+        ended = CliRunner().invoke(app, ["guard", *words, "-c", str(self.config)])
+        assert (ended.exit_code, ended.stdout) == (2, ""), ended.output
+        (line,) = ended.stderr.splitlines()
+        return line
+
+    @property
+    def asked(self) -> list[EventKind]:
+        """What is on record."""
+        with contextlib.suppress(GuardTableError):
+            return [event.kind for event in read_record(self.storage)[1]]
+        return []
+
+
 def test_a_person_holds_and_lets_go_of_a_topic_without_a_job(
-    guarded: Callable[..., Guarded], kafka: Cluster, topic: str
+    guarded: Callable[..., Guarded], kafka: Cluster, topic: str, tmp_path: Path
 ) -> None:
     kafka.create_topics([topic], replicas=[1, 2, 3], config=MADE)
-    one = guarded(topic, mode="off")
-    before = one.own(topic)
-    nothing = one.command("status")
-    assert nothing.returncode == 2
-    assert "no guard has ever held anything here" in nothing.stderr
-    held = one.command("hold", topic)
+    lab, one = guarded(topic), Typist(tmp_path / "one", kafka.bootstrap_servers)
+    before = lab.own(topic)
+    assert "no guard has ever held anything here" in one.wrong("status")
+    command = [sys.executable, "-m", "parallax.cli", "guard", "hold", topic, "-c", str(one.config)]
+    held = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert held.returncode == 0, held.stderr
     assert f"{topic}: held" in held.stdout
-    assert {RETENTION, RATIO, LAG} == one.own(topic).keys()
-    assert one.command("release", "--all").returncode == 0
-    assert one.own(topic) == before
-    assert one.command("status").stdout == "nothing is held\n"
+    assert "no job with guard.mode: act runs on this storage path" in held.stderr
+    assert {RETENTION, RATIO, LAG} == lab.own(topic).keys()
+    assert f"{topic}: let go of" in one("release", "--all")
+    assert lab.own(topic) == before
+    assert one("status") == "nothing is held\n"
+
+
+def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
+    kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path
+) -> None:
+    kafka.create_topics([topic, f"{topic}.2"], replicas=[1, 2, 3], config=MADE)
+    one, other = Typist(tmp_path / "one", kafka.bootstrap_servers), Typist(tmp_path / "other", kafka.bootstrap_servers)
+    lab = guarded(topic)
+    before = lab.own(topic)
+    nobody = Typist(tmp_path / "nobody", "127.0.0.1:1")
+    assert "no broker answered within 1000 ms" in nobody.wrong("hold", topic)
+    assert "no guard has ever held anything here" in nobody.wrong("release", "--all")
+    assert nobody.asked == [], "nothing is put on record that no cluster has heard of"
+    assert (
+        one.wrong("hold", "ordres") == "parallax: guard hold ordres: no such topic or partition; check the topic's name"
+    )
+    kafka.create_topic(f"{topic}.log", replicas=[1, 2, 3])
+    assert "cleanup.policy is delete: nothing of it is compacted" in one.wrong("hold", f"{topic}.log")
+    assert "give either a topic or --all" in one.wrong("release")
+    assert "give either a topic or --all" in one.wrong("release", topic, "--all")
+    assert one.wrong("release", topic) == f"parallax: guard release {topic}: it is not held; nothing is"
+    assert f"{topic}: held since" in one("hold", topic)
+    assert f"{topic}: held since" in one("hold", topic), "twice is as good"
+    assert one.wrong("release", "ordres") == f"parallax: guard release ordres: it is not held; held are {topic}"
+    assert "held by another guard: delete.retention.ms=" in other.wrong("hold", topic)
+    assert other.asked[-1] is EventKind.REFUSED
+    shown = json.loads(one("status", "--format", "json"))
+    assert [hold["topic"] for hold in shown["holds"]] == [topic]
+    # What is printed to be run by hand does what it says, and the guard takes it for a person's.
+    run_as_written(shown["holds"][0]["undo"], tmp_path)
+    assert lab.own(topic) == before
+    said = one("release", topic)
+    assert f"somebody else has set {RETENTION}={before[RETENTION]}" in said
+    assert lab.own(topic) == before
+    assert one("status") == "nothing is held\n"
+    # What a person sets meanwhile stays, and all else is put back.
+    one("hold", f"{topic}.2")
+    lab.client.alter_configs(f"{topic}.2", {RETENTION: "1234000"})
+    assert f"somebody else has set {RETENTION}=1234000, which is left alone" in one("release", "--all")
+    assert lab.own(f"{topic}.2") == before | {RETENTION: "1234000"}
+
+
+def test_a_topic_that_is_made_anew_while_it_is_held_keeps_its_own_settings(
+    kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path
+) -> None:
+    kafka.create_topics([topic], replicas=[1, 2, 3], config=MADE)
+    one, lab = Typist(tmp_path / "one", kafka.bootstrap_servers), guarded(topic)
+    one("hold", topic)
+    delete_topics(kafka, [topic])
+    other = MADE | {"delete.retention.ms": "700000"}
+    kafka.create_topics([topic], replicas=[1, 2, 3], config=other)
+    assert "let go of" in one("release", topic)
+    assert lab.own(topic) == {RETENTION: "700000", RATIO: MADE[RATIO]}
+    assert one.asked[-1] is EventKind.ABANDONED
+
+
+@contextlib.contextmanager
+def rounds_of(lab: Guarded, storage: str, topic: str) -> Iterator[GuardRounds]:
+    """The guard of a job, a round at a time, while a replica is away whose bound is near."""
+    near = int(time.time() * 1000) + 600_000
+    absence = Absence(TopicPartition(topic, 0), 2, Presence.AWAY, 0, 0, 1, near, None)
+    settings = GuardSettings(mode="act", min_free_percent=1)
+    with closing(GuardRounds(settings, storage, lab.client, lambda: [absence])) as rounds:
+        yield rounds
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_guard_that_dies_between_two_steps_leaves_what_the_next_one_puts_back(
+    kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path, after: int
+) -> None:
+    kafka.create_topic(topic, replicas=[1, 2, 3], config=MADE)
+    lab, one = guarded(topic), Typist(tmp_path / "one", kafka.bootstrap_servers)
+    before = lab.own(topic)
+    with rounds_of(lab, one.storage, topic) as rounds:
+        for _ in range(after):
+            rounds.round()
+    assert one.asked[0] is EventKind.INTENDED, "on record before anything is asked for"
+    assert (lab.own(topic) == before) is (after == 1)
+    assert topic in one("status")
+    assert "the settings are as they were" in one("release", topic)
+    assert lab.own(topic) == before
+
+
+def test_a_tool_that_reverts_what_is_held_wins_once_and_for_all(
+    kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path
+) -> None:
+    kafka.create_topic(topic, replicas=[1, 2, 3], config=MADE)
+    lab, storage = guarded(topic), str(tmp_path / "data")
+    before = lab.own(topic)
+
+    def revert() -> None:
+        lab.client.alter_configs(topic, {name: before.get(name) for name in SETTINGS})
+
+    with rounds_of(lab, storage, topic) as rounds:
+
+        def reached(kind: EventKind) -> bool:
+            rounds.round()
+            return read_record(storage)[1][-1].kind is kind
+
+        until(lambda: reached(EventKind.HELD), "it to be held")
+        revert()
+        until(lambda: reached(EventKind.RELEASED), "it to be let go of")
+        for _ in range(5):
+            rounds.round()
+    kinds = [event.kind for event in read_record(storage)[1]]
+    assert [kind for kind in kinds if kind is not EventKind.SET] == [
+        EventKind.INTENDED,
+        EventKind.HELD,
+        EventKind.OVERRULED,
+        EventKind.RELEASING,
+        EventKind.RELEASED,
+    ], "an alert and no loop"
+    assert lab.own(topic) == before
 
 
 @pytest.mark.release

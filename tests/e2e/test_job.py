@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import closing
 from functools import reduce
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from dashboards.__main__ import ROOT
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.traffic import ProducerKind
 from parallax.lab.waiting import until
+from parallax.replica.client import ReplicaClient
+from parallax.replica.errors import Unauthorized
+from tests.e2e import witness
 from tests.e2e.job_process import await_compared, await_exactly
 from tests.e2e.play import Played
 from tests.e2e.prometheus import INSTALLED, awaited
@@ -91,6 +95,19 @@ def test_a_second_job_on_the_same_storage_is_refused_in_one_line(played: Played)
 
 def test_it_stops_in_good_order_on_sigterm(played: Played) -> None:
     assert played.job.stop() == 0, "nothing that comes later needs it"
+
+
+def test_no_broker_was_ever_asked_by_it_for_a_change(played: Played) -> None:
+    asked = witness.kinds(played.lab)
+    assert {"FETCH", "METADATA", "DESCRIBE_CONFIGS", "LIST_OFFSETS"} <= asked <= witness.READING
+    assert witness.denied(played.lab) == [], "nor for anything else that docs/security.md does not name"
+    # Both witnesses notice a single request that would change something.
+    topic = played.well["legacy"].topics[0]
+    with closing(ReplicaClient(witness.options(played.lab))) as client, pytest.raises(Unauthorized):
+        client.alter_configs(topic, {"delete.retention.ms": "1"})
+    until(lambda: witness.kinds(played.lab) - witness.READING == {"INCREMENTAL_ALTER_CONFIGS"}, "it to be on record")
+    (refused,) = witness.denied(played.lab)
+    assert re.search(rf"operation = ALTER_CONFIGS .* on resource = Topic:LITERAL:{topic}", refused)
 
 
 def test_each_line_of_its_log_is_an_event_or_says_how_far_it_has_come(played: Played) -> None:

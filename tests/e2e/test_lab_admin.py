@@ -17,10 +17,8 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Cluster]:
-    """Brokers that the tests hurt; each leaves all of them running."""
-    with Cluster() as cluster:
-        yield cluster
+def lab(hurt: Cluster) -> Cluster:
+    return hurt
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +74,7 @@ def test_topics_change_while_they_are_used(lab: Cluster, client: ReplicaClient, 
     assert client.local_log_starts(2, [(topic, 0)]) == {(topic, 0): 3}, "without tiered storage it is the log start"
     assert client.topic_configs([topic], ["cleanup.policy"]) == {topic: {"cleanup.policy": "delete"}}
     admin.add_partitions(lab, topic, 2, replicas=[2, 3, 1])
-    added = lab.partition(topic, 1)
-    assert added is not None
+    added = until(lambda: lab.partition(topic, 1), "every broker that is asked to know the new partition")
     assert added.leader == 2
     admin.recreate_topic(lab, topic)
     until(lambda: marks(client, 1, topic) == (0, 0), "the new topic's log")

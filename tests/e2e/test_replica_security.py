@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -40,13 +38,16 @@ from parallax.alerting.collector import ParallaxCollector
 from parallax.alerting.refusals import Change
 from parallax.alerting.state import MonitorState
 from parallax.cli import app
-from parallax.jars import class_path, kafka_jars
-from parallax.java import KAFKA_NEEDS, find_java
+from parallax.config import validate
+from parallax.guard.clock import Absence, Presence
+from parallax.guard.command import open_holds, read_record
+from parallax.guard.holds import SETTINGS, Event
+from parallax.guard.run import GuardRounds
 from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports
 from parallax.lab.traffic import LegacyTransactionalProducer, PlainProducer
 from parallax.lab.waiting import until
-from parallax.model import IsolationLevel, MissingRight, ReadEvent
+from parallax.model import IsolationLevel, MissingRight, ReadEvent, TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.errors import BadOption, Unauthorized, Unreachable
 from parallax.source.feedback import Recorded, write
@@ -55,12 +56,11 @@ from parallax.source.options import progress_options, replica_options
 from parallax.source.planner import Planner
 from parallax.source.progress_source import ProgressWatch
 from tests.e2e.job_process import JobProcess
+from tests.e2e.kafka_tools import run_as_written
 from tests.tokens import AUDIENCE, CLIENT, ISSUER, SECRET, Endpoint, endpoint
 
 PASSWORD = "correct-horse"
 _ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed"
-_ACLS = "org.apache.kafka.tools.AclCommand"
-"""What kafka-acls.sh starts."""
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH_LOGIN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -594,9 +594,9 @@ def test_the_check_names_each_right_that_is_missing_until_none_is(
         producer.commit()
 
 
-def _commands_of_the_document() -> str:
-    """The block of docs/security.md that grants the rights, as it is written there."""
-    page = Path(__file__).parents[2] / "docs" / "security.md"
+def _commands_of(document: str) -> str:
+    """The block of a document that grants rights, as it is written there."""
+    page = Path(__file__).parents[2] / "docs" / document
     blocks = re.findall(r"(?:^    .*\n)+", page.read_text(), re.MULTILINE)
     (block,) = [block for block in blocks if "kafka-acls.sh" in block]
     return textwrap.dedent(block)
@@ -627,15 +627,7 @@ def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
 
     try:
         assert wrong()
-        java = [str(find_java(KAFKA_NEEDS).path), "-cp", class_path(kafka_jars()), _ACLS]
-        (tmp_path / "kafka-acls.sh").write_text(f'#!/bin/sh\nexec {shlex.join(java)} "$@"\n')
-        (tmp_path / "kafka-acls.sh").chmod(0o755)
-        (tmp_path / "admin.properties").touch()
-        path = f"{tmp_path}:{os.environ['PATH']}"
-        given = {**os.environ, "PATH": path, "BROKER": secured.cluster.bootstrap_servers}
-        command = ["bash", "-euc", _commands_of_the_document()]
-        ended = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, timeout=120, check=False)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        run_as_written(_commands_of("security.md"), tmp_path, BROKER=secured.cluster.bootstrap_servers)
         until(lambda: not wrong(), "nothing to be wrong", timeout=20)
     finally:
         producer.commit()
@@ -648,6 +640,116 @@ def test_the_commands_of_the_document_grant_all_that_is_needed_and_no_more(
         for _, operation, kind in _RIGHTS
         for name in (topics if kind is ResourceType.TOPIC else ("*",))
     }
+
+
+_CLUSTER = acl(AclOperation.DESCRIBE, "kafka-cluster", ResourceType.BROKER)
+_GUARDED = {"cleanup.policy": "compact", "delete.retention.ms": "600000"}
+
+
+class GuardOfReader:
+    """``parallax guard`` and ``parallax check``, as the user who has only what is granted."""
+
+    def __init__(self, secured: Secured, topic: str, folder: Path) -> None:
+        self.topic, self.storage, self._config = topic, str(folder / "data"), folder / "parallax.yaml"
+        document: dict[str, Any] = {
+            "kafka": secured.sasl,
+            "topics": {"include": [topic]},
+            "storage": {"path": self.storage},
+            "alerting": {"metrics_port": 0},
+            "guard": {"mode": "act", "min_free_percent": 1, "settle_s": 0},
+        }
+        self.settings = validate(document)
+        self._config.write_text(yaml.safe_dump(document))
+        self._super = ReplicaClient({"bootstrap.servers": secured.cluster.bootstrap_servers})
+
+    def close(self) -> None:
+        self._super.close()
+
+    def guard(self, *words: str) -> tuple[int, str]:
+        """Exit code, and the one line of a failure."""
+        ended = CliRunner().invoke(app, ["guard", *words, "-c", str(self._config)])
+        if ended.exit_code == 0:
+            return 0, ended.stdout
+        assert ended.stdout == ""
+        (line,) = ended.stderr.strip().splitlines()
+        return ended.exit_code, line
+
+    def check(self) -> str:
+        """What is wrong with the guard."""
+        ended = CliRunner().invoke(app, ["check", "-c", str(self._config), "--format", "json"])
+        lines = [one for one in json.loads(ended.stdout) if one["about"] == "guard"]
+        return " ".join(one["text"] for one in lines if one["result"] == "wrong")
+
+    def own(self) -> dict[str, str]:
+        """The topic's own settings, as a super user sees them."""
+        shown = self._super.own_configs(1, [self.topic], SETTINGS)[self.topic]
+        assert isinstance(shown, dict)
+        return {name: one.value for name, one in shown.items() if one.is_own}
+
+    def rounds(self, mode: str, count: int) -> list[Event]:
+        """What the guard of a job puts on record in some rounds, while a replica is away whose bound is near."""
+        near = Absence(TopicPartition(self.topic, 0), 2, Presence.AWAY, 0, 0, 1, int(time.time() * 1000) + 60_000, None)
+        client = ReplicaClient(self.settings.kafka)
+        settings = self.settings.guard.model_copy(update={"mode": mode})
+        rounds = GuardRounds(settings, f"{self.storage}-{mode}", client, lambda: [near])
+        with contextlib.closing(client), contextlib.closing(rounds):
+            for _ in range(count):
+                rounds.round()
+        return read_record(f"{self.storage}-{mode}")[1]
+
+
+def test_without_one_of_its_rights_the_guard_holds_nothing_and_says_which_is_missing(
+    secured: Secured, admin: AdminClient, topic: str, tmp_path: Path
+) -> None:
+    secured.cluster.create_topic(topic, config=_GUARDED)
+    grant(admin, acl(AclOperation.READ, topic), acl(AclOperation.DESCRIBE, topic))
+    one = GuardOfReader(secured, topic, tmp_path)
+    alters, describes = (acl(getattr(AclOperation, f"{name}_CONFIGS"), topic) for name in ("ALTER", "DESCRIBE"))
+
+    def refused(right: str, by_check: str) -> None:
+        until(lambda: by_check in one.check(), f"the check to name {right}", timeout=20)
+        code, line = one.guard("hold", topic)
+        assert code == 2
+        assert line.startswith(f"parallax: guard hold {topic}: ")
+        assert right in line
+        assert one.own() == {"delete.retention.ms": "600000"}
+        assert one.guard("status") != (0, ""), "what is on record can be read"
+        assert open_holds(read_record(one.storage)[0]) == [], "nothing is half-set"
+
+    with contextlib.closing(one):
+        refused("DESCRIBE_CONFIGS on the topic is needed", f"DESCRIBE_CONFIGS on {topic} is missing")
+        grant(admin, describes)
+        refused("DESCRIBE on the cluster is needed", "DESCRIBE on the cluster is needed")
+        grant(admin, _CLUSTER)
+        refused("ALTER_CONFIGS on the topic is needed", f"ALTER_CONFIGS on {topic} is missing")
+        asked = one.rounds("act", 6)
+        assert [event.kind for event in asked] == ["intended", "refused", "releasing", "released"]
+        (advice,) = one.rounds("advise", 3)
+        assert advice.kind == "advised"
+        assert f"kafka-configs.sh --bootstrap-server HOST:9092 --alter --entity-type topics --entity-name {topic}" in (
+            advice.reason
+        )
+        assert asked[1].reason.splitlines()[1:] != [], "as with advise"
+        revoke(admin, describes)
+        revoke(admin, _CLUSTER)
+        written = _commands_of("guard.md").replace("orders customers", topic).replace("User:parallax", "User:reader")
+        run_as_written(written, tmp_path, BROKER=secured.cluster.bootstrap_servers)
+        until(lambda: not one.check(), "nothing to be missing", timeout=20)
+        assert one.guard("hold", topic)[0] == 0, "ALTER_CONFIGS implies DESCRIBE_CONFIGS"
+        held = one.own()
+        assert held.keys() == set(SETTINGS)
+        revoke(admin, alters)
+        grant(admin, describes)
+        until(lambda: "ALTER_CONFIGS" in one.check(), "the right to be gone", timeout=20)
+        code, line = one.guard("release", topic)
+        assert (code, "nothing can be put back: not authorized: ALTER_CONFIGS" in line) == (2, True)
+        assert one.own() == held
+        grant(admin, alters)
+        until(lambda: not one.check(), "the right to be there", timeout=20)
+        assert one.guard("release", topic)[0] == 0
+        assert one.own() == {"delete.retention.ms": "600000"}
+        for given in (_CLUSTER, alters, describes):
+            revoke(admin, given)
 
 
 @pytest.mark.release

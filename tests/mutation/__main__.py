@@ -24,14 +24,16 @@ SAME = "the same program"
 """The result of a mutant that only changes annotations or decorators: it is not counted."""
 UNTOUCHED = "no mutant"
 """What the results name the program as it is by: it has to pass first."""
-WITH_IO = ("__init__", "feed", "processor", "query", "recorded", "results", "tables")
+WITH_IO = ("__init__", "feed", "processor", "query", "recorded", "results", "tables", "together")
 """Of ``compare/``: what stands around the decisions. Tests on real tables and in Spark hold it, which are no trial."""
+COMPILED = ("quiet",)
+"""Of ``compare/``: what is one compiled program. It decides nothing, and each mutant would have to be compiled anew."""
 MODULES = (
     *(
         f"{folder}/{path.stem}"
         for folder in ("compare", "compare/rules", "findings/decide")
         for path in sorted((ROOT / "parallax" / folder).glob("*.py"))
-        if path.stem not in WITH_IO
+        if path.stem not in (*WITH_IO, *COMPILED)
     ),
     *(f"findings/{name}" for name in ("answers", "judging", "ledger", "lifecycle", "questions")),
 )

@@ -3,10 +3,12 @@
 The production clock and decision run against a small model of a partition: logs with tombstones, cleaners whose passes
 take time, an ISR, a cluster that applies changed settings broker by broker. Beside the guard there are a second one, a
 person, and a tool that reverts what it does not know; the guard's process dies between any two of its steps, and its
-requests get lost or come late. `History.run` raises where one of three things does not hold:
+requests get lost or come late. What is stamped is read late, in part, or not at all. `History.run` raises where one of
+these does not hold:
 
 - a replica that the guard held the topic for before its bound misses nothing by that absence;
-- no tombstone that an absent replica lacks goes before the bound of the clock;
+- no tombstone that an absent replica lacks goes before the bound of the clock, but for those that were overwritten;
+- a replica that comes back to what consumers would see otherwise elsewhere had its bound passed;
 - in the end the settings are as they were, or as somebody else set them, and no value of a guard's is left.
 """
 
@@ -15,16 +17,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from parallax.guard.clock import Clock, Late, Look
+from parallax.guard.clock import Absence, Clock, Ended, Late, Look
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind, Phase, is_marked
+from parallax.guard.horizons import Lap, Part, Reading
 from parallax.model import TopicPartition
 
 TOPIC = "orders"
 PLACE = TopicPartition(TOPIC, 0)
 SECOND = 1_000
 LOOK_MS = 1_000
+SKEW = 1_000
 START = 1_700_000_000_000
 DEFAULTS = {RETENTION: "86400000", RATIO: "0.5", LAG: str(NO_LAG)}
 
@@ -39,6 +44,7 @@ class Rec:
 
     key: int
     alive: bool
+    at: int
     horizon: int | None = None
 
 
@@ -66,6 +72,12 @@ class Broker:
     running: Pass | None = None
     lost_tail: bool = False
     absent_from: int | None = None
+    is_old: bool = False
+    """Its version stamps nothing: it removes what is older than the retention (before Kafka 3.1)."""
+    fast: int = 0
+    """By how much its clock is ahead."""
+    often: float = 0.3
+    """How soon its cleaner begins anew."""
 
     def visible(self) -> dict[int, int]:
         """By key, the offset of the value that a consumer ends up with."""
@@ -92,7 +104,9 @@ class World:
         self.now = START
         start = {RETENTION: str(retention), RATIO: "0.001"} | ({LAG: "9000000"} if rng.random() < 0.15 else {})
         self.versions = [Version("id-0", start)]
-        self.brokers = {b: Broker(b) for b in (1, 2, 3)}
+        self.old = rng.choice((0.0, 0.0, 0.0, 0.5, 1.0))
+        """How many of the brokers stamp nothing, as while they are upgraded one after the other."""
+        self.brokers = {b: self._broker(b) for b in (1, 2, 3)}
         self.spare = Broker(4)
         self.leader = 1
         self.epoch = 0
@@ -100,6 +114,14 @@ class World:
         self.truth: dict[int, tuple[int, bool]] = {}
         self.done: Counter[str] = Counter()
         self.slow = rng.choice((0, 0, 0, 2, 3))
+        self.wrong: list[int] = []
+        """Those that came back just now to something else than what was written."""
+
+    def _broker(self, number: int, **said: Any) -> Broker:
+        """A broker whose clock is off as far as it may be, and whose cleaner is in a hurry or not."""
+        rng = self.rng
+        fast, often = rng.choice((-SKEW, 0, SKEW)), rng.choice((0.03, 0.3, 0.3))
+        return Broker(number, fast=fast, often=often, is_old=rng.random() < self.old, **said)
 
     @property
     def current(self) -> Version:
@@ -120,7 +142,7 @@ class World:
             return
         key, alive = self.rng.randrange(4), self.rng.random() < 0.5
         leader = self.leading
-        leader.log[leader.leo] = Rec(key, alive)
+        leader.log[leader.leo] = Rec(key, alive, self.now)
         self.truth[key] = leader.leo, alive
         leader.leo += 1
         self.replicate()
@@ -147,6 +169,11 @@ class World:
         if follower.id not in self.isr:
             self.isr.add(follower.id)
             follower.absent_from = None
+            if follower.visible() == {key: offset for key, (offset, alive) in self.truth.items() if alive}:
+                follower.lost_tail = False
+            elif not follower.lost_tail:
+                self.wrong.append(follower.id)
+                follower.lost_tail = True  # it stays wrong, and says nothing of later absences
 
     def stop(self, broker: int, lose: int = 0) -> None:
         one = self.brokers[broker]
@@ -179,7 +206,7 @@ class World:
         if gone and self.isr - {gone}:
             self.isr.discard(gone)
             given, taken = self.spare, self.brokers.pop(gone)
-            self.brokers[given.id] = Broker(given.id, applied=len(self.versions) - 1, lost_tail=True)
+            self.brokers[given.id] = self._broker(given.id, applied=len(self.versions) - 1, lost_tail=True)
             self.spare = Broker(taken.id)
             self.done["reassigned"] += 1
 
@@ -216,10 +243,10 @@ class World:
         is_paused = float(settings[RATIO]) >= 1 and int(settings[LAG]) >= 2**62
         if broker.up and broker.running is None and not is_paused and broker.hw > broker.cleaned_to:
             retention = int(settings[RETENTION])
-            broker.running = Pass(self.now, broker.hw, retention, broker.cleaned_to)
+            broker.running = Pass(self.now + broker.fast, broker.hw, retention, broker.cleaned_to)
 
     def end_pass(self, broker: Broker) -> list[int]:
-        """What a pass takes away: the offsets of tombstones that are gone."""
+        """What a pass takes away: the offsets of tombstones that are gone, but for those that were overwritten."""
         run, broker.running = broker.running, None
         if run is None:
             return []
@@ -230,16 +257,30 @@ class World:
                 break
             if offset < latest.get(rec.key, -1):
                 del broker.log[offset]
-            elif not rec.alive and rec.horizon is not None and rec.horizon <= run.at:
+            elif not rec.alive and self._is_over(broker, rec, run):
                 del broker.log[offset]
-                gone.append(offset)
-            elif not rec.alive and rec.horizon is None:
+                if self.truth.get(rec.key) == (offset, False):
+                    gone.append(offset)
+            elif not rec.alive and rec.horizon is None and not broker.is_old:
                 rec.horizon = run.at + run.retention
         broker.cleaned_to = run.bound
         self.done["pass"] += 1
         return gone
 
+    @staticmethod
+    def _is_over(broker: Broker, rec: Rec, run: Pass) -> bool:
+        if broker.is_old:
+            return rec.at + broker.fast + run.retention <= run.at
+        return rec.horizon is not None and rec.horizon <= run.at
+
     # -- looking ---------------------------------------------------------------------------------------------------
+
+    def part(self, broker: Broker, start: int, end: int) -> Part:
+        """What a broker shows of a part of its log."""
+        kept = [(o, rec.horizon) for o, rec in broker.log.items() if start <= o < end and not rec.alive]
+        horizons = [horizon for _, horizon in kept if horizon is not None]
+        unstamped = min((o for o, horizon in kept if horizon is None), default=None)
+        return Part(end, min((o for o, _ in kept), default=None), unstamped, min(horizons, default=None))
 
     def looks(self) -> list[Look]:
         version = self.versions[self.leading.applied]
@@ -283,12 +324,17 @@ class Monitor:
     skew: int
     clock: Clock = field(init=False)
     guard: Guard = field(init=False)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[list[Look]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     late: list[tuple[int, Alter]] = field(default_factory=list)
     up: bool = True
     known: dict[int, int] = field(default_factory=dict)
     """By broker that is away, the bound as it was known when the hold was seen by every broker."""
+    blind: int = 0
+    """A broker that it can never read."""
+    laps: dict[int, Lap] = field(default_factory=dict)
+    readings: list[tuple[int, Reading]] = field(default_factory=list)
+    """Those that are late, with when they come."""
 
     def __post_init__(self) -> None:
         self.start()
@@ -296,17 +342,84 @@ class Monitor:
     def start(self) -> None:
         self.up = True
         self.clock = Clock(self.skew, LOOK_MS, LOOK_MS)
-        self.clock.recall([(TOPIC, at, kept) for at, kept in self._retentions()], (), self.looks)
+        self.laps, self.readings = {}, []
+        self._recall()
         self.guard = Guard(self.rules)
         self.guard.take_in(self.events)
 
-    def _retentions(self) -> list[tuple[int, int]]:
-        return [(one.at_ms, one.retention_ms) for one in self.looks if one.retention_ms is not None]
+    def _recall(self) -> None:
+        """Set the clock as `parallax.guard.recall` does, by a few of the looks."""
+        if not self.looks:
+            return
+        newest = {look.broker: look for tick in self.looks for look in tick}
+        absent = {broker for broker, look in newest.items() if broker not in look.isr}
+        answers = {
+            look.broker: look
+            for tick in self.looks
+            for look in tick
+            if look.broker in absent and look.high_watermark is not None
+        }
+        last = {tick[0].leader_epoch: tick[0].at_ms for tick in self.looks}
+        ends = []
+        for topic_id, upto in {(one.topic_id, one.high_watermark) for one in answers.values()}:
+            at = [
+                look.at_ms
+                for tick in self.looks
+                for look in tick
+                if look.broker == look.leader
+                and look.log_end_offset is not None
+                and look.log_end_offset <= upto
+                and look.topic_id == topic_id
+                and look.at_ms <= last[look.leader_epoch] - LOOK_MS
+            ]
+            ends += [Ended(PLACE, topic_id, max(at), upto)] if at else []
+        seen: dict[int, list[int]] = {}
+        for look, *_ in self.looks:
+            if look.retention_ms is not None:
+                seen.setdefault(look.retention_ms, []).append(look.at_ms)
+        retentions = [(TOPIC, at, kept) for kept, times in seen.items() for at in (times[0], times[-1])]
+        self.clock.recall(retentions, ends, [*newest.values(), *answers.values()])
 
     def observe(self, world: World) -> list[Late]:
         looks = world.looks()
-        self.looks += looks
+        self.looks.append(looks)
         return self.clock.observe(looks)
+
+    # -- pointed reads ---------------------------------------------------------------------------------------------
+
+    def point(self, world: World) -> None:
+        """Read what absent replicas lack: of some brokers, up to somewhere, and it may take a while to arrive."""
+        rng = world.rng
+        self.clock.read([reading for due, reading in self.readings if due <= world.now])
+        self.readings = [one for one in self.readings if one[0] > world.now]
+        absences = [one for one in self.clock.absences() if one.lacks_from is not None]
+        if not any(one.bound_ms is not None and one.bound_ms > world.now for one in absences):
+            return
+        start = min(one.lacks_from for one in absences if one.lacks_from is not None)
+        for broker in world.brokers.values():
+            is_alone = len(absences) == 1 and absences[0].broker == broker.id
+            if not broker.up or is_alone or broker.id == self.blind or rng.random() < 0.3:
+                continue
+            reading = self._read(world, broker, start)
+            if rng.random() < 0.2:
+                self.readings.append((world.now + rng.choice((2, 10, 30)) * SECOND, reading))
+            else:
+                self.clock.read([reading])
+
+    def _read(self, world: World, broker: Broker, start: int) -> Reading:
+        lap = self.laps.get(broker.id)
+        is_of = (world.current.topic_id, world.epoch)
+        if lap is None or (lap.topic_id, lap.leader_epoch) != is_of or lap.started > start:
+            lap = self.laps[broker.id] = Lap(*is_of, start, start, start)
+        lap.go_on(world.now, 1)
+        end = max(broker.hw, lap.position)
+        if world.rng.random() < 0.3:
+            end = world.rng.randint(lap.position, end)
+        lap.took(world.part(broker, lap.position, end))
+        if end >= broker.hw:
+            lap.end(world.now)
+        world.done["reading"] += 1
+        return lap.reading(PLACE, broker.id, world.now, stamps=not broker.is_old)
 
 
 class History:
@@ -319,9 +432,11 @@ class History:
         self.world = World(rng, self.retention)
         lead = self.retention * rng.choice((1, 1, 2)) // rng.choice((1, 2))
         rules = Rules(True, lead, 600 * SECOND, 10.0, 5 * SECOND, 2 * SECOND, mark=rng.randrange(1, 1_000_000, 2))
-        self.monitors = [Monitor(rules, SECOND)]
+        self.monitors = [Monitor(rules, SKEW)]
         if rng.random() < 0.2:
-            self.monitors.append(Monitor(replace(rules, mark=rng.randrange(1, 1_000_000, 2)), SECOND))
+            self.monitors.append(Monitor(replace(rules, mark=rng.randrange(1, 1_000_000, 2)), SKEW))
+        for monitor in self.monitors:
+            monitor.blind = rng.choice((0, 0, 1, 2, 3))
         self.free = 50.0
         self.has_person = rng.random() < 0.25
         self.has_gitops = rng.random() < 0.15
@@ -350,6 +465,7 @@ class History:
         else:
             self._seldom(roll)
         world.replicate()
+        self._check_return()
         self._clean()
         for monitor in self.monitors:
             self._round(monitor)
@@ -372,7 +488,7 @@ class History:
         """Everybody is back, nobody interferes, the guards run on."""
         self.free = 50.0
         for monitor in self.monitors:
-            monitor.looks = monitor.looks[-300:]
+            monitor.looks = monitor.looks[-100:]
             if not monitor.up:
                 monitor.start()
         for _ in range(80):
@@ -412,11 +528,23 @@ class History:
         world = self.world
         for broker in world.brokers.values():
             if broker.running is not None and self.rng.random() < 0.5:
-                began = broker.running.at
+                began = broker.running.at - broker.fast
                 for offset in world.end_pass(broker):
                     self._removed(broker, offset, began)
-            elif self.rng.random() < 0.3:
+            elif self.rng.random() < broker.often:
                 world.begin_pass(broker)
+
+    def _check_return(self) -> None:
+        """Nobody comes back to something wrong before its bound, nor after the topic was held for it."""
+        for broker in self.world.wrong:
+            self.world.done["came back wrong"] += 1
+            for monitor in self.monitors:
+                for one in monitor.clock.absences():
+                    if one.broker == broker and one.bound_ms is not None and self.world.now < one.bound_ms:
+                        raise Broken(f"broker {broker} came back wrong at {self.world.now}, bound {one.bound_ms}")
+                if broker in monitor.known:
+                    raise Broken(f"broker {broker} came back wrong although the topic was held for it")
+        self.world.wrong = []
 
     def _removed(self, cleaner: Broker, offset: int, began: int) -> None:
         """A tombstone is gone: nobody that is absent and lacks it may have counted on it."""
@@ -429,10 +557,16 @@ class History:
                     if absence.broker != broker.id or absence.bound_ms is None:
                         continue
                     # The monitor that is down still says what it said last.
-                    if self.world.now + monitor.skew < absence.bound_ms:
-                        raise Broken(f"offset {offset} went at {self.world.now}, bound {absence.bound_ms}")
+                    if began < absence.bound_ms:
+                        raise Broken(f"offset {offset} went at {began}, bound {absence.bound_ms}")
                 if broker.id in monitor.known and began > monitor.known[broker.id]:
                     raise Broken(f"offset {offset} went although the topic was held for broker {broker.id}")
+
+    def _note_sharper(self, monitor: Monitor, absences: list[Absence]) -> None:
+        for one in absences:
+            if one.bound_ms is not None and one.retention_ms is not None:
+                plain = one.since_ms + one.retention_ms - monitor.skew
+                self.world.done["sharper" if one.bound_ms > plain else "plain"] += 1
 
     # -- the guard -------------------------------------------------------------------------------------------------
 
@@ -452,6 +586,8 @@ class History:
             return
         monitor.observe(world)
         absences = monitor.clock.absences()
+        self._note_sharper(monitor, absences)
+        monitor.point(world)
         if TOPIC not in monitor.guard.topics(absences, world.now):
             return
         for action in monitor.guard.tick(world.now, {TOPIC: world.seen(self.free)}, absences):
@@ -491,7 +627,10 @@ class History:
 
     def _note_held(self, monitor: Monitor) -> None:
         hold = monitor.guard.record.holds.get(TOPIC)
-        if hold is None or hold.phase is not Phase.HELD or hold.level < 2 or hold.left:
+        is_held = hold is not None and hold.phase is Phase.HELD and hold.level == 2 and not hold.left
+        # Somebody may have put them back, and no broker shows it yet.
+        now = self.world.current.settings
+        if hold is None or not is_held or any(now.get(change.name) != change.ours for change in hold.changes):
             monitor.known = {}
             return
         away = {one.broker: one for one in monitor.clock.absences()}
@@ -541,9 +680,11 @@ def main() -> int:
             history.run()
         except Broken as error:
             broken += 1
-            print(f"seed {seed}: {error}"[:300])
+            print(f"seed {seed}: {error}"[:300], flush=True)
         done += history.world.done
         done += Counter(dangerous=history.dangerous, guarded=history.guarded)
+        if (seed + 1 - given.seed) % 1000 == 0:
+            print(f"up to seed {seed}: {broken} broken, {time.monotonic() - began:.0f} s", flush=True)
     print(f"{given.histories} histories in {time.monotonic() - began:.0f} s, {broken} broken; {dict(done)}")
     return int(broken > 0)
 

@@ -33,6 +33,7 @@ from tests.simulation.content import key_of_halves
 from tests.simulation.probe import ask
 from tests.simulation.readers import PARTITION, RC, TOPIC, Readers, Row
 from tests.simulation.singles import Singles
+from tests.simulation.together import taken_in
 
 EPOCH = datetime(1970, 1, 1, 0, 0, 0, 500, tzinfo=UTC)
 """When the cluster's clock stood at 0, so that events are decided on the clock on which suspects are raised.
@@ -92,6 +93,8 @@ class Monitor(Readers):
     audited: Any = None
     """How the last audit with a verdict ended; see `tests.simulation.audits`."""
     steps: int = 0
+    taken_in_together: int = 0
+    """How many of the steps were of a quiet partition."""
     compacted: bool = True
     raised_early: int = 0
     """Suspects of a value that were raised while a replica was away, or had not been read so far."""
@@ -169,6 +172,11 @@ class Monitor(Readers):
             again = step(PartitionState.from_bytes(self.state), seen, self.settings, self.cluster.now, **options)
             assert again.state.to_bytes() == state, "a replayed batch must leave the same state"
             assert again.suspects == result.suspects, "a replayed batch must raise the same suspects"
+        together = taken_in(self.state, seen, self.settings, self.cluster.now, **options)
+        if together is not None:
+            assert result.suspects == [], "a partition that raises something is not quiet"
+            assert together == (state, result.coverage), "what is taken in together is what a step makes of it"
+            self.taken_in_together += 1
         self.steps += 1
         self.state = state
         self.coverage = result.coverage

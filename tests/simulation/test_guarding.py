@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
 from parallax.guard.clock import Ends, Retentions
 from parallax.guard.decide import Guard, Shown, TopicSeen
 from parallax.guard.holds import EventKind
+from parallax.guard.horizons import Readings, Stand
 from tests.simulation.guarding import Broken, History
 
 HISTORIES = 100
@@ -31,6 +32,7 @@ def test_what_is_guarded_is_not_missed_and_settings_are_put_back(first: int) -> 
     assert said <= done.keys(), "every kind of event comes about"
     assert done["dangerous"] > 2, "tombstones that an absent replica lacks do go"
     assert done["guarded"] > 10, "and topics are held before that"
+    assert done["sharper"] > 1_000, "what was read moves bounds"
 
 
 @pytest.mark.release
@@ -39,8 +41,8 @@ def test_many_histories_of_guards() -> None:
         History(seed).run()
 
 
-def first_broken(histories: int) -> str:
-    for seed in range(histories):
+def first_broken(seeds: range) -> str:
+    for seed in seeds:
         try:
             History(seed).run()
         except Broken as broken:
@@ -61,21 +63,43 @@ def _newest(self: Ends, offset: int) -> int | None:
     return looks[-1][0] if looks else None
 
 
+_stand = Readings.stand
+
+
+def _of_those_read(self: Readings, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
+    return _stand(self, offset, self._known.keys() & set(brokers), retention_ms)
+
+
+def _without_horizons(self: Readings, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
+    stand = _stand(self, offset, brokers, retention_ms)
+    return None if stand is None else stand._replace(horizon_ms=None)
+
+
 @pytest.mark.parametrize(
-    ("owner", "name", "instead", "broken"),
+    ("owner", "name", "instead", "broken", "first"),
     [
-        (Ends, "last_without", _newest, "bound"),
-        (Retentions, "smallest_since", _latest, "bound"),
-        (TopicSeen, "agreed", _of_one_broker, ""),
-        (Guard, "_stray", lambda *_: None, ""),
-        (Guard, "_changed_by_others", lambda *_: None, ""),
+        (Readings, "stand", _of_those_read, "bound", 0),
+        (Readings, "stand", _without_horizons, "bound", 0),
+        (Ends, "last_without", _newest, "bound", 0),
+        (Retentions, "smallest_since", _latest, "bound", 0),
+        (TopicSeen, "agreed", _of_one_broker, "", 1500),
+        (Guard, "_stray", lambda *_: None, "", 0),
+        (Guard, "_changed_by_others", lambda *_: None, "", 0),
     ],
-    ids=["newest look", "newest retention", "one broker", "late requests", "others"],
+    ids=[
+        "those that were read",
+        "no horizons",
+        "newest look",
+        "newest retention",
+        "one broker",
+        "late requests",
+        "others",
+    ],
 )
 def test_a_guard_or_clock_that_leaves_something_out_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, instead: Callable[..., object], broken: str
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, instead: Callable[..., object], broken: str, first: int
 ) -> None:
     monkeypatch.setattr(owner, name, instead)
-    said = first_broken(400)
+    said = first_broken(range(first, first + 400))
     assert said
     assert broken in said

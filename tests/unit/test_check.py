@@ -18,7 +18,7 @@ from parallax.config import Settings, validate
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import Unauthorized, Unreachable
-from parallax.replica.types import Greeting, ProducerState, TransactionListing, TransactionListings
+from parallax.replica.types import Greeting, LogDir, ProducerState, TransactionListing, TransactionListings
 from parallax.views.outages import longest, longest_outages
 from parallax.views.pause import pause
 from tests.pages import Job, progress
@@ -36,6 +36,8 @@ class Client:
     listed: Sequence[int] = ()
     away: frozenset[int] = frozenset()
     shows = Greeting((4, 2), None, None)
+    may_alter = True
+    tells_space = True
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -62,6 +64,14 @@ class Client:
 
     def describe_producers(self, _: int, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Any]:
         return {p: [ProducerState(i, 0, 0, 0, -1, 5) for i in self.open_producers] for p in places}
+
+    def may_alter_configs(self, topics: Sequence[str]) -> dict[str, bool]:
+        return dict.fromkeys(topics, self.may_alter)
+
+    def log_dirs(self, broker: int, places: Sequence[TopicPartition]) -> list[LogDir]:
+        if not self.tells_space:
+            raise Unauthorized("not authorized: DESCRIBE on the cluster is needed", broker=broker)
+        return [LogDir("/data", 100, 50, dict.fromkeys(places, 1))]
 
     def list_transactions(self, _: Sequence[int]) -> TransactionListings:
         return TransactionListings([TransactionListing(f"t{i}", i, "Ongoing", 1) for i in self.listed], {})
@@ -308,3 +318,34 @@ def test_looking_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_a_path_that_the_file_system_refuses_is_wrong() -> None:
     assert _storage("/tmp/" + "x" * 300).result is Result.WRONG
+
+
+def rights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, guard: dict[str, Any], **cluster: Any) -> list[str]:
+    monkeypatch.setattr(module, "ReplicaClient", type("Cluster", (Client,), cluster))
+    found = [line for line in check(of(tmp_path, guard=guard)) if line.about == "guard"]
+    assert {line.result for line in found} <= {Result.WRONG} or len(found) == 1
+    return [f"{line.result}: {line.text}" for line in found]
+
+
+def test_of_a_guard_that_is_off_nothing_is_asked_or_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert rights(monkeypatch, tmp_path, {}, may_alter_configs=None, log_dirs=None) == []
+
+
+@pytest.mark.parametrize("mode", ["advise", "act"])
+def test_each_right_of_the_guard_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str
+) -> None:
+    guard: dict[str, Any] = {"mode": mode}
+    (fine,) = rights(monkeypatch, tmp_path, guard)
+    assert fine == f"ok: guard.mode is {mode}, and it has its rights on 1 compacted topics."
+    (fixed,) = rights(monkeypatch, tmp_path, guard, may_alter=False)
+    assert "ALTER_CONFIGS on orders is missing" in fixed
+    (spaceless,) = rights(monkeypatch, tmp_path, guard, tells_space=False)
+    assert "broker 1: not authorized: DESCRIBE on the cluster is needed" in spaceless
+    hidden = Unauthorized("not authorized: DESCRIBE_CONFIGS is needed", missing=MissingRight.DESCRIBE_CONFIGS)
+    (unread,) = rights(monkeypatch, tmp_path, guard, configs=hidden)
+    assert "DESCRIBE_CONFIGS on orders is missing" in unread
+    assert len(rights(monkeypatch, tmp_path, guard, may_alter=False, tells_space=False, configs=hidden)) == 3
+    assert rights(monkeypatch, tmp_path, guard | {"min_free_percent": 0}, tells_space=False)[0].startswith("ok")
+    elsewhere = rights(monkeypatch, tmp_path, guard | {"topics": ["customers"]}, may_alter=False)
+    assert elsewhere[0].startswith("ok"), "it looks after other topics"

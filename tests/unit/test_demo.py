@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import structlog
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 from parallax import demo
 from parallax.cli import app
 from parallax.findings.finding import Finding
-from parallax.lab.scenarios import ExpectedFinding
+from parallax.lab.scenarios import SCENARIOS, ExpectedFinding
 
 sys.path.append(str(Path(__file__).parent / "findings"))
 from test_findings_table import EVENT
@@ -92,3 +93,43 @@ def test_people_read_it_on_standard_output(play: Callable[..., Result]) -> None:
     assert "MISSED: " in ended.stdout
     assert "1 found: NOT as expected." in ended.stdout
     assert ended.stderr == ""
+
+
+class Watch:
+    """Says of the guard what it was told."""
+
+    held: ClassVar = [f"guard.held.{suffix}" for suffix in SCENARIOS["all"].scripts]
+    wrong: ClassVar[list[str]] = []
+    expected: ClassVar[list[ExpectedFinding]] = []
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def play(self, *_: object) -> list[ExpectedFinding]:
+        return self.expected
+
+    def await_release(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("wrong", [[], ["SETTINGS NOT AS THEY WERE: guard.held.tombstone"]], ids=["done", "not done"])
+def test_with_a_guard_both_halves_are_shown_side_by_side_and_settings_count(
+    play: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, wrong: list[str]
+) -> None:
+    found = replace(FOUND, topic="guard.open.tombstone")
+    told = {"expected": [replace(EXPECTED, topic="guard.open.tombstone")], "wrong": wrong}
+    monkeypatch.setattr(demo, "_GuardWatch", type("Told", (Watch,), told))
+    ended = play([], [found], "--guard")
+    assert ended.exit_code == len(wrong), ended.output
+    (row,) = [line for line in ended.stdout.splitlines() if line.startswith("│ tombstone")]
+    assert [cell.strip() for cell in row.split("│")[1:4]] == [
+        "tombstone",
+        f"broker {FOUND.broker}: {FOUND.kind}",
+        "alike on all brokers",
+    ]
+    assert all(line in ended.stdout for line in wrong)
+    document = json.loads(play([], [found], "--guard", "--format", "json").stdout)
+    assert (document["not_as_it_should_be"], document["held"]) == (wrong, Watch.held)

@@ -49,3 +49,22 @@ def test_debians_packages_that_are_missing_are_one_line(monkeypatch: pytest.Monk
     assert line.endswith("apt-get install prometheus chromium")
     monkeypatch.setattr(conftest.shutil, "which", lambda name: name)
     assert conftest.pytest_report_header() == []
+
+
+def test_every_module_that_shares_a_worker_is_there_and_is_in_the_order_of_the_run() -> None:
+    named = [*(name for together in conftest.TOGETHER for name in together), *conftest.COMPUTING]
+    assert [name for name in named if not (conftest.END_TO_END / f"{name}.py").exists()] == []
+    assert len(set(named)) == len(named)
+    assert set(named) <= set(conftest.LONGEST_FIRST)
+
+
+def test_modules_that_share_something_have_one_scope_and_the_others_one_each() -> None:
+    first, second, *_ = conftest.PLAYED_ONCE
+    assert conftest.scope(f"tests/e2e/{first}.py::a") == conftest.scope(f"tests/e2e/{second}.py::b")
+    assert conftest.scope(f"tests/unit/{first}.py::a") == f"tests/unit/{first}.py"
+    assert conftest.scope("tests/e2e/test_webhook.py::a") == "tests/e2e/test_webhook.py"
+
+
+def test_of_three_workers_the_third_takes_no_end_to_end_tests() -> None:
+    assert [conftest.is_beyond(number, 3) for number in range(3)] == [False, False, True]
+    assert not any(conftest.is_beyond(number, 2) for number in range(4))

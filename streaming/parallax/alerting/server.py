@@ -37,6 +37,7 @@ from parallax.alerting.resources import ResourceCollector
 from parallax.alerting.state import MonitorState, Snapshot
 from parallax.config import AlertingSettings
 from parallax.errors import one_line
+from parallax.findings.report import OnRecord
 from parallax.tls import Renewed, of_server, renewed_at_each_handshake
 
 _PROBES = ("/livez", "/readyz", "/healthz")
@@ -56,6 +57,7 @@ class MetricsServer:
         storage: ``storage.path``.
         more: collectors that are served beside it.
         stale_after_s: how old the end-to-end heartbeat may be before ``/readyz`` says 503.
+        on_record: what else is on record about the replicas of a finding's partition.
 
     Raises:
         MetricsServerError: the address cannot be bound, or the certificate cannot be loaded.
@@ -68,6 +70,7 @@ class MetricsServer:
         storage: str,
         *more: Collector,
         stale_after_s: float = 120.0,
+        on_record: OnRecord = lambda _: (),
     ) -> None:
         registry = CollectorRegistry()
         for collector in (ParallaxCollector(state, Series(settings.series)), ResourceCollector(), *more):
@@ -75,6 +78,7 @@ class MetricsServer:
         self._registry = registry
         self._state = state
         self._stale_after_s = stale_after_s
+        self._on_record = on_record
         self._socket = _bound(settings.metrics_host, settings.metrics_port)
         try:
             self._server = uvicorn.Server(self._configured(settings, storage))
@@ -88,7 +92,8 @@ class MetricsServer:
 
     def _configured(self, settings: AlertingSettings, storage: str) -> uvicorn.Config:
         users = Users(settings.users)
-        page = Page(self._state, storage, self._problems, users, Renderer(settings.cluster, settings.runbook_url))
+        renderer = Renderer(settings.cluster, settings.runbook_url)
+        page = Page(self._state, storage, self._problems, users, renderer, self._on_record)
         routes = [Route("/metrics", self._metrics), Route("/livez", self._live)]
         routes += [Route(path, self._ready) for path in ("/readyz", "/healthz")]
         app = Starlette(

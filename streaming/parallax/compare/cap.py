@@ -11,7 +11,7 @@ from parallax.compare.rules.arrays import latest_of_keys
 from parallax.compare.state import DEFERRED, EARLY, INTERVAL, MARKER, NEVER, NULL_KEY, PartitionState
 from parallax.model import UNKNOWN, UnknownReason
 
-_CONTENT_SHARE, _COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
+CONTENT_SHARE, COMMITTED_SHARE, _TRANSACTIONS_SHARE = 0.25, 0.5, 0.25
 
 
 def stored(state: PartitionState, view: int, offsets: Array) -> Array:
@@ -58,8 +58,8 @@ def lose_markers(state: PartitionState, offsets: Array) -> None:
 
 def enforce(state: PartitionState, cap_bytes: int) -> None:
     """Bring the state under its cap: the newest entries are dropped, and their range becomes deferred."""
-    _cap_content(state, int(cap_bytes * _CONTENT_SHARE) // state.content.itemsize)
-    _cap_committed(state, int(cap_bytes * _COMMITTED_SHARE) // state.candidates.itemsize)
+    _cap_content(state, int(cap_bytes * CONTENT_SHARE) // state.content.itemsize)
+    _cap_committed(state, int(cap_bytes * COMMITTED_SHARE) // state.candidates.itemsize)
     _cap_transactions(state, int(cap_bytes * _TRANSACTIONS_SHARE) // (MARKER.itemsize + 2 * INTERVAL.itemsize))
 
 

@@ -20,14 +20,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from parallax.compare.following import Follower, Place, admit, tasks_for
-from parallax.compare.segments import Manifest, Segment, States, Store, bucket_of, offset_mark
+from parallax.compare.segments import Manifest, Segment, Store, offset_mark
 from parallax.config import CompareSettings
 from parallax.views.commits import DataFile, TableLog
 from parallax.views.tables import PROGRESS, VIEWS
 
 if TYPE_CHECKING:
-    from parallax.compare.observations import Observations
-    from parallax.model import TopicPartition
+    from parallax.compare.together import Seen
 
 TABLES = (*VIEWS, PROGRESS)
 
@@ -36,7 +35,8 @@ QUERY = "compare"
 """The query's name, and that of its checkpoint."""
 
 RESULT_DDL = (
-    "since string, until string, buckets int, bucket int, segment string, files array<string>, results array<string>"
+    "since string, until string, buckets int, bucket int, segment string, files array<string>, results array<string>, "
+    "quiet binary"
 )
 
 
@@ -173,7 +173,7 @@ class ComparisonReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Compare one task's share; one row for each bucket."""
         if isinstance(partition, Share):
-            yield _compared(self._options, partition)
+            yield compared(self._options, partition)
 
     def _follow(self) -> Mapping[str, Follower]:
         # Made here, not in __init__: the reader is pickled for the tasks before it plans anything.
@@ -209,16 +209,24 @@ def _state_at(store: Store, offset: Mapping[str, Any]) -> Manifest:
     return store.manifest(offset_mark(offset))
 
 
-def _compared(options: Options, share: Share) -> Any:
+def compared(options: Options, share: Share) -> Any:
+    """Read, compare and write one task's share; a record batch of `RESULT_DDL`.
+
+    Raises:
+        OSError: a file or a state cannot be read, or a segment cannot be written.
+        ValueError: a state is none that this version reads.
+    """
     import pyarrow as pa
 
+    from parallax.compare.together import step_buckets
+
     work = share.work
-    observed = dict(_observed(options, share))
+    seen = _observed(options, share)
     store = _store(options.checkpoint)
-    before = store.load({bucket: work.manifest.segments.get(bucket) for bucket in observed})
-    stepped = [_step_bucket(options, work, before[bucket], seen) for bucket, seen in observed.items()]
-    kept = store.save([states for states, _ in stepped]) if stepped else {}
-    made = [(states.bucket, kept[states.bucket], results) for states, results in stepped]
+    states = store.load({bucket: work.manifest.segments.get(bucket) for bucket in seen.touched})
+    told = step_buckets(states, seen, options.compare, work.now_ms, from_log_start=options.from_log_start)
+    kept = store.save(list(states.values())) if states else {}
+    made = [(bucket, kept[bucket], results) for bucket, results in told.results.items()]
     made = made or [(-1, Segment(""), [])]  # The driver has to learn between which offsets nothing was observed.
     columns: list[Any] = [
         pa.array([work.since] * len(made), pa.string()),
@@ -228,48 +236,22 @@ def _compared(options: Options, share: Share) -> Any:
         pa.array([segment.name for _, segment, _ in made], pa.string()),
         pa.array([segment.files for _, segment, _ in made], pa.list_(pa.field("element", pa.string()))),
         pa.array([results for _, _, results in made], pa.list_(pa.field("element", pa.string()))),
+        pa.array([told.quiet, *[None] * (len(made) - 1)], pa.binary()),
     ]
-    names = ["since", "until", "buckets", "bucket", "segment", "files", "results"]
+    names = ["since", "until", "buckets", "bucket", "segment", "files", "results", "quiet"]
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _observed(options: Options, share: Share) -> Iterator[tuple[int, Mapping[TopicPartition, list[Observations]]]]:
-    """What the files hold of each bucket of a task, by partition, in order."""
+def _observed(options: Options, share: Share) -> Seen:
+    """What the files hold of the buckets of a task."""
     from parallax.compare.recorded import observed
-    from parallax.model import TopicPartition
+    from parallax.compare.together import Gathering
 
-    buckets = share.work.manifest.buckets
-    known: dict[tuple[str, int], int] = {}
-
-    def bucket(topic: str, partition: int) -> int:
-        place = topic, partition
-        if place not in known:
-            known[place] = bucket_of(topic, partition, buckets)
-        return known[place]
-
-    seen: dict[int, dict[TopicPartition, list[Observations]]] = {}
+    gathering = Gathering(share.work.manifest.buckets, share.buckets)
     for name, file in share.work.files:
-        for part in observed(_files(options.storage, name), name, file, lambda t, p: bucket(t, p) in share.buckets):
-            place = TopicPartition(part.topic, part.partition)
-            seen.setdefault(bucket(*place), {}).setdefault(place, []).append(part)
-    yield from sorted(seen.items())
+        for part in observed(_files(options.storage, name), name, file, gathering.wants):
+            gathering.take(part)
+    return gathering.seen()
 
 
-def _step_bucket(
-    options: Options, work: Work, states: States, seen: Mapping[TopicPartition, list[Observations]]
-) -> tuple[States, list[str]]:
-    from parallax.compare.observations import Observations
-    from parallax.compare.results import to_json
-    from parallax.compare.step import step
-
-    results = []
-    for place, parts in sorted(seen.items()):
-        before = states.get(place)
-        observations = Observations.concat(parts)
-        result = step(before, observations, options.compare, work.now_ms, from_log_start=options.from_log_start)
-        states.put(place, before, result.state)
-        results.append(to_json(result.suspects, result.coverage))
-    return states, results
-
-
-__all__ = ["QUERY", "RESULT_DDL", "ComparisonReader", "ComparisonSource", "Options"]
+__all__ = ["QUERY", "RESULT_DDL", "ComparisonReader", "ComparisonSource", "Options", "Share", "Work", "compared"]

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from parallax.compare.gathered import Gathered
 from parallax.compare.observations import (
     EVENTS,
     Array,
@@ -24,7 +25,7 @@ from parallax.compare.observations import (
     ViewRows,
     topic_id_code,
 )
-from parallax.model import UNKNOWN
+from parallax.model import UNKNOWN, TopicPartition
 
 _FIELDS: list[Any] = [
     pa.field("topic", pa.string()),
@@ -121,12 +122,13 @@ def unpack(topic: str, partition: int, packed: bytes) -> Observations:
     return Observations(topic, partition, *made)
 
 
-def view_observations(batch: Any) -> Iterator[Observations]:
-    """Make observations of a batch of `VIEW_COLUMNS`: one for each partition in it, rows in their order."""
-    if batch.num_rows:
-        rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()})
-        for topic, partition, index in _partitions(batch):
-            yield Observations(topic, partition, rows=rows.take(index))
+def view_observations(batch: Any) -> Gathered:
+    """Make observations of a batch of `VIEW_COLUMNS`; rows in their order."""
+    places, of = _places(batch)
+    rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()}, batch.num_rows)
+    none = np.empty(0, np.int64)
+    tables = (rows, ProgressRows.none(), OpenTransactions.none(), ReplicaSets.none())
+    return Gathered(places, tables, (of, none, none, none))
 
 
 def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
@@ -137,13 +139,12 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        rows = ViewRows.of({name: _view_column(batch, name) for name in ViewRows.dtypes()})
         made: list[tuple[str, int, int, bytes]] = []
-        for topic, partition, index in _partitions(batch):
-            mine = rows.take(index)
-            for reader in _readers(mine):
-                part = mine.take(reader)
-                made.append((topic, partition, int(part.offset[0]), pack(Observations(topic, partition, rows=part))))
+        for shown in view_observations(batch).each():
+            for reader in _readers(shown.rows):
+                part = shown.rows.take(reader)
+                packed = pack(Observations(shown.topic, shown.partition, rows=part))
+                made.append((shown.topic, shown.partition, int(part.offset[0]), packed))
         topics, partitions, at, blobs = zip(*made, strict=True)
         arrays: list[Any] = [
             pa.array(topics, pa.string()),
@@ -161,17 +162,15 @@ def _readers(rows: ViewRows) -> list[Array]:
     return np.split(order, np.flatnonzero((view[1:] != view[:-1]) | (broker[1:] != broker[:-1])) + 1)
 
 
-def _partitions(batch: Any) -> Iterator[tuple[str, int, Any]]:
-    """The topic partitions in a batch, each with the index of its rows in their order."""
+def _places(batch: Any) -> tuple[list[TopicPartition], Array]:
+    """The partitions in a batch, and the index of each row's; rows of one partition mostly come side by side."""
     topics: Any = pc.dictionary_encode(batch.column("topic"))
-    topic, partition = topics.indices.to_numpy(), batch.column("partition").to_numpy()
-    if (topic == topic[0]).all() and (partition == partition[0]).all():
-        yield topics.dictionary[int(topic[0])].as_py(), int(partition[0]), slice(None)
-        return
-    order = np.lexsort((partition, topic))
-    changes = (topic[order][1:] != topic[order][:-1]) | (partition[order][1:] != partition[order][:-1])
-    for index in np.split(order, np.flatnonzero(changes) + 1):
-        yield topics.dictionary[int(topic[index[0]])].as_py(), int(partition[index[0]]), index
+    code = topics.indices.to_numpy().astype(np.int64) << 32 | batch.column("partition").to_numpy()
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(code)), np.bool_), code[1:] != code[:-1]]))
+    found, of_run = np.unique(code[starts], return_inverse=True)
+    names = topics.dictionary.to_pylist()
+    places = [TopicPartition(names[one >> 32], one & 0xFFFF_FFFF) for one in found.tolist()]
+    return places, np.repeat(of_run, np.diff(starts, append=len(code)))
 
 
 def _view_column(batch: Any, name: str) -> Array:
@@ -194,27 +193,12 @@ def _numbers(column: Any, default: int) -> Array:
     return filled.to_numpy(zero_copy_only=False)
 
 
-def progress_observations(batch: Any) -> Iterator[Observations]:
-    """Make observations of a batch of `PROGRESS_COLUMNS`, one for each partition in it.
-
-    A tick has few rows of each of many partitions: the batch is sorted once, then each is a slice of it.
-    """
-    if not batch.num_rows:
-        return
-    partitions = list(_partitions(batch))
-    indexes = [np.arange(batch.num_rows)[index] for _, _, index in partitions]
-    progress, (opened, of), (sets, at) = _progress(batch.take(pa.array(np.concatenate(indexes))))
-    ends = np.cumsum([len(index) for index in indexes])
-    starts = ends - [len(index) for index in indexes]
-    open_bounds, set_bounds = (np.searchsorted(parents, (starts, ends)).T for parents in (of, at))
-    for i, (topic, partition, _) in enumerate(partitions):
-        yield Observations(
-            topic,
-            partition,
-            progress=progress.take(slice(starts[i], ends[i])),
-            open_transactions=opened.take(slice(*open_bounds[i])),
-            replica_sets=sets.take(slice(*set_bounds[i])),
-        )
+def progress_observations(batch: Any) -> Gathered:
+    """Make observations of a batch of `PROGRESS_COLUMNS`."""
+    places, of = _places(batch)
+    progress, (opened, opened_by), (sets, told_by) = _progress(batch)
+    tables = (ViewRows.none(), progress, opened, sets)
+    return Gathered(places, tables, (np.empty(0, np.int64), of, of[opened_by], of[told_by]))
 
 
 def _progress(batch: Any) -> tuple[ProgressRows, tuple[OpenTransactions, Array], tuple[ReplicaSets, Array]]:

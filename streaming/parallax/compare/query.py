@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from parallax.compare.feed import QUERY, ComparisonSource, Options
-from parallax.compare.results import from_json
+from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
@@ -116,12 +116,10 @@ class ComparisonSink:
         rows = batch.toArrow().to_pylist()
         if not rows:
             raise RuntimeError("the comparison's tasks have told nothing")
-        results = [from_json(text) for row in rows for text in row["results"] or ()]
-        suspects = [suspect for raised, _ in results for suspect in raised]
+        suspects, coverages = told_by(rows)
         if suspects:
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
             append_suspects(self._storage, suspects, query_id, batch_id)
-        coverages = [coverage for _, coverage in results]
         self._await_reports(coverages)
         self._on_batch(suspects, coverages)
         new = {row["bucket"]: Segment(row["segment"], tuple(row["files"])) for row in rows if row["segment"]}

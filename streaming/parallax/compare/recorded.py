@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from parallax.compare.observations import Observations
+from parallax.compare.gathered import Gathered
 from parallax.compare.packing import (
     OF_POSITION,
     PROGRESS_COLUMNS,
@@ -41,7 +41,7 @@ Wanted = Callable[[str, int], bool]
 """Whether a partition of a topic is compared here."""
 
 
-def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -> Iterator[Observations]:
+def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -> Iterator[Gathered]:
     """Read one file of a table.
 
     Args:
@@ -51,8 +51,8 @@ def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -
         wanted: which partitions; row groups that hold none of these are left out.
 
     Yields:
-        Observations of partitions that are wanted; those of one partition have each reader's rows in the order in
-        which they were recorded.
+        Observations of partitions that are wanted, piece by piece; those of one partition have each reader's rows in
+        the order in which they were recorded.
 
     Raises:
         FileNotFoundError: upkeep has removed it since.
@@ -67,10 +67,10 @@ def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -
         columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
         for batch in parquet.iter_batches(ROWS, row_groups=groups, columns=list(columns), use_threads=False):
             if table == PROGRESS_TABLE:
-                parts = progress_observations(_progress(batch))
+                found = progress_observations(_progress(batch))
             else:
-                parts = view_observations(_view(batch, _VIEWS[table], file.broker))
-            yield from (part for part in parts if wanted(part.topic, part.partition))
+                found = view_observations(_view(batch, _VIEWS[table], file.broker))
+            yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))
 
 
 def _may_hold(group: Any, wanted: Wanted) -> bool:

@@ -25,8 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from parallax.compare.joint import Blobs
+from parallax.compare.observations import Array
 from parallax.compare.state import PartitionState
-from parallax.model import TopicPartition
+from parallax.model import UNKNOWN, TopicPartition
 from parallax.stores import is_remote, rust_path
 from parallax.views.commits import filesystem
 
@@ -130,9 +132,12 @@ class States:
         self.bucket = bucket
         self._files = files
         self._packed = _SEGMENT.empty_table() if packed is None else packed
-        places = zip(*(self._packed[name].to_pylist() for name in ("topic", "partition")), strict=True)
+        self._columns: dict[str, Any] = {n: self._packed[n].combine_chunks() for n in self._packed.schema.names}
+        places = zip(*(self._columns[name].to_pylist() for name in ("topic", "partition")), strict=True)
         self._at = {TopicPartition(*place): n for n, place in enumerate(places)}
         self._changed: dict[TopicPartition, Mapping[str, Any]] = {}
+        self._together: list[pa.Table] = []
+        self._stays = np.ones(self._packed.num_rows, np.bool_)
 
     def get(self, place: TopicPartition) -> PartitionState:
         """The state of a partition; a fresh one where nothing was observed of it yet.
@@ -169,18 +174,67 @@ class States:
             "file": name,
         }
 
+    def packed(self, places: Sequence[TopicPartition]) -> tuple[Blobs, Blobs, Array]:
+        """The heads and what is unmatched of many partitions, and which of these have the latter in no other file."""
+        at = np.array([self._at.get(place, UNKNOWN) for place in places], np.int64)
+        known = at >= 0
+        whole = np.ones(len(at), np.bool_)
+        whole[known] = _sizes(self._columns["file"])[at[known]] == 0
+        return _blobs(self._columns["head"], at), _blobs(self._columns["unmatched"], at), whole
+
+    def put_packed(self, places: Sequence[TopicPartition], heads: Any, unmatched: Any) -> None:
+        """Replace the states of many partitions, none of them large.
+
+        Args:
+            places: that were not put before.
+            heads: Arrow array of bytes.
+            unmatched: the same.
+        """
+        self._stays[[self._at[place] for place in places if place in self._at]] = False
+        n = len(places)
+        columns = [
+            pa.array(np.full(n, self.bucket, np.int32)),
+            pa.array([place.topic for place in places], pa.string()),
+            pa.array([place.partition for place in places], pa.int32()),
+            heads,
+            unmatched,
+            pa.array([""] * n, pa.string()),
+        ]
+        self._together.append(pa.Table.from_arrays(columns, schema=_SEGMENT))
+
     def rows(self) -> pa.Table:
         """All of them, as a segment has them."""
-        stays = np.ones(self._packed.num_rows, np.bool_)
+        stays = self._stays.copy()
         stays[[self._at[place] for place in self._changed if place in self._at]] = False
         changed = pa.Table.from_pylist([dict(row) for row in self._changed.values()], _SEGMENT)
-        return pa.concat_tables([self._packed.filter(pa.array(stays)), changed])
+        return pa.concat_tables([self._packed.filter(pa.array(stays)), *self._together, changed])
 
     def _row(self, place: TopicPartition) -> Mapping[str, Any] | None:
         if place in self._changed or place not in self._at:
             return self._changed.get(place)
-        row: Mapping[str, Any] = self._packed.slice(self._at[place], 1).to_pylist()[0]
-        return row
+        n = self._at[place]
+        return {name: column[n].as_py() for name, column in self._columns.items()}
+
+
+def _sizes(column: Any) -> Array:
+    """How long each text or piece of bytes of an Arrow array is."""
+    return np.diff(_offsets(column))
+
+
+def _offsets(column: Any) -> Array:
+    return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1].astype(
+        np.int64
+    )
+
+
+def _blobs(column: Any, at: Array) -> Blobs:
+    """Pieces of bytes of an Arrow array; an empty one for each -1."""
+    if not len(column):
+        return Blobs.of([b""] * len(at))
+    offsets = _offsets(column)
+    data = column.buffers()[2]
+    size = np.where(at >= 0, np.diff(offsets)[at], 0)
+    return Blobs(np.frombuffer(b"" if data is None else data, np.uint8), offsets[at], size)
 
 
 class Store:

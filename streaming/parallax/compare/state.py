@@ -303,6 +303,15 @@ class PartitionState:
 
 _LAYOUT = struct.Struct(f"<B{len(fields(PartitionState))}Q")
 
+TABLES = tuple((f.name, f.metadata["dtype"]) for f in fields(PartitionState))
+"""The tables of a state and their types, in the order in which they are packed."""
+
+HEADER = np.dtype([("magic", f"S{len(_MAGIC)}"), ("version", "u1"), ("rows", "<u8", (len(TABLES),))])
+"""What a head begins with, for those that read many at once; ``rows`` of each of `TABLES`."""
+
+NEW_HEADER = np.array((_MAGIC, _VERSION, 0), HEADER)
+"""That of a state of this version."""
+
 
 def _counts(data: bytes) -> tuple[int, ...]:
     """The number of rows of every table, as the head says."""

@@ -34,7 +34,7 @@ DEFAULT_RETENTION_MS = 86_400_000
 MAX_RANGES = 64
 """Ranges of a view that are kept apart; beyond that the oldest neighbours become one."""
 
-_LATELY = 4
+LATELY = 4
 """A last stable offset that was reported within this part of the retention says where it is now, nearly."""
 
 
@@ -204,7 +204,7 @@ class _Follower:
         """
         members = [self._said[slot] for slot in self._members]
         bounds = {READ_UNCOMMITTED: (at, high_watermark), READ_COMMITTED: (at, high_watermark)}
-        lately = at - self._retention // _LATELY
+        lately = at - self._retention // LATELY
         if members and all(one.reachable and one.at != UNKNOWN and one.at >= lately for one in members):
             bounds[READ_COMMITTED] = min(one.at for one in members), max(one.stable for one in members)
         for view, (since, end) in bounds.items():

@@ -22,6 +22,8 @@ from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.output import console
 
+OnRecord = Callable[[Finding], Sequence[str]]
+"""What else is on record about the replicas of a finding's partition, one fact after the other."""
 _COLUMNS = ("id", "kind", "status", "broker")
 _ID_CHARACTERS = 8
 """Characters of an id in the table: enough for `parallax findings acknowledge`, as a rule."""
@@ -164,7 +166,14 @@ def _in_words(finding: Finding) -> str:
     return " ".join(said)
 
 
-def print_explanation(storage: str, wanted: str, output: str = "text", *, to: TextIO | None = None) -> None:
+def print_explanation(
+    storage: str,
+    wanted: str,
+    output: str = "text",
+    *,
+    to: TextIO | None = None,
+    on_record: OnRecord = lambda _: (),
+) -> None:
     """Print a finding in plain words (`parallax.findings.explain`).
 
     Args:
@@ -172,6 +181,7 @@ def print_explanation(storage: str, wanted: str, output: str = "text", *, to: Te
         wanted: the finding's id, or the beginning of it.
         output: ``text`` or ``json``.
         to: standard output by default.
+        on_record: what else is on record about the replicas of a finding's partition.
 
     Raises:
         FindingsTableError: there is no findings table at that path, or it cannot be read.
@@ -182,17 +192,21 @@ def print_explanation(storage: str, wanted: str, output: str = "text", *, to: Te
     finding = named(known, wanted)
     explained = explain(finding, known.values())
     if output == "json":
-        _print_json({"finding_id": finding.finding_id, **asdict(explained)}, stream)
+        facts = {"on_record": list(on_record(finding))}
+        _print_json({"finding_id": finding.finding_id, **asdict(explained), **facts}, stream)
         return
     shown = console(stream, highlight=False)
-    for heading, text in sections(explained):
+    for heading, text in sections(explained, on_record(finding)):
         shown.print(Text(heading, style="bold"))
         shown.print(Text(text), soft_wrap=heading.startswith("Assignment"))
         shown.print()
 
 
-def sections(explained: Explanation) -> list[tuple[str, str]]:
-    """The parts of an explanation that say something, with their headings."""
+ON_RECORD = "On record about absences, which prove nothing about who is right"
+
+
+def sections(explained: Explanation, on_record: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """The parts of an explanation that say something, with their headings; facts beside it before the last."""
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(explained.steps, 1))
     sections = [
         ("What happened", f"{explained.happened} {explained.asked}"),
@@ -202,6 +216,7 @@ def sections(explained: Explanation) -> list[tuple[str, str]]:
         ("What to do", steps),
         ("Assignment without the replica", explained.away or ""),
         ("Assignment of all replicas", explained.back or ""),
+        (ON_RECORD, "\n".join(on_record)),
         ("More", explained.runbook),
     ]
     return [(heading, text) for heading, text in sections if text]

@@ -3,21 +3,24 @@
 The cleaner keeps a tombstone and an end marker for ``delete.retention.ms`` at least, counted from a pass that met it
 (KIP-534; before Kafka 3.1 and for old message formats, from when its segment was last written). What an absent replica
 lacks was written by a leader, and so cleaned, later than the last look at which the leader's log ended at or below what
-the absent one has. The bound is the time of that look and the smallest retention in force since.
+the absent one has. The bound is the time of that look and the smallest retention in force since. Where it was read what
+lies in the logs, the first of what can go counts instead (`parallax.guard.horizons`).
 
-Pure: looks in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are recorded
-(`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound: docs/theory.md.
+Pure: looks and readings in, absences out. Leaving out a look makes a bound earlier, never later; so the looks that are
+recorded (`parallax.source.repeats`) will do, and what is kept of them may be thinned. What can break a bound:
+docs/theory.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from parallax.guard.horizons import Reading, Readings, Stand
 from parallax.model import TopicPartition
 
 TRAILING_MS = 30_000
@@ -129,6 +132,9 @@ class Absence:
         retention_ms: the smallest ``delete.retention.ms`` in force since; None where it is not known.
         bound_ms: from when on the first tombstone or end marker that it lacks may be gone; None where `unclear`.
         unclear: why no bound is known.
+        horizon_ms: the earliest horizon that was read of what it lacks, less how far clocks may be apart; None where
+            none was.
+        read_ms: when it was last read, of all replicas that it may copy, what is stamped; None where it was not.
     """
 
     place: TopicPartition
@@ -139,6 +145,8 @@ class Absence:
     retention_ms: int | None
     bound_ms: int | None
     unclear: Unclear | None
+    horizon_ms: int | None = None
+    read_ms: int | None = None
 
     @property
     def replica(self) -> tuple[str, int, int]:
@@ -276,6 +284,7 @@ def _last_without(looks: Sequence[tuple[int, int]], offset: int) -> int | None:
 @dataclass(slots=True)
 class _Partition:
     ends: Ends
+    readings: Readings
     topic_id: str = ""
     seen_at_ms: int = 0
     replicas: dict[int, _Replica] = field(default_factory=dict)
@@ -285,6 +294,11 @@ class _Partition:
         """Whether the leader answers."""
         leader = self.replicas.get(newest.leader)
         return leader is not None and leader.has_answered
+
+    def log_ends(self, replicas: Collection[int]) -> dict[int, int | None]:
+        """Where the logs of replicas end; None where one does not answer."""
+        known = {broker: self.replicas.get(broker) for broker in replicas}
+        return {b: one.log_end_offset if one is not None and one.has_answered else None for b, one in known.items()}
 
 
 class Clock:
@@ -335,6 +349,16 @@ class Clock:
         self._forget(max((look.at_ms for look in looks), default=0))
         return news
 
+    def read(self, readings: Iterable[Reading]) -> None:
+        """Take in what was read of replicas; what ended only after something could be gone says nothing."""
+        for one in readings:
+            known = self._partitions.get(one.place)
+            if known is None or known.topic_id != one.topic_id:
+                continue
+            about = [a for a in known.absences.values() if a.lacks_from is not None and a.lacks_from >= one.start]
+            if about and all(a.bound_ms is not None and one.at_ms < a.bound_ms for a in about):
+                known.readings.take_in(one, min(a.retention_ms for a in about if a.retention_ms is not None))
+
     def absences(self) -> list[Absence]:
         """The replicas that are absent, by the last look at their partitions."""
         return [one for known in self._partitions.values() for one in known.absences.values()]
@@ -375,8 +399,9 @@ class Clock:
             if look.policy_at_ms is not None and look.retention_ms is not None:
                 self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
-        known.ends.thin(reached)
+        known.ends.thin([*reached, *known.readings.offsets()])
         known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)
+        known.readings.see(newest.at_ms, newest.leader_epoch, known.log_ends(newest.replicas))
         before = known.absences
         known.absences = {} if _is_not_compacted(newest) else dict(self._absent(place, known, newest))
         return [
@@ -391,7 +416,7 @@ class Clock:
         if known is None or (topic_id and known.topic_id and topic_id != known.topic_id):
             if known is not None:
                 self._retentions.pop(place.topic, None)
-            known = self._partitions[place] = _Partition(Ends(self.metadata_ms))
+            known = self._partitions[place] = _Partition(Ends(self.metadata_ms), Readings(self.metadata_ms))
         known.topic_id = topic_id or known.topic_id
         return known
 
@@ -412,7 +437,8 @@ class Clock:
                 replica.absent_since_ms = newest.at_ms
             offset = replica.high_watermark
             without = None if offset is None else known.ends.last_without(offset)
-            yield broker, self._absence(place, broker, replica, without, newest)
+            absence = self._absence(place, broker, replica, without, newest)
+            yield broker, self._sharpened(known, absence, newest)
 
     def _absence(
         self, place: TopicPartition, broker: int, replica: _Replica, without: int | None, newest: Look
@@ -432,6 +458,30 @@ class Clock:
             unclear = Unclear.SETTINGS
         bound = since + retention - self._skew_ms if retention is not None and unclear is None else None
         return Absence(place, broker, presence, replica.high_watermark, since, retention, bound, unclear)
+
+    def _sharpened(self, known: _Partition, absence: Absence, newest: Look) -> Absence:
+        """An absence by what was read of the replicas that it may copy, where that says more than the looks alone."""
+        offset, bound, retention = absence.lacks_from, absence.bound_ms, absence.retention_ms
+        if offset is None or bound is None or retention is None:
+            return absence
+        others = set(newest.replicas) - {absence.broker}
+        stand = known.readings.stand(offset, others, retention)
+        if stand is None:
+            return absence
+        unstamped = self._later(known, absence, stand, newest)
+        if stand.horizon_ms is None:
+            return replace(absence, bound_ms=max(bound, unstamped), read_ms=stand.whole_ms)
+        horizon = stand.horizon_ms - self._skew_ms
+        # One that is earlier than can be shows that a clock is further off than it may.
+        sharper = horizon if stand.horizon_ms < bound else max(bound, min(unstamped, horizon))
+        return replace(absence, bound_ms=sharper, horizon_ms=horizon, read_ms=stand.whole_ms)
+
+    def _later(self, known: _Partition, absence: Absence, stand: Stand, newest: Look) -> int:
+        """From when on the first of what has no horizon may be gone."""
+        without = known.ends.last_without(stand.unstamped_from)
+        since = absence.since_ms if without is None else without - self._look_ms
+        retention = self._of_topic(absence.place.topic).smallest_since(since, newest.at_ms)
+        return since + (absence.retention_ms or 0 if retention is None else retention) - self._skew_ms
 
 
 def _is_not_compacted(look: Look) -> bool:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 from parallax.config import Settings
-from parallax.guard.holds import Event, EventKind, Hold, Phase, Record, commands
+from parallax.errors import one_line
+from parallax.guard.holds import BROKERS, Event, EventKind, Hold, Phase, Record, commands
 from parallax.guard.run import ROUND_S, GuardRounds
 from parallax.guard.table import GuardTable
-from parallax.replica.client import ReplicaClient
+from parallax.replica.client import ReplicaClient, TopicMetadata
+from parallax.replica.errors import ReplicaError, UnknownTopic
 
-PATIENCE_S = 60.0
+_POLICY = "cleanup.policy"
+_ROUND_S = 0.1
+"""Somebody waits for it."""
+PATIENCE_S = 90.0
+"""A topic that is gone is known to be after a minute (`parallax.guard.looking`)."""
 
 
 class GuardCommandError(Exception):
@@ -33,8 +39,8 @@ def read_record(storage: str) -> tuple[Record, list[Event]]:
     return record, events
 
 
-def document(hold: Hold) -> dict[str, Any]:
-    """A hold, for programs."""
+def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A hold, for programs; with the options of the settings, commands name the brokers."""
     return {
         "topic": hold.topic,
         "phase": str(hold.phase),
@@ -45,12 +51,14 @@ def document(hold: Hold) -> dict[str, Any]:
             {"name": change.name, "before": change.before, "held": change.ours, "left": change.name in hold.left}
             for change in hold.changes
         ],
-        "undo": undo(hold),
+        "undo": addressed(undo(hold), kafka) if hold.is_open else "",
     }
 
 
-def in_words(hold: Hold) -> str:
-    """A hold, for people; with what puts its settings back by hand."""
+def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
+    """A hold, for people; with what puts its settings back by hand, if anything has to be."""
+    if not hold.is_open:
+        return _over_in_words(hold)
     what = "tombstones and end markers are kept for longer" if hold.level == 1 else "nothing is cleaned"
     absent = ", ".join(f"{hold.topic}-{one.partition} on broker {one.broker}" for one in sorted(hold.absent))
     lines = [f"{hold.topic}: {hold.phase} since {_time(hold.began_ms)}, {what}; for {absent or 'whoever asked'}"]
@@ -60,8 +68,41 @@ def in_words(hold: Hold) -> str:
         for change in hold.changes
     ]
     if undo(hold):
-        lines += ["  by hand:", *(f"    {line}" for line in undo(hold).splitlines())]
+        lines += ["  by hand:", *(f"    {line}" for line in addressed(undo(hold), kafka).splitlines())]
     return "\n".join(lines)
+
+
+def _over_in_words(hold: Hold) -> str:
+    theirs = ", ".join(
+        f"{change.name}={'(default)' if change.before is None else change.before}"
+        for change in hold.changes
+        if change.name in hold.left
+    )
+    put = "the settings are as they were"
+    if theirs:
+        put = f"somebody else has set {theirs}, which is left alone; all else is as it was"
+    return f"{hold.topic}: let go of at {_time(hold.at_ms)}; {put}"
+
+
+def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
+    """Why nothing is held, or what would be done, for people; what can be run by hand stands below it."""
+    first, *more = event.reason.splitlines() or [""]
+    if event.kind is EventKind.ADVISED:
+        first, more = "guard.mode is advise; by hand:", [first, *more]
+    return addressed(
+        "\n".join([f"{event.topic}: {event.kind} at {_time(event.at_ms)}: {first}", *(f"    {line}" for line in more)]),
+        kafka,
+    )
+
+
+def addressed(text: str, kafka: Mapping[str, str] | None) -> str:
+    """Commands with the brokers of the settings, and, where they ask who one is, a file that says so."""
+    if not kafka or "bootstrap.servers" not in kafka:
+        return text
+    said = f"--bootstrap-server {kafka['bootstrap.servers']}"
+    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+        said += " --command-config admin.properties"
+    return text.replace(BROKERS, said)
 
 
 def undo(hold: Hold) -> str:
@@ -82,29 +123,68 @@ def ask(settings: Settings, topics: Collection[str], *, hold: bool, is_run_by_jo
         The holds as they are then.
 
     Raises:
-        GuardCommandError: it was not done in time, or may not be done.
+        GuardCommandError: it was not done in time, or may not be done; there is no such topic, or it is not held.
         GuardTableError: the events cannot be read or written.
         ReplicaError: no broker answers.
     """
     act = settings.guard.model_copy(update={"mode": "act"})
-    client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
-    with closing(client), closing(GuardRounds(act, settings.storage.path, client, list, only=topics)) as rounds:
-        kind = EventKind.ASKED_HOLD if hold else EventKind.ASKED_RELEASE
-        for topic in sorted(topics):
-            rounds.append(Event(kind, "", topic, "", time.time_ns() // 1_000_000, reason="a person"))
-        _await(rounds, topics, hold=hold, acts=not is_run_by_job)
-        holds = rounds.guard.record.holds
-        return [holds[topic] for topic in sorted(topics) if topic in holds]
+    with closing(ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)) as client:
+        found = client.metadata(sorted(topics))  # nothing is put on record while no broker answers
+        if hold:
+            _check_topics(found, client.topic_configs(sorted(topics), [_POLICY]), topics)
+        with closing(GuardRounds(act, settings.storage.path, client, list, only=topics)) as rounds:
+            return _ask(rounds, topics, hold=hold, is_run_by_job=is_run_by_job)
+
+
+def _check_topics(
+    found: Mapping[str, TopicMetadata], given: Mapping[str, Mapping[str, str] | ReplicaError], topics: Collection[str]
+) -> None:
+    """Nothing is put on record of what the cluster does not show, or of what is never compacted."""
+    for topic in sorted(topics):
+        error = found[topic].error if topic in found else UnknownTopic("no such topic; check its name")
+        if error is not None:
+            raise GuardCommandError(f"guard hold {topic}: {one_line(error.problem)}")
+        shown = given.get(topic)
+        policy = shown.get(_POLICY, "") if isinstance(shown, dict) else "compact"  # the guard says what is not shown
+        if "compact" not in policy:
+            raise GuardCommandError(f"guard hold {topic}: {_POLICY} is {policy}: nothing of it is compacted")
+
+
+def _ask(rounds: GuardRounds, topics: Collection[str], *, hold: bool, is_run_by_job: bool) -> list[Hold]:
+    if not hold:
+        _check_held(rounds, topics)
+    kind = EventKind.ASKED_HOLD if hold else EventKind.ASKED_RELEASE
+    for topic in sorted(topics):
+        rounds.append(Event(kind, "", topic, "", time.time_ns() // 1_000_000, reason="a person"))
+    _await(rounds, topics, hold=hold, acts=not is_run_by_job)
+    holds = rounds.guard.record.holds
+    return [holds[topic] for topic in sorted(topics) if topic in holds]
+
+
+def _check_held(rounds: GuardRounds, topics: Collection[str]) -> None:
+    record = rounds.guard.record
+    held = {topic for topic, hold in record.holds.items() if hold.is_open} | record.asked.keys()
+    for topic in sorted(set(topics) - held):
+        known = f"held are {', '.join(sorted(held))}" if held else "nothing is"
+        raise GuardCommandError(f"guard release {topic}: it is not held; {known}")
 
 
 def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bool) -> None:
     deadline = time.monotonic() + PATIENCE_S
     step: Callable[[], object] = rounds.round if acts else rounds.read
+    command = "hold" if hold else "release"
+    problem = ""
     while True:
-        step()
+        try:
+            step()
+        except ReplicaError as error:
+            problem = f" ({one_line(error)})"
         record = rounds.guard.record
-        if hold and (refused := [e for t, e in record.refused.items() if t in topics]):
-            raise GuardCommandError(f"guard hold {refused[0].topic}: {refused[0].reason}")
+        for event in (event for topic, event in record.refused.items() if topic in topics):
+            known = record.holds.get(event.topic)
+            is_done = not hold or known is None or known.phase in (Phase.OVER, Phase.HELD)
+            if event.kind is EventKind.REFUSED and is_done:  # nothing of it is left half-set
+                raise GuardCommandError(f"guard {command} {event.topic}: {event.reason.splitlines()[0]}")
         wanted = Phase.HELD if hold else Phase.OVER
         left = [t for t in topics if not _is(record, t, wanted)]
         if not left:
@@ -112,10 +192,11 @@ def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bo
         if time.monotonic() > deadline:
             what = "held" if hold else "let go of"
             raise GuardCommandError(
-                f"guard: {', '.join(sorted(left))} not {what} within {PATIENCE_S:.0f} s; it is on "
-                "record, and goes on with the next start; `parallax guard status` shows how far"
+                f"guard: {', '.join(sorted(left))} not {what} within {PATIENCE_S:.0f} s{problem}; it is "
+                "on record, and goes on with the next start of a job with guard.mode: act; `parallax guard status` "
+                "shows how far"
             )
-        time.sleep(ROUND_S / 2)
+        time.sleep(_ROUND_S if acts else ROUND_S / 2)
 
 
 def _is(record: Record, topic: str, wanted: Phase) -> bool:
@@ -134,4 +215,14 @@ def open_holds(record: Record) -> Sequence[Hold]:
     return [hold for _, hold in sorted(record.holds.items()) if hold.is_open]
 
 
-__all__ = ["GuardCommandError", "ask", "document", "in_words", "open_holds", "read_record", "undo"]
+__all__ = [
+    "GuardCommandError",
+    "addressed",
+    "ask",
+    "document",
+    "in_words",
+    "open_holds",
+    "read_record",
+    "refused_in_words",
+    "undo",
+]

@@ -37,6 +37,8 @@ AGAIN_MS = 10_000
 """So long after a change was asked for without an answer it is asked for again."""
 LINGERS_MS = 600_000
 """A change that was asked for may come so late; until then a topic that was released is looked at."""
+_PAUSED = "1.0"
+"""The ratio that no log exceeds."""
 _HOUR_MS = 3_600_000
 _UNIT_MS = 1_000_000
 
@@ -47,7 +49,8 @@ class Rules:
 
     Attributes:
         may_act: else it advises.
-        lead_ms: it acts when a bound comes nearer than this, and pauses cleaning at half of it.
+        lead_ms: it acts when a bound comes nearer than this. From half of it on it pauses cleaning, unless it is known
+            that nothing near is stamped of what is lacking; at a quarter it does in any case.
         topics: that it looks after; empty: all.
         may_shorten: topics whose finite ``max.compaction.lag.ms`` may be put off.
         mark: odd, below a million; which guard it is.
@@ -92,7 +95,8 @@ class TopicSeen:
         must_show: the brokers that lead or are in sync for one of its partitions.
         is_in_sync: whether all replicas of all partitions are, and nothing is known to be absent.
         free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
-        stamped: whether a horizon is stamped at or above what an absent replica has; None where it is not known.
+        unreadable: why the brokers do not show its settings; empty where they do.
+        spaceless: why they do not say how much space there is; empty where they do, or nobody asked.
     """
 
     topic_id: str
@@ -100,7 +104,8 @@ class TopicSeen:
     must_show: frozenset[int]
     is_in_sync: bool
     free_percent: float | None = None
-    stamped: bool | None = None
+    unreadable: str = ""
+    spaceless: str = ""
 
     def agreed(self, name: str) -> Shown | None:
         """What all of them show of a setting; None where they do not agree, or one does not answer."""
@@ -232,9 +237,22 @@ class Guard:
                 left = 1  # what it is copying may be stamped already
             if left is None or left <= 0 or left > self.rules.lead_ms:
                 continue
-            level = max(level, 2 if left <= self.rules.lead_ms / 2 else 1)
+            level = max(level, 2 if self._must_pause(now_ms, one, left) else 1)
             found.append(who)
         return level, tuple(sorted(found))
+
+    def _must_pause(self, now_ms: int, one: Absence, left: int) -> bool:
+        """Whether more time alone is not enough for a replica whose bound is so near.
+
+        That helps what the cleaner has not stamped. Near the end it is paused all the same: a pass that is under way
+        may still stamp by what was set when it began, and shows nothing of that until it is through.
+        """
+        if left > self.rules.lead_ms / 2:
+            return False
+        span_ms = self.rules.lead_ms if one.retention_ms is None else min(self.rules.lead_ms, one.retention_ms)
+        is_read = one.read_ms is not None and now_ms - one.read_ms <= span_ms / 8
+        is_far = one.horizon_ms is None or one.horizon_ms - now_ms > self.rules.lead_ms / 2
+        return not (is_read and is_far) or left <= max(span_ms / 4, TAKES_MS)
 
     def _begin(self, now_ms: int, topic: str, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
         level, found = self._wanted(now_ms, topic, absent)
@@ -244,8 +262,6 @@ class Guard:
             level = 2
         if level == 0 or not seen.topic_id:
             return
-        if level == 2 and seen.stamped is False and not self.record.asked.get(topic):
-            level = 1
         changes = self._changes(now_ms, topic, seen, level)
         refusal = self._refusal(topic, seen, changes)
         if refusal:
@@ -279,10 +295,12 @@ class Guard:
 
     def _refusal(self, topic: str, seen: TopicSeen, changes: Collection[Change] | None) -> str:
         """Why nothing may be held; empty where it may."""
+        if seen.unreadable:
+            return seen.unreadable
         if topic in INTERNAL and not self.rules.internal_topics:
             return "an internal topic: guard.internal_topics allows it"
         if seen.free_percent is None and self.rules.min_free_percent > 0:
-            return "space is not known: DESCRIBE on the cluster is missing, or the brokers are below Kafka 3.3"
+            return f"space is not known: {seen.spaceless or 'a broker does not answer'}"
         if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
             return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
         for name in (RETENTION, LAG):
@@ -308,7 +326,8 @@ class Guard:
                 return None
             known = self.record.ever.get(topic, {}).get(name)
             ours = self._ours(name, shown.value)
-            came_late = shown.is_own and (self._is_mine(name, shown.value) or (name == RATIO and is_young))
+            may_be_mine = name == RATIO and is_young and is_same(shown.value, _PAUSED)
+            came_late = shown.is_own and (self._is_mine(name, shown.value) or may_be_mine)
             if known is not None and came_late and not is_same(known.before, shown.value):
                 made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
             elif ours is not None:
@@ -318,7 +337,7 @@ class Guard:
     def _ours(self, name: str, now: str) -> str | None:
         """The value that the guard gives a setting; None where it need not."""
         if name == RATIO:
-            return None if is_same(now, "1.0") else "1.0"
+            return None if is_same(now, _PAUSED) else _PAUSED
         if name == LAG:
             return str(NO_LAG - 2 * self.rules.mark)
         wanted = int(now) + self.rules.max_hold_ms
@@ -334,16 +353,24 @@ class Guard:
             return
         if not self.rules.may_act:
             return
-        if (changed := self._changed_by_others(now_ms, hold, seen)) is not None:
+        if seen.unreadable:
+            yield from self._told(now_ms, hold, seen, f"it is held, and nothing can be put back: {seen.unreadable}")
+        elif (changed := self._changed_by_others(now_ms, hold, seen)) is not None:
             yield changed
         elif hold.phase is Phase.RELEASING:
             yield from self._put_back(now_ms, hold, seen)
         elif reason := self._end(now_ms, hold, seen):
+            if reason == "refused":
+                yield from self._told(now_ms, hold, seen, f"{self._asked[hold.hold_id].refusal}\n{_by_hand(hold)}")
             yield self._event(now_ms, hold, EventKind.RELEASING, reason)
         elif hold.phase is Phase.HELD:
             yield from self._escalate(now_ms, hold, seen, absent)
         else:
             yield from self._set(now_ms, hold, seen)
+
+    def _told(self, now_ms: int, hold: Hold, seen: TopicSeen, reason: str) -> Iterator[Action]:
+        """Say once what cannot be done with a hold that stands."""
+        return self._once(now_ms, hold.topic, seen, EventKind.REFUSED, hold.level, tuple(sorted(hold.absent)), reason)
 
     def _event(self, now_ms: int, hold: Hold, kind: EventKind, reason: str = "") -> Append:
         return Append(
@@ -427,8 +454,10 @@ class Guard:
     def _escalate(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
         """Pause cleaning where more time alone is not enough."""
         level, found = self._wanted(now_ms, hold.topic, absent)
+        if self.record.asked.get(hold.topic):
+            level = 2
         more = frozenset(found) - hold.absent
-        if hold.level == 1 and level == 2 and seen.stamped is not False:
+        if hold.level == 1 and level == 2:
             names = {change.name for change in hold.changes}
             changes = self._changes(now_ms, hold.topic, seen, 2)
             added = tuple(c for c in changes or () if c.name not in names)
@@ -472,6 +501,8 @@ class Guard:
             yield self._event(now_ms, hold, EventKind.RELEASED)
             return
         known = self._asked.get(hold.hold_id)
+        if known is not None and known.refusal:
+            yield from self._told(now_ms, hold, seen, f"it is held, and nothing can be put back: {known.refusal}")
         rests = known is not None and now_ms - known.at_ms < AGAIN_MS
         to_send = {c.name: c.before for c in hold.own if self._is_ours(seen, c) and not self._is_before(seen, c)}
         if to_send and not rests:
@@ -497,4 +528,20 @@ class Guard:
         return Append(replace(event, topic_id=seen.topic_id, changes=tuple(came)))
 
 
-__all__ = ["AGAIN_MS", "LINGERS_MS", "TAKES_MS", "Action", "Alter", "Append", "Guard", "Rules", "Shown", "TopicSeen"]
+def _by_hand(hold: Hold) -> str:
+    return commands(hold.topic, {change.name: change.ours for change in hold.own})
+
+
+__all__ = [
+    "AGAIN_MS",
+    "INTERNAL",
+    "LINGERS_MS",
+    "TAKES_MS",
+    "Action",
+    "Alter",
+    "Append",
+    "Guard",
+    "Rules",
+    "Shown",
+    "TopicSeen",
+]

@@ -183,7 +183,7 @@ class Record:
             self.refused.pop(event.topic, None)
             return
         if event.kind in (EventKind.REFUSED, EventKind.ADVISED):
-            self.refused[event.topic] = event
+            self._refuse(event)
             return
         known = self.holds.get(event.topic)
         if known is None or known.hold_id != event.hold_id:
@@ -198,15 +198,29 @@ class Record:
                 (),
                 frozenset(),
             )
-        self.holds[event.topic] = self._after(known, event)
+        self.holds[event.topic] = after = self._after(known, event)
+        said = self.refused.get(event.topic)
+        if said is not None and (
+            (event.kind is EventKind.INTENDED and said.level <= event.level)
+            or (event.kind is EventKind.RELEASED and after.reason != "refused")
+        ):
+            del self.refused[event.topic]
         if event.kind in (EventKind.INTENDED, EventKind.OVERRULED):
             self.ever.setdefault(event.topic, {}).update({change.name: change for change in event.changes})
 
+    def _refuse(self, event: Event) -> None:
+        """What a person asked for and is refused is not done later, when nobody expects it any more."""
+        self.refused[event.topic] = event
+        known = self.holds.get(event.topic)
+        is_refused = event.kind is EventKind.REFUSED and self.asked.get(event.topic)
+        if is_refused and (known is None or not known.is_open or event.level > known.level):
+            del self.asked[event.topic]
+
     def _ask(self, event: Event) -> None:
         known = self.holds.get(event.topic)
+        self.refused.pop(event.topic, None)  # it is said again to who asks
         if event.kind is EventKind.ASKED_HOLD:
             self.asked[event.topic] = True
-            self.refused.pop(event.topic, None)  # it is said again to who asks
         elif known is not None and known.is_open:
             self.asked[event.topic] = False
         else:
@@ -260,15 +274,20 @@ def is_same(mine: str | None, other: str | None) -> bool:
         return False
 
 
+BROKERS = "--bootstrap-server HOST:9092"
+"""Stands in commands until they are shown to somebody whose settings name the brokers."""
+
+
 def commands(topic: str, settings: Mapping[str, str | None]) -> str:
     """What does the same by hand, a line of kafka-configs.sh for each way of changing; None is taken away."""
-    base = f"kafka-configs.sh --bootstrap-server HOST:9092 --alter --entity-type topics --entity-name {topic}"
+    base = f"kafka-configs.sh {BROKERS} --alter --entity-type topics --entity-name {topic}"
     added = ",".join(f"{name}={value}" for name, value in settings.items() if value is not None)
     gone = ",".join(name for name, value in settings.items() if value is None)
     return "\n".join([f"{base} --add-config {added}"] * bool(added) + [f"{base} --delete-config {gone}"] * bool(gone))
 
 
 __all__ = [
+    "BROKERS",
     "EARLY",
     "LAG",
     "LATE",

@@ -6,11 +6,12 @@ import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from parallax.errors import one_line
 from parallax.guard.decide import Shown, TopicSeen
 from parallax.guard.holds import SETTINGS
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
-from parallax.replica.errors import ReplicaError, UnknownTopic
+from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic
 
 _GONE_S = 60.0
 """A broker that has just started may not know a topic yet: one is gone where nobody has known it for so long."""
@@ -32,6 +33,7 @@ class Lookout:
         self._needs_space = needs_space
         self._gone_since: dict[str, float] = {}
         self._space: dict[int, tuple[float, Mapping[TopicPartition, float]]] = {}
+        self._spaceless: dict[int, str] = {}
         self._pool = ThreadPoolExecutor(_AT_ONCE, "guard")
         self._sizes: dict[int, Mapping[TopicPartition, int]] = {}
 
@@ -66,9 +68,14 @@ class Lookout:
         seen = {}
         for name, one in there.items():
             self._gone_since.pop(name, None)
-            settings = {b: shown[b][name] for b in must[name] if name in shown.get(b, {})}
+            told = {b: shown[b][name] for b in must[name] if name in shown.get(b, {})}
+            settings = {b: one for b, one in told.items() if isinstance(one, dict)}
+            refused = next((one_line(one.problem) for one in told.values() if isinstance(one, Unauthorized)), "")
             in_sync = all(set(p.isr) == set(p.replicas) for p in one.partitions.values()) and name not in absent
-            seen[name] = TopicSeen(one.topic_id, settings, must[name], in_sync, free.get(name))
+            share, why = free.get(name, (None, ""))
+            seen[name] = TopicSeen(
+                one.topic_id, settings, must[name], in_sync, share, unreadable=refused, spaceless=why
+            )
         for name, gone in found.items():
             if gone is None or isinstance(gone.error, UnknownTopic):
                 since = self._gone_since.setdefault(name, time.monotonic())
@@ -76,13 +83,14 @@ class Lookout:
                     seen[name] = TopicSeen("", {}, frozenset(), is_in_sync=True)
         return seen
 
-    def _settings(self, must: Mapping[str, frozenset[int]]) -> dict[int, dict[str, dict[str, Shown]]]:
+    def _settings(self, must: Mapping[str, frozenset[int]]) -> dict[int, dict[str, dict[str, Shown] | ReplicaError]]:
+        """By broker that answers and by topic: what it shows, or why it does not."""
         by_broker: dict[int, list[str]] = {}
         for name, brokers in must.items():
             for broker in brokers:
                 by_broker.setdefault(broker, []).append(name)
         asked = {b: self._pool.submit(self._client.own_configs, b, names, SETTINGS) for b, names in by_broker.items()}
-        found: dict[int, dict[str, dict[str, Shown]]] = {}
+        found: dict[int, dict[str, dict[str, Shown] | ReplicaError]] = {}
         for broker, answer in asked.items():
             try:
                 configs = answer.result()
@@ -90,13 +98,16 @@ class Lookout:
                 continue
             found[broker] = {
                 topic: {name: Shown(one.value, one.is_own) for name, one in given.items()}
-                for topic, given in configs.items()
                 if isinstance(given, dict)
+                else given
+                for topic, given in configs.items()
             }
         return found
 
-    def _free(self, there: Mapping[str, TopicMetadata], must: Mapping[str, frozenset[int]]) -> dict[str, float]:
-        """By topic, the smallest share of a log directory that is free, in percent; none where one does not say."""
+    def _free(
+        self, there: Mapping[str, TopicMetadata], must: Mapping[str, frozenset[int]]
+    ) -> dict[str, tuple[float | None, str]]:
+        """By topic, the share of the fullest log directory that is free, in percent; or None, and why not."""
         if not self._needs_space:
             return {}
         by_broker: dict[int, set[TopicPartition]] = {}
@@ -105,12 +116,15 @@ class Lookout:
                 for broker in set(partition.replicas) & must[name]:
                     by_broker.setdefault(broker, set()).add(TopicPartition(name, number))
         known = {broker: self._of_broker(broker, places) for broker, places in by_broker.items()}
-        found: dict[str, float] = {}
+        found: dict[str, tuple[float | None, str]] = {}
         for name, one in there.items():
             places = {(b, TopicPartition(name, n)) for n, p in one.partitions.items() for b in p.replicas}
             shares = [known[b].get(place) for b, place in places if b in must[name]]
-            if shares and None not in shares:
-                found[name] = min(share for share in shares if share is not None)
+            told = [share for share in shares if share is not None]
+            if told and len(told) == len(shares):
+                found[name] = min(told), ""
+            else:
+                found[name] = None, next((self._spaceless[b] for b in must[name] if b in self._spaceless), "")
         return found
 
     def _of_broker(self, broker: int, places: Collection[TopicPartition]) -> Mapping[TopicPartition, float]:
@@ -119,8 +133,10 @@ class Lookout:
             return known
         try:
             dirs = self._client.log_dirs(broker, places)
-        except ReplicaError:
+        except ReplicaError as error:
+            self._spaceless[broker] = one_line(error.problem)
             return {}
+        self._spaceless.pop(broker, None)
         known = {place: 100.0 * d.usable / d.total for d in dirs if d.total > 0 for place in d.sizes}
         self._sizes[broker] = {place: size for d in dirs for place, size in d.sizes.items()}
         self._space[broker] = (time.monotonic(), known)

@@ -17,7 +17,7 @@ from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _PLACE = ("topic", "partition", "broker")
-_OF_A_LOOK = (
+OF_A_LOOK = (
     *_PLACE,
     "observed_at",
     "reachable",
@@ -90,7 +90,7 @@ def _last_answers(table: Any, absent: Sequence[Mapping[str, Any]]) -> list[dict[
 
 def _rows_at(table: Any, newest: str) -> list[dict[str, Any]]:
     """The rows of the replicas and times that a question gives; what it ends with is added here."""
-    columns = ", ".join(f"p.{name} AS {name}" for name in _OF_A_LOOK)
+    columns = ", ".join(f"p.{name} AS {name}" for name in OF_A_LOOK)
     query = f"""SELECT {columns} FROM progress p JOIN ({newest} GROUP BY 1, 2, 3) n
         ON p.topic = n.topic AND p.partition = n.partition AND p.broker = n.broker AND p.observed_at = n.at"""  # noqa: S608 - our own words
     return _ask(table, query)
@@ -150,4 +150,4 @@ def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-__all__ = ["recall"]
+__all__ = ["OF_A_LOOK", "recall"]

@@ -170,7 +170,7 @@ class GuardRounds:
             log.warning("nobody knows whether settings were changed", topic=action.topic, error=one_line(error))
         except ReplicaError as error:
             log.error("settings were not changed", topic=action.topic, error=one_line(error))
-            self.guard.answered(action, one_line(error))
+            self.guard.answered(action, one_line(error.problem))
         else:
             log.info("settings were changed", topic=action.topic, settings=dict(action.settings))
             self.guard.answered(action)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from parallax.config import Settings
 from parallax.errors import one_line
 from parallax.guard import late as record
 from parallax.guard.clock import Absence, Clock, Late, Look
+from parallax.guard.horizons import Reading
 from parallax.guard.recall import recall
 from parallax.model import TopicPartition
 
@@ -99,6 +100,11 @@ class Timekeeper:
             for one in self._clock.observe([Look.of_row(row, now_ms) for row in rows]):
                 log.warning("a replica copied records later than it may; audit the partition", **_words(one))
             self._tell()
+
+    def read(self, readings: Iterable[Reading]) -> None:
+        """Take in what pointed reads have shown."""
+        with self._lock:
+            self._clock.read(readings)
 
     def audited(self, report: AuditReport) -> None:
         """Take in an audit: what it had a verdict on by what the brokers show is settled."""

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from parallax.guard.clock import Absence, Presence, Unclear
 from parallax.guard.timekeeper import Absences
 
-_PRESENCE = {
+PRESENCE = {
     Presence.AWAY: "away",
     Presence.BEHIND: "behind",
     Presence.COPYING: "copying its log",
 }
-_UNCLEAR = {
+UNCLEAR = {
     Unclear.BEFORE_WATCH: "what the others had when it was last seen is not recorded",
     Unclear.COPYING: "it copies what was written before it was watched",
     Unclear.SETTINGS: "the settings of the topic cannot be read",
@@ -21,9 +21,9 @@ _UNCLEAR = {
 
 def in_words(absence: Absence) -> str:
     """One phrase: how it is absent, and from when on what it lacks may be gone."""
-    said = _PRESENCE[absence.presence]
+    said = PRESENCE[absence.presence]
     if absence.bound_ms is None:
-        why = _UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
+        why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
     return f"{said}; what it lacks is kept until {_time(absence.bound_ms)}"
 
@@ -60,4 +60,4 @@ def _time(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-__all__ = ["in_words", "summed"]
+__all__ = ["PRESENCE", "UNCLEAR", "in_words", "summed"]

@@ -56,6 +56,7 @@ class Cluster:
         proxied: bool = False,
         progress: Progress | None = None,
         heap: str = "256m",
+        jvm_options: Sequence[str] = (),
     ) -> None:
         """Choose ports and a folder; nothing is started yet.
 
@@ -69,9 +70,10 @@ class Cluster:
                 through a proxy of the caller's.
             progress: called with what is being resolved or started.
             heap: of each broker at most, as the JVM's ``-Xmx`` has it.
+            jvm_options: more options of each broker's JVM.
         """
         self.version = version
-        self._heap = heap
+        self._jvm_options = (f"-Xmx{heap}", *jvm_options)
         self.cluster_id = kafka_uuid()
         self.keep_logs = False
         self.on_processes: Callable[[Cluster], None] | None = None
@@ -176,7 +178,7 @@ class Cluster:
         java = find_java(KAFKA_NEEDS)
         jars = kafka_jars(self.version)
         options = archive_options(java, jars, self.version, self._progress)
-        self.brokers[broker_id].start(java.path, jars, [f"-Xmx{self._heap}", *options])
+        self.brokers[broker_id].start(java.path, jars, [*self._jvm_options, *options])
         self._processes_changed()
 
     def stop_broker(self, broker_id: int) -> None:

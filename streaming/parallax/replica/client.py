@@ -148,6 +148,15 @@ class ReplicaClient:
         response = self._connections.exchange(broker, request, self._deadline(timeout_ms))
         return requests.own_configs_of(broker, response)
 
+    def may_alter_configs(self, topics: Sequence[str], *, timeout_ms: float | None = None) -> dict[str, bool]:
+        """Whether ALTER_CONFIGS is granted, by topic that any broker shows; it only asks.
+
+        Raises:
+            Unreachable: no broker answered.
+        """
+        answer = self._connections.ask_any(requests.operations(topics), self._deadline(timeout_ms))
+        return requests.may_alter_configs_of(answer)
+
     def alter_configs(self, topic: str, settings: Mapping[str, str | None], *, timeout_ms: float | None = None) -> None:
         """Change settings of a topic, by any broker; the one request of this client that changes anything.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import ipaddress
+import logging
 import queue
 import socket
 import ssl
@@ -29,6 +30,9 @@ from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, fr
 from parallax.replica.options import Address, Options
 from parallax.replica.types import Greeting
 from parallax.replica.versions import Versions
+
+# It warns at each connection of what was asked for by name (SASL_PLAINTEXT), in words that are no event of a log.
+logging.getLogger("kafka.net.sasl.plain").setLevel(logging.ERROR)
 
 _MAX_FRAME = 1 << 30
 """Frames beyond this are garbage: a broker's largest answer is one batch beyond what was asked for."""

@@ -40,6 +40,8 @@ _TOPIC = 2
 """DescribeConfigs' resource type for a topic."""
 _DYNAMIC_TOPIC_CONFIG = 1
 _SET, _DELETE = 0, 1
+_ALTER_CONFIGS = 11
+"""Its code in ``org.apache.kafka.common.acl.AclOperation``."""
 
 T = TypeVar("T")
 
@@ -56,6 +58,22 @@ def metadata(topics: Sequence[str] | None) -> Request:
     kind = MetadataRequest.MetadataRequestTopic
     names = None if topics is None else [kind(name=name) for name in topics]
     return Request(MetadataRequest(topics=names, allow_auto_topic_creation=False), versions.METADATA)
+
+
+def operations(topics: Sequence[str]) -> Request:
+    """Ask for topics and what whoever asks may do with them (KIP-430)."""
+    named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=named, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+    return Request(request, versions.METADATA_WITH_OPERATIONS)
+
+
+def may_alter_configs_of(response: Any) -> dict[str, bool]:
+    """By topic of which the broker says what may be done with it, whether ALTER_CONFIGS is among that."""
+    return {
+        topic.name: _ALTER_CONFIGS in topic.authorized_operations
+        for topic in response.topics
+        if not topic.error_code and topic.authorized_operations is not None
+    }
 
 
 def topics_of(response: Any) -> dict[str, TopicMetadata]:

@@ -5,6 +5,7 @@ The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis)
 - Fetch of version 11 or 12 is served by a follower as a consumer's; below 11 only the leader answers, above 12 topics
   go by id. Version 12 is the first that checks the epoch of what was read (KIP-595).
 - DescribeLogDirs says how large a directory's volume is from version 4 on (KIP-827).
+- Metadata says what may be done with a topic from version 8 on (KIP-430).
 - ListOffsets gives the start of a log that is partly in tiered storage from version 8 on (KIP-405).
 """
 
@@ -25,6 +26,7 @@ API_VERSIONS = Versions(0, 0)
 SASL_HANDSHAKE = Versions(1, 1)
 SASL_AUTHENTICATE = Versions(0, 1)
 METADATA = Versions(5, 12)
+METADATA_WITH_OPERATIONS = Versions(8, 12)
 DESCRIBE_CONFIGS = Versions(1, 4)
 INCREMENTAL_ALTER_CONFIGS = Versions(0, 1)
 DESCRIBE_LOG_DIRS = Versions(4, 4)

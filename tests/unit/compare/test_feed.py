@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 
 from parallax.compare import segments
 from parallax.compare.feed import QUERY, RESULT_DDL, ComparisonReader, Options
+from parallax.compare.joint import MANY_ROWS
 from parallax.compare.query import ComparisonSink
 from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
 from parallax.compare.suspect import Coverage, Suspect
@@ -206,26 +207,26 @@ def test_files_do_not_pile_up(storage: Path) -> None:
 
 def test_a_large_state_is_written_again_only_when_it_changes(storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "LARGE", 1000)
-    comparison = Comparison(storage)
+    comparison, end = Comparison(storage), MANY_ROWS
     folder = storage / "checkpoints" / QUERY / "segments"
 
     def large() -> set[str]:
         return {path.name for path in folder.glob("unmatched-*")}
 
-    append(storage, *tick(1, everywhere(50)), *both(1, [record(n, f"K{n}", "V") for n in range(50)], 50))
+    append(storage, *tick(1, everywhere(end)), *both(1, [record(n, f"K{n}", "V") for n in range(end)], end))
     comparison.step()
     first = large()
     assert len(first) == 1
-    append(storage, *tick(2, everywhere(50)))
+    append(storage, *tick(2, everywhere(end)))
     comparison.step()
     assert large() == first
     for broker in (2, 3):
-        append(storage, *both(broker, [record(n, f"K{n}", "V") for n in range(50)], 50))
+        append(storage, *both(broker, [record(n, f"K{n}", "V") for n in range(end)], end))
     for n in range(6):
-        append(storage, *tick(3 + n, everywhere(50)))
+        append(storage, *tick(3 + n, everywhere(end)))
         comparison.step()
     assert large() == set()
-    assert comparison.compared_up_to == {"t": (50, 50)}
+    assert comparison.compared_up_to == {"t": (end, end)}
 
 
 def test_a_segment_that_is_not_what_was_written_is_an_error(storage: Path) -> None:

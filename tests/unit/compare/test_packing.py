@@ -61,7 +61,7 @@ def as_views(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def test_rows_of_views_are_parted_by_partition_in_their_order() -> None:
-    packed = {(o.topic, o.partition): o.rows for o in view_observations(view_batch())}
+    packed = {(o.topic, o.partition): o.rows for o in view_observations(view_batch()).each()}
     assert {key: rows.offset.tolist() for key, rows in packed.items()} == {
         ("a", 0): [0, 2],
         ("b", 1): [1],
@@ -78,8 +78,8 @@ def test_rows_of_views_are_parted_by_partition_in_their_order() -> None:
 @pytest.mark.parametrize("length", [1, 3])
 def test_a_batch_of_one_partition_is_taken_as_it_is(length: int) -> None:
     row = dict.fromkeys(VIEW_COLUMNS, 1) | {"topic": "a", "partition": 4, "event": None, "topic_id": None}
-    assert list(view_observations(as_views([]))) == []
-    (observed,) = view_observations(as_views([row | {"offset": at} for at in range(length)]))
+    assert list(view_observations(as_views([])).each()) == []
+    (observed,) = view_observations(as_views([row | {"offset": at} for at in range(length)])).each()
     assert (observed.topic, observed.partition) == ("a", 4)
     assert observed.rows.offset.tolist() == list(range(length))
 
@@ -88,7 +88,9 @@ def test_a_batch_of_one_partition_is_taken_as_it_is(length: int) -> None:
 def test_partitions_that_differ_in_topic_or_number_alone_are_parted(places: list[tuple[str, int]]) -> None:
     row = dict.fromkeys(VIEW_COLUMNS, 1) | {"event": None, "topic_id": None}
     batch = as_views([row | {"topic": topic, "partition": number} for topic, number in places])
-    assert [(o.topic, o.partition, len(o.rows)) for o in view_observations(batch)] == [(*place, 1) for place in places]
+    assert [(o.topic, o.partition, len(o.rows)) for o in view_observations(batch).each()] == [
+        (*place, 1) for place in places
+    ]
 
 
 def test_rows_of_partition_and_reader_are_packed_together_with_the_offset_that_they_begin_at() -> None:
@@ -149,7 +151,7 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
         progress_row("t", 0, b, open_transactions=o, cleanup_policy=policies[b])
         for b, o in ((1, listed), (2, []), (3, None))
     ]
-    (observed,) = progress_observations(progress_batch(rows))
+    (observed,) = progress_observations(progress_batch(rows)).each()
     assert observed.progress.described.tolist() == [True, True, False]
     assert observed.progress.compacted.tolist() == [1, 0, -1]
     assert observed.open_transactions.producer_id.tolist() == [9]
@@ -168,8 +170,8 @@ def test_progress_is_parted_by_partition_each_with_the_lists_of_its_own_rows() -
         progress_row("a", 1, 3, observed_at=8, replicas=[], open_transactions=opened((6, 4), (None, None))),
     ]
     rows[1] |= {"reachable": None, "high_watermark": None, "leader": None}
-    assert list(progress_observations(progress_batch(rows[:0]))) == []
-    made = {(o.topic, o.partition): o for o in progress_observations(progress_batch(rows))}
+    assert list(progress_observations(progress_batch(rows[:0])).each()) == []
+    made = {(o.topic, o.partition): o for o in progress_observations(progress_batch(rows)).each()}
 
     def lists(name: str) -> dict[tuple[str, int], list[tuple[int, ...]]]:
         parts = {at: getattr(o, name) for at, o in made.items()}

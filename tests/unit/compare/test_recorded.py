@@ -61,7 +61,7 @@ def written(folder: Path, rows: list[dict[str, Any]], of: pa.Schema, **more: Any
 
 def read(folder: Path, table: str, file: DataFile) -> list[Observations]:
     files = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
-    return list(observed(files, table, file, lambda *_: True))
+    return [part for found in observed(files, table, file, lambda *_: True) for part in found.each()]
 
 
 @pytest.mark.parametrize("isolation", list(IsolationLevel))
@@ -132,7 +132,8 @@ def test_row_groups_of_other_partitions_are_not_read(tmp_path: Path, monkeypatch
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
     files = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     file = DataFile("part.parquet", 12, 1)
-    parts = list(observed(files, "read_committed", file, lambda topic, partition: (topic, partition) == ("t", 1)))
+    found = list(observed(files, "read_committed", file, lambda topic, partition: (topic, partition) == ("t", 1)))
+    parts = [part for one in found for part in one.each()]
     assert [(p.partition, p.rows.offset.tolist()) for p in parts] == [(1, [4, 5, 6, 7])]
     assert seen == [[1]]
     assert list(observed(files, "read_committed", file, lambda *_: False)) == []

@@ -52,7 +52,7 @@ def compared(path: str) -> StepResult:
     actions = DeltaTable(path).get_add_actions(flatten=True)
     for name, broker in zip(actions["path"].to_pylist(), actions["partition.broker"].to_pylist(), strict=True):
         file = DataFile(f"{path}/{name}", 0, broker)
-        seen += observed(fs.LocalFileSystem(), RU, file, lambda *_: True)
+        seen += [part for one in observed(fs.LocalFileSystem(), RU, file, lambda *_: True) for part in one.each()]
     replicas = [{"broker": b, "observed_at": 1, "reachable": True, "replicas": [1, 2]} for b in (1, 2)]
     everything = Observations.concat([*seen, Observations.of("t", 0, replicas)])
     return step(PartitionState(), everything, CompareSettings(), 0, compacted=True)

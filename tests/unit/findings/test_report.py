@@ -187,6 +187,15 @@ class TestWhatIsAskedFor:
         assert "What consumers see now" in texts[0]
         assert json.loads(texts[1])["finding_id"] == "c" * 32
 
+    def test_what_else_is_on_record_is_told_beside_it(self, many: str) -> None:
+        texts = []
+        for output in ("text", "json"):
+            stream = io.StringIO()
+            print_explanation(many, "cccc", output, to=stream, on_record=lambda f: (f"{f.finding_id}: away",))
+            texts.append(stream.getvalue())
+        assert f"prove nothing about who is right\n{'c' * 32}: away" in texts[0]
+        assert json.loads(texts[1])["on_record"] == [f"{'c' * 32}: away"]
+
     def test_an_id_that_names_nothing_is_refused(self, many: str) -> None:
         for command in (print_finding, print_explanation):
             with pytest.raises(FindingNotNamedError, match="the id of no finding"):

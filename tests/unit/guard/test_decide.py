@@ -308,12 +308,44 @@ def test_a_replica_that_copies_its_log_is_held_for_at_once() -> None:
     assert table.run() == ["intended", "held"]
 
 
-def test_where_no_horizon_is_stamped_more_time_is_enough() -> None:
+def level_for(left: int, **said: Any) -> int:
     table = Table()
-    seen = {name: replace(one, stamped=False) for name, one in table.seen().items()}
-    (intent,) = table.guard.tick(NOW, seen, [absence(60_000)])
+    (intent,) = table.guard.tick(NOW, table.seen(), [absence(left, **said)])
     assert isinstance(intent, Append)
-    assert intent.event.level == 1
+    return intent.event.level
+
+
+def test_where_nothing_near_is_stamped_more_time_is_enough() -> None:
+    near = HOUR * 2 // 5
+    assert level_for(near) == 2
+    assert level_for(near, read_ms=NOW - 1_000) == 1
+    assert level_for(near, read_ms=NOW - 1_000, horizon_ms=NOW + HOUR) == 1
+    assert level_for(near, read_ms=NOW - 1_000, horizon_ms=NOW + near) == 2
+
+
+def test_a_reading_that_is_old_is_none() -> None:
+    assert level_for(HOUR * 2 // 5, read_ms=NOW - HOUR // 4) == 2
+    assert level_for(HOUR * 2 // 5, read_ms=NOW - 20_000, retention_ms=120_000) == 2
+
+
+def test_shortly_before_the_bound_cleaning_is_paused_whether_or_not_anything_is_stamped() -> None:
+    assert level_for(HOUR // 5, read_ms=NOW - 1_000) == 2
+    assert level_for(20_000, read_ms=NOW - 1_000, retention_ms=40_000) == 2
+
+
+def test_a_ratio_that_somebody_sets_soon_after_a_hold_is_what_the_next_one_puts_back() -> None:
+    table = held()
+    table.absent = []
+    table.now += 2 * RULES.settle_ms
+    table.run()
+    table.now += 2 * RULES.settle_ms
+    assert table.run()[-1:] == ["released"]
+    table.put({RATIO: "0.25"})
+    table.absent = [absence(HOUR // 4, bound_ms=table.now + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+    assert table.own()[RATIO] == "1.0"
+    (ratio,) = (change for change in table.guard.record.holds["orders"].changes if change.name == RATIO)
+    assert ratio.before == "0.25"
 
 
 def test_another_topic_of_the_same_name_is_left_alone() -> None:
@@ -368,8 +400,12 @@ def test_a_refusal_of_the_cluster_ends_the_hold() -> None:
     (alter,) = table.tick()
     assert isinstance(alter, Alter)
     table.guard.asked(alter, table.now)
-    table.guard.answered(alter, "not authorized")
-    assert table.run() == ["releasing", "released"]
+    table.guard.answered(alter, "not authorized: ALTER_CONFIGS on the topic is needed")
+    assert table.run() == ["refused", "releasing", "released"]
+    first, *by_hand = table.guard.record.refused["orders"].reason.splitlines()
+    assert first == "not authorized: ALTER_CONFIGS on the topic is needed"
+    assert by_hand[0].startswith("kafka-configs.sh"), "as with advise"
+    assert table.run() == [], "it is not tried again for this absence"
     assert table.run() == []
 
 
@@ -396,3 +432,75 @@ def test_the_same_is_said_as_commands() -> None:
     assert commands("orders", {RETENTION: "5", RATIO: None}) == (
         f"{base} --add-config {RETENTION}=5\n{base} --delete-config {RATIO}"
     )
+
+
+class Hidden(Table):
+    """One whose topics' settings are not shown."""
+
+    unreadable = ""
+
+    def seen(self) -> dict[str, TopicSeen]:
+        return {
+            topic: replace(one, settings={} if self.unreadable else one.settings, unreadable=self.unreadable)
+            for topic, one in super().seen().items()
+        }
+
+
+def test_what_cannot_be_read_is_not_held_and_that_is_said_once() -> None:
+    table = Hidden()
+    table.unreadable = "not authorized: DESCRIBE_CONFIGS on the topic is needed"
+    table.absent = [absence(60_000)]
+    assert table.run() == ["refused"]
+    assert table.guard.record.refused["orders"].reason == table.unreadable
+    table.unreadable = ""
+    assert table.run() == ["intended", "held"], "the right is there by now"
+    assert table.guard.record.refused == {}
+
+
+def test_what_cannot_be_put_back_is_said_once_and_is_put_back_as_soon_as_it_can() -> None:
+    table = Hidden()
+    table.absent = [absence(60_000)]
+    assert table.run() == ["intended", "held"]
+    table.unreadable = "not authorized: DESCRIBE_CONFIGS on the topic is needed"
+    table.absent = []
+    table.now += 120_000
+    assert table.run() == ["refused"]
+    assert "nothing can be put back" in table.guard.record.refused["orders"].reason
+    table.unreadable = ""
+    table.now += 120_000
+    assert table.run() == ["releasing", "released"]
+    assert (table.own(), table.guard.record.refused) == (FIRST_OWN, {})
+
+
+def test_a_refusal_to_put_settings_back_is_said_once_and_tried_again() -> None:
+    table = held()
+    table.guard.take_in([Event(EventKind.ASKED_RELEASE, "", "orders", "", table.now)])
+    said = []
+    for _ in range(30):
+        for action in table.tick():
+            if isinstance(action, Alter):
+                table.guard.asked(action, table.now)
+                table.guard.answered(action, "not authorized: ALTER_CONFIGS on the topic is needed")
+            else:
+                said.append(str(action.event.kind))
+    assert said == ["releasing", "refused"]
+    assert "nothing can be put back: not authorized" in table.guard.record.refused["orders"].reason
+    assert table.run(15) == ["released"]
+    assert (table.own(), table.guard.record.refused) == (FIRST_OWN, {})
+
+
+def test_what_a_person_asked_for_and_was_refused_is_not_done_later() -> None:
+    table = Table()
+    table.free = 5.0
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run() == ["refused"]
+    table.free = 50.0
+    assert table.run() == []
+
+
+def test_a_person_may_have_more_of_what_is_held_already() -> None:
+    table = held(HOUR * 3 // 4)
+    assert table.own()[RATIO] is None
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run() == ["intended", "held"]
+    assert table.own()[RATIO] == "1.0"

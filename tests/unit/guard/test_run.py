@@ -138,7 +138,7 @@ def test_a_right_that_is_missing_is_put_on_record(
     one = rounds(lambda: absent)
     for _ in range(8):
         one.round()
-    assert kinds(tmp_path) == [EventKind.INTENDED, EventKind.RELEASING, EventKind.RELEASED]
+    assert kinds(tmp_path) == [EventKind.INTENDED, EventKind.REFUSED, EventKind.RELEASING, EventKind.RELEASED]
     assert cluster.settings[1] == FIRST
 
 

@@ -169,6 +169,9 @@ class Renderer:
             held=", ".join(f"{hold.topic} ({hold.phase})" for hold in snapshot.guard.holds[:PER_PAGE])
             if snapshot.guard
             else "",
+            not_held=", ".join(f"{event.topic} ({event.kind})" for event in snapshot.guard.refused[:PER_PAGE])
+            if snapshot.guard
+            else "",
             absences=summed(snapshot.absences, snapshot.taken_at),
             paused=paused_in_words(snapshot.paused),
             brokers=sorted({broker for topic in topics for broker in topic.brokers}),
@@ -206,6 +209,7 @@ class Renderer:
         finding: Finding,
         events: Sequence[Finding],
         standing: Iterable[Finding],
+        on_record: Sequence[str],
         *,
         token: str,
         user: str,
@@ -213,7 +217,7 @@ class Renderer:
         said: str = "",
     ) -> str:
         """A finding with its evidence; a form to acknowledge it where there is a token."""
-        values = finding_values(finding, events, standing, self._runbook)
+        values = finding_values(finding, events, standing, self._runbook, on_record)
         return self.page("finding.html", **values, token=token, user=user, problem=problem, said=said)
 
 
@@ -224,7 +228,11 @@ def report(reported: Sequence[Mapping[str, Any]]) -> str:
 
 
 def finding_values(
-    finding: Finding, events: Sequence[Finding], standing: Iterable[Finding], runbook: str = RUNBOOK
+    finding: Finding,
+    events: Sequence[Finding],
+    standing: Iterable[Finding],
+    runbook: str = RUNBOOK,
+    on_record: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What finding_body.html shows.
 
@@ -233,13 +241,14 @@ def finding_values(
         events: of this finding and, maybe, of others.
         standing: the last events of all findings: the advice goes by what else stands about the partition.
         runbook: where that is.
+        on_record: what else is on record about the replicas of its partition.
     """
     explained = replace(explain(finding, standing), runbook=runbook_of(finding, runbook))
     return {
         "finding": finding,
         "events": [event for event in events if event.finding_id == finding.finding_id],
         "explained": explained,
-        "sections": sections(explained),
+        "sections": sections(explained, on_record),
         "answers": answers_of(evidence_of(finding)),
         "facts": {
             "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",

@@ -21,6 +21,7 @@ from parallax.errors import one_line
 from parallax.findings.acknowledge import AcknowledgeError, acknowledge
 from parallax.findings.finding import current
 from parallax.findings.naming import FindingNotNamedError, named
+from parallax.findings.report import OnRecord
 from parallax.findings.table import FindingsTableError, read_events
 from parallax.model import TopicPartition
 
@@ -45,6 +46,7 @@ class Page:
         problems: what keeps the job from doing its work.
         users: who may act on it.
         renderer: makes the pages.
+        on_record: what else is on record about the replicas of a finding's partition.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Page:
         problems: Callable[[Snapshot], Sequence[str]],
         users: Users,
         renderer: Renderer,
+        on_record: OnRecord,
     ) -> None:
         self._state = state
         self._storage = storage
@@ -61,6 +64,7 @@ class Page:
         self._problems = problems
         self._users = users
         self._renderer = renderer
+        self._on_record = on_record
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -116,7 +120,14 @@ class Page:
         user = self._user(request)
         token = self._users.token(user, finding.finding_id) if user else ""
         html = self._renderer.finding(
-            finding, events, standing.values(), token=token, user=user, problem=problem, said=said
+            finding,
+            events,
+            standing.values(),
+            self._on_record(finding),
+            token=token,
+            user=user,
+            problem=problem,
+            said=said,
         )
         return HTMLResponse(html, 400 if problem else 200)
 

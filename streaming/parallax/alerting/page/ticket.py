@@ -13,19 +13,26 @@ from parallax.alerting.page.render import finding_values, report
 from parallax.alerting.page.timeline import Line, drawn, recorded
 from parallax.findings.finding import Finding, current
 from parallax.findings.naming import named
+from parallax.findings.report import OnRecord
 from parallax.findings.table import read_events
 from parallax.output import output
 
 _AROUND = timedelta(minutes=30)
 
 
-def write_report(storage: str, wanted: Sequence[str], file: Path) -> int:
+def write_report(
+    storage: str,
+    wanted: Sequence[str],
+    file: Path,
+    on_record: OnRecord = lambda _: (),
+) -> int:
     """Write a report; a file that is there is replaced as a whole, or not at all.
 
     Args:
         storage: ``storage.path`` of the job.
         wanted: ids of findings, or the beginnings of them; all that stand where there are none.
         file: where to.
+        on_record: what else is on record about the replicas of a finding's partition.
 
     Returns:
         How many findings it holds.
@@ -40,7 +47,8 @@ def write_report(storage: str, wanted: Sequence[str], file: Path) -> int:
         standing = current(events)
         chosen = [named(standing, one) for one in wanted] or [f for f in standing.values() if f.stands]
         reported = [
-            finding_values(finding, events, standing.values()) | {"timelines": _timelines(storage, finding)}
+            finding_values(finding, events, standing.values(), on_record=on_record(finding))
+            | {"timelines": _timelines(storage, finding)}
             for finding in chosen
         ]
         to.write(report(reported))

@@ -11,7 +11,7 @@ from parallax.alerting.page.glance import BEHIND, Partition, State, partitions, 
 from parallax.alerting.page.render import Renderer, Wanted
 from parallax.findings.happenings import FindingsStatus
 from parallax.guard.clock import Absence, Late, Presence
-from parallax.guard.holds import Hold, Phase
+from parallax.guard.holds import Event, EventKind, Hold, Phase
 from parallax.guard.run import GuardStatus
 from parallax.guard.timekeeper import Absences
 from parallax.model import NOBODY, FindingKind, FindingStatus, MissingRight, TopicPartition, UnknownReason
@@ -93,6 +93,8 @@ def test_an_absent_replica_and_one_that_was_late_are_told(job: Job) -> None:
 def test_what_the_guard_holds_is_on_the_first_page(job: Job) -> None:
     job.state.update_guard(GuardStatus((Hold("h", "orders", "a", 1, 1, Phase.HELD, 2, (), frozenset()),)))
     assert "orders (held)" in Renderer().overview(job.state.snapshot(), (), Wanted())
+    job.state.update_guard(GuardStatus(refused=(Event(EventKind.REFUSED, "", "customers", "a", 1, 1),)))
+    assert "customers (refused)" in Renderer().overview(job.state.snapshot(), (), Wanted())
 
 
 def test_a_topic_that_may_not_be_seen_is_named(job: Job) -> None:

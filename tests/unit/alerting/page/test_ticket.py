@@ -53,6 +53,14 @@ def test_it_draws_the_offsets_around_the_time_when_it_was_suspected(job: Job, tm
     assert 'aria-label="High watermark over time. broker 1: 3"' in (tmp_path / "report.html").read_text()
 
 
+def test_it_tells_what_else_is_on_record(job: Job, tmp_path: Path) -> None:
+    write_report(
+        job.storage, ["aaaa"], tmp_path / "report.html", lambda finding: (f"{finding.topic} <away>", "and back")
+    )
+    text = (tmp_path / "report.html").read_text()
+    assert "which prove nothing about who is right</h2><ul><li>orders &lt;away&gt;</li><li>and back</li></ul>" in text
+
+
 def test_a_file_that_is_there_is_replaced_as_a_whole_or_not_at_all(job: Job, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text("before")

@@ -1,0 +1,135 @@
+"""What a micro-batch showed of many partitions, as columns that carry an index of the partition.
+
+Partitions by the thousand have a few rows each: an object and a set of arrays for each would cost more than comparing
+them does. So rows stay together, in the order in which they were recorded, until somebody wants those of one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from parallax.compare.observations import (
+    Array,
+    Columns,
+    Observations,
+    OpenTransactions,
+    ProgressRows,
+    ReplicaSets,
+    ViewRows,
+)
+from parallax.model import TopicPartition
+
+KINDS: tuple[type[Columns], ...] = (ViewRows, ProgressRows, OpenTransactions, ReplicaSets)
+"""The tables of `Observations`, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Observations of several partitions.
+
+    Attributes:
+        places: the partitions.
+        tables: of `KINDS`, with the rows of all of them; those of one partition in the order of `Observations`.
+        of: for each table the index of each row's partition.
+    """
+
+    places: Sequence[TopicPartition]
+    tables: tuple[Any, ...]
+    of: tuple[Array, ...]
+
+    @classmethod
+    def one(cls, observations: Observations) -> Self:
+        """Those of a single partition."""
+        o = observations
+        tables = o.rows, o.progress, o.open_transactions, o.replica_sets
+        indexes = tuple(np.zeros(len(rows), np.int64) for rows in tables)
+        return cls([TopicPartition(o.topic, o.partition)], tables, indexes)
+
+    @classmethod
+    def concat(cls, parts: Iterable[Self], places: Sequence[TopicPartition]) -> Self:
+        """Join parts, in their order.
+
+        Args:
+            parts: of some of the places.
+            places: what the result's index is of.
+        """
+        number = {place: n for n, place in enumerate(places)}
+        tables: list[list[Any]] = [[] for _ in KINDS]
+        indexes: list[list[Array]] = [[np.empty(0, np.int64)] for _ in KINDS]
+        for part in parts:
+            numbers = np.array([number[place] for place in part.places], np.int64)
+            for kind, rows in enumerate(part.tables):
+                tables[kind].append(rows)
+                indexes[kind].append(numbers[part.of[kind]])
+        joined = tuple(kind.concat(tables[n]) for n, kind in enumerate(KINDS))
+        return cls(places, joined, tuple(np.concatenate(index) for index in indexes))
+
+    @property
+    def counts(self) -> Array:
+        """How many rows of all tables each partition has."""
+        return sum(
+            (np.bincount(of, minlength=len(self.places)) for of in self.of), np.zeros(len(self.places), np.int64)
+        )
+
+    def only(self, chosen: Array) -> Self:
+        """What is of chosen partitions; itself where that is all.
+
+        Args:
+            chosen: mask of the partitions.
+        """
+        if chosen.all():
+            return self
+        number = np.cumsum(chosen) - 1
+        places = [place for place, is_chosen in zip(self.places, chosen.tolist(), strict=True) if is_chosen]
+        at = [np.flatnonzero(chosen[of]) for of in self.of]
+        tables = tuple(rows.take(i) if len(i) else type(rows).none() for rows, i in zip(self.tables, at, strict=True))
+        return type(self)(places, tables, tuple(number[of[i]] for of, i in zip(self.of, at, strict=True)))
+
+    def ordered(self) -> Ordered:
+        """The same with the rows of each partition side by side."""
+        tables, bounds = [], []
+        for rows, of in zip(self.tables, self.of, strict=True):
+            is_sorted = bool((of[1:] >= of[:-1]).all())
+            tables.append(rows if is_sorted else rows.take(np.argsort(of, kind="stable")))
+            ends = np.cumsum(np.bincount(of, minlength=len(self.places)))
+            bounds.append(np.concatenate([[0], ends]).astype(np.int64))
+        return Ordered(self.places, tuple(tables), tuple(bounds))
+
+    def each(self) -> Iterator[Observations]:
+        """Observations of each partition that any row is of, in the order of the places."""
+        ordered, counts = self.ordered(), self.counts
+        yield from (ordered.observations(n) for n in np.flatnonzero(counts).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Observations of several partitions, one partition's rows after another's.
+
+    Attributes:
+        places: the partitions.
+        tables: of `KINDS`.
+        at: for each table where each partition's rows begin, and where the last one's end.
+    """
+
+    places: Sequence[TopicPartition]
+    tables: tuple[Any, ...]
+    at: tuple[Array, ...]
+
+    def observations(self, n: int) -> Observations:
+        """Those of one partition, by its index."""
+        made = [
+            rows.take(slice(at[n], at[n + 1])) if at[n] < at[n + 1] else type(rows).none()
+            for rows, at in zip(self.tables, self.at, strict=True)
+        ]
+        return Observations(*self.places[n], *made)
+
+    def owners(self, table: int) -> Array:
+        """The index of the partition of each row of a table."""
+        return np.repeat(np.arange(len(self.places)), np.diff(self.at[table]))
+
+
+__all__ = ["KINDS", "Gathered", "Ordered"]

@@ -1,0 +1,320 @@
+"""The quiet ones among many partitions, taken in at once: their states are bytes before and after.
+
+The states stay packed: the tables of all partitions are gathered from the bytes into columns, the kernel takes in what
+it knows (`parallax.compare.quiet`), and what it took is packed again. The format is that of `PartitionState`, so that a
+partition may be quiet in one micro-batch and not in the next. Knows neither files nor Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit, types
+
+from parallax.compare.cap import COMMITTED_SHARE, CONTENT_SHARE
+from parallax.compare.gathered import Ordered
+from parallax.compare.observations import Array
+from parallax.compare.quiet import COVERED, Limits, Rows, Sets, Tables, Ticks, plain, take_in
+from parallax.compare.rules.content import fingerprints
+from parallax.compare.state import (
+    BROKER,
+    CANDIDATE,
+    CONTENT,
+    HEADER,
+    MAX_BROKERS,
+    NEW_HEADER,
+    PARTITION,
+    PENDING,
+    TABLES,
+    UNMATCHED,
+    UNREAD,
+    PartitionState,
+    new_broker,
+)
+from parallax.config import CompareSettings
+from parallax.model import UNKNOWN
+
+MANY_ROWS = 256
+"""A partition that has more rows in a micro-batch is stepped by itself: its arrays are worth their cost."""
+
+MANY_WAITING = 1024
+"""So is one of whose records more wait to be matched."""
+
+_NAMES = tuple(name for name, _ in TABLES)
+_SIZES = np.array([dtype.itemsize for _, dtype in TABLES], np.int64)
+_HELD = ("partition", "broker", "unread", "told", "content", "pending")
+_AT = {name: _NAMES.index(name if name != "broker" else "brokers") for name in _HELD}
+_IS_HEAD = np.array([name not in UNMATCHED for name in _NAMES])
+_FOREIGN = np.array([n not in _AT.values() for n in range(len(_NAMES))])
+
+
+class Blobs(NamedTuple):
+    """Many pieces of bytes.
+
+    Attributes:
+        data: uint8[n].
+        start: where each piece begins.
+        size: how long it is.
+    """
+
+    data: Array
+    start: Array
+    size: Array
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> Self:
+        """Make them of Python's bytes."""
+        size = np.array([len(piece) for piece in pieces], np.int64)
+        return cls(np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(size) - size, size)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Join several."""
+        if len(parts) == 1:
+            return parts[0]
+        shifts = np.cumsum([0, *(len(part.data) for part in parts)])
+        start = [part.start + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
+        return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
+
+    def piece(self, n: int) -> bytes:
+        """One of them."""
+        return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """What has become of the partitions that were quiet.
+
+    Attributes:
+        at: their index among the places.
+        heads: their states' heads, one behind the other.
+        unmatched: the same of what is unmatched.
+        covered: `COVERED` of each.
+        brokers: `BROKER` of each, one behind the other; ``broker_at``: where each one's begin, and the last one's end.
+        spans: `UNREAD`, what an audit is needed for; ``span_at``: the same.
+    """
+
+    at: Array
+    heads: Blobs
+    unmatched: Blobs
+    covered: Array
+    brokers: Array
+    broker_at: Array
+    spans: Array
+    span_at: Array
+
+
+def step_quiet(
+    heads: Blobs,
+    unmatched: Blobs,
+    may: Array,
+    seen: Ordered,
+    settings: CompareSettings,
+    *,
+    compacted: bool | None = None,
+    from_log_start: bool = True,
+) -> Quiet:
+    """Take in what a micro-batch showed of those partitions that are quiet; of the others nothing is changed.
+
+    Args:
+        heads: `PartitionState.head_bytes` of each place; empty for a state that is fresh.
+        unmatched: `PartitionState.unmatched_bytes`.
+        may: mask of the places that may be taken in here.
+        seen: what was observed of each place.
+        settings: grace period and cap.
+        compacted: see `parallax.compare.step.step`.
+        from_log_start: the same.
+    """
+    counts, fresh = _counted(heads, unmatched, may)
+    known = _Brokers(heads, counts, fresh, seen)
+    is_quiet = may & (counts[:, _AT["partition"]] == 1) & (known.count <= MAX_BROKERS)
+    is_quiet &= sum(np.diff(at) for at in seen.at) <= MANY_ROWS
+    states = _gathered(heads, unmatched, counts, fresh, known, np.diff(seen.at[0]))
+    rows, progress, _, sets = seen.tables
+    _, _, _, set_at = seen.at
+    covered = np.zeros(len(may), COVERED)
+    room = 2 * np.diff(states.unread_at)
+    spans, span_at = np.zeros(int(room.sum()), UNREAD), _bounds(room)
+    columns = {name: getattr(rows, name) for name in Rows._fields if name not in ("level", "fingerprint")}
+    limit = Limits(
+        settings.grace_ms,
+        int(settings.state_cap_bytes * CONTENT_SHARE) // CONTENT.itemsize,
+        int(settings.state_cap_bytes * COMMITTED_SHARE) // CANDIDATE.itemsize,
+        UNKNOWN if compacted is None else int(compacted),
+        from_log_start,
+    )
+    take_in(
+        states,
+        _contiguous(Rows(level=rows.view, fingerprint=fingerprints(rows), **columns)),
+        seen.at[0],
+        _contiguous(Ticks(*(getattr(progress, name) for name in Ticks._fields))),
+        seen.at[1],
+        _contiguous(Sets(*(getattr(sets, name) for name in Sets._fields))),
+        set_at,
+        limit,
+        is_quiet,
+        covered,
+        spans,
+        span_at,
+    )
+    return _packed(np.flatnonzero(is_quiet), heads, counts, states, covered, spans, span_at)
+
+
+def _contiguous(columns: Any) -> Any:
+    """Columns as the kernel is compiled for them."""
+    return type(columns)(*(np.require(column, requirements=("C", "W")) for column in columns))
+
+
+def _counted(heads: Blobs, unmatched: Blobs, may: Array) -> tuple[Array, Array]:
+    """How many rows each table of each state has, 0 of one that is nothing for the kernel; and which are fresh."""
+    counts = np.zeros((len(may), len(TABLES)), np.int64)
+    fresh = may & (heads.size == 0)
+    counts[fresh, _AT["partition"]] = 1
+    at = np.flatnonzero(may & (heads.size >= HEADER.itemsize))
+    headers = np.zeros(len(at), HEADER)
+    _copy(heads.data, heads.start[at], headers.view(np.uint8), *_places(len(at), HEADER.itemsize))
+    rows = headers["rows"].astype(np.int64)
+    is_ours = (headers["magic"] == NEW_HEADER["magic"]) & (headers["version"] == NEW_HEADER["version"])
+    is_ours &= (rows[:, _FOREIGN] == 0).all(axis=1) & (rows[:, _AT["content"]] <= MANY_WAITING)
+    is_ours &= (rows[:, _AT["pending"]] <= MANY_WAITING) & (rows[:, _AT["broker"]] <= MAX_BROKERS)
+    sizes = rows * _SIZES
+    is_ours &= HEADER.itemsize + sizes[:, _IS_HEAD].sum(axis=1) == heads.size[at]
+    is_ours &= sizes[:, ~_IS_HEAD].sum(axis=1) == unmatched.size[at]
+    counts[at[is_ours]] = rows[is_ours]
+    return counts, fresh
+
+
+class _Brokers:
+    """The replicas of each place: those that its state knows; where it is fresh, those that are named now."""
+
+    def __init__(self, heads: Blobs, counts: Array, fresh: Array, seen: Ordered) -> None:
+        rows, progress, _, sets = seen.tables
+        owner = np.concatenate([seen.owners(0), seen.owners(1), seen.owners(3)])
+        broker = np.concatenate([rows.broker, progress.broker, sets.broker]).astype(np.int64)
+        named = np.unique((owner << 32 | broker)[fresh[owner] & (broker >= 0)])
+        self.count = counts[:, _AT["broker"]].copy()
+        self.count[fresh] = np.bincount(named >> 32, minlength=len(fresh))[fresh]
+        self.at = _bounds(self.count)
+        self.table = np.zeros(int(self.at[-1]), BROKER)
+        self.table[np.repeat(fresh, self.count)] = new_broker(UNKNOWN)
+        self.table["broker"][np.repeat(fresh, self.count)] = named & 0xFFFF_FFFF
+        known = ~fresh
+        start = heads.start + HEADER.itemsize + PARTITION.itemsize
+        size = self.count * BROKER.itemsize
+        _copy(heads.data, start[known], self.table.view(np.uint8), self.at[:-1][known] * BROKER.itemsize, size[known])
+
+
+def _gathered(
+    heads: Blobs, unmatched: Blobs, counts: Array, fresh: Array, brokers: _Brokers, new_rows: Array
+) -> Tables:
+    partition = np.zeros(len(counts), PARTITION)
+    partition[fresh] = PartitionState().partition
+    at = np.flatnonzero(~fresh & (counts[:, _AT["partition"]] == 1))
+    into, size = _places(len(counts), PARTITION.itemsize)
+    _copy(heads.data, heads.start[at] + HEADER.itemsize, partition.view(np.uint8), into[at], size[at])
+    tables: dict[str, Array] = {}
+    for name, dtype, blobs, more in (
+        ("content", CONTENT, unmatched, new_rows),
+        ("pending", PENDING, unmatched, new_rows),
+        ("unread", UNREAD, heads, 3 * new_rows),
+    ):
+        mine = counts[:, _AT[name]]
+        bounds = _bounds(mine + more)
+        made = np.zeros(int(bounds[-1]), dtype)
+        start = blobs.start + _offset_of(name, counts)
+        _copy(blobs.data, start, made.view(np.uint8), bounds[:-1] * dtype.itemsize, mine * dtype.itemsize)
+        tables |= {name: made.view(plain(dtype)), f"{name}_at": bounds, f"{name}_rows": mine.copy()}
+    return Tables(
+        partition=partition.view(plain(PARTITION)),
+        broker=brokers.table.view(plain(BROKER)),
+        broker_at=brokers.at,
+        **tables,
+    )
+
+
+def _offset_of(name: str, counts: Array) -> Array:
+    """Where a table lies in the bytes of each state: of its head, or of what is unmatched."""
+    n = _AT[name]
+    is_head = bool(_IS_HEAD[n])
+    before = (np.arange(len(TABLES)) < n) & (_IS_HEAD if is_head else ~_IS_HEAD)
+    offset: Array = (counts * _SIZES)[:, before].sum(axis=1) + (HEADER.itemsize if is_head else 0)
+    return offset
+
+
+def _packed(
+    at: Array, heads: Blobs, before: Array, states: Tables, covered: Array, spans: Array, span_at: Array
+) -> Quiet:
+    counts = before[at].copy()
+    counts[:, _AT["broker"]] = np.diff(states.broker_at)[at]
+    for name in ("content", "pending", "unread"):
+        counts[:, _AT[name]] = getattr(states, f"{name}_rows")[at]
+    sizes = counts * _SIZES
+    covered = covered[at]
+    covered["state_bytes"] = sizes.sum(axis=1)
+    head_size = HEADER.itemsize + sizes[:, _IS_HEAD].sum(axis=1)
+    made_heads = Blobs(np.zeros(int(head_size.sum()), np.uint8), np.cumsum(head_size) - head_size, head_size)
+    rest_size = sizes[:, ~_IS_HEAD].sum(axis=1)
+    made_rest = Blobs(np.zeros(int(rest_size.sum()), np.uint8), np.cumsum(rest_size) - rest_size, rest_size)
+    headers = np.repeat(NEW_HEADER, len(at))
+    headers["rows"] = counts
+    into, size = _places(len(at), HEADER.itemsize)
+    _copy(headers.view(np.uint8), into, made_heads.data, made_heads.start, size)
+    sources = {
+        "partition": (states.partition, np.arange(len(before))),
+        "broker": (states.broker, states.broker_at[:-1]),
+        "unread": (states.unread, states.unread_at[:-1]),
+        "content": (states.content, states.content_at[:-1]),
+        "pending": (states.pending, states.pending_at[:-1]),
+    }
+    for name, (table, first) in sources.items():
+        made, n = made_heads if _IS_HEAD[_AT[name]] else made_rest, _AT[name]
+        into = made.start + _offset_of(name, counts)
+        _copy(table.view(np.uint8), first[at] * table.itemsize, made.data, into, sizes[:, n])
+    told = heads.start[at] + _offset_of("told", before[at])
+    into = made_heads.start + _offset_of("told", counts)
+    _copy(heads.data, told, made_heads.data, into, sizes[:, _AT["told"]])
+    brokers, broker_at = _slices(states.broker, states.broker_at[:-1][at], counts[:, _AT["broker"]])
+    spans, span_at = _slices(spans, span_at[:-1][at], covered["spans"])
+    return Quiet(at, made_heads, made_rest, covered, brokers.view(BROKER), broker_at, spans, span_at)
+
+
+def _slices(table: Array, start: Array, count: Array) -> tuple[Array, Array]:
+    """Pieces of a table one behind the other, and where each begins."""
+    bounds = _bounds(count)
+    made = np.zeros(int(bounds[-1]), table.dtype)
+    size = table.itemsize
+    _copy(table.view(np.uint8), start * size, made.view(np.uint8), bounds[:-1] * size, count * size)
+    return made, bounds
+
+
+def _bounds(counts: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _places(n: int, size: int) -> tuple[Array, Array]:
+    """Where n pieces of one size lie, and their sizes."""
+    return np.arange(n) * size, np.full(n, size)
+
+
+_BYTES = types.Array(types.uint8, 1, "C")
+_READ_ONLY = types.Array(types.uint8, 1, "C", readonly=True)
+_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@njit([types.void(_READ_ONLY, _NUMBERS, _BYTES, _NUMBERS, _NUMBERS)], cache=True, nogil=True)
+def _copied(source: Array, start: Array, into: Array, to: Array, size: Array) -> None:  # pragma: no cover - compiled
+    for i in range(len(start)):
+        for j in range(size[i]):
+            into[to[i] + j] = source[start[i] + j]
+
+
+def _copy(source: Array, start: Array, into: Array, to: Array, size: Array) -> None:
+    """Copy pieces of bytes; ``start``, ``to`` and ``size`` of each."""
+    start, to, size = (np.ascontiguousarray(numbers, np.int64) for numbers in (start, to, size))
+    _copied(source, start, into, to, size)
+
+
+__all__ = ["MANY_ROWS", "Blobs", "Quiet", "step_quiet"]

@@ -1,0 +1,1071 @@
+"""The step of a partition of which nothing needs to be judged, compiled: for all partitions of a task in one call.
+
+A partition is *quiet* in a micro-batch where its replicas show plain records that agree, or nothing but how far they
+go: then a step moves numbers, lets records go that all have shown, and raises nothing. The kernel takes such a
+partition in exactly as `parallax.compare.step.step` would; as soon as it meets anything else, be it only something
+that it does not know, it leaves the partition to that step. It decides nothing: whatever could lead to a verdict is
+something else. A property test holds it against the step.
+
+Each function below says which one it stands for. Those that return a boolean return whether the partition is quiet so
+far; of one that is not, what was written to its arrays is of no use.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, typeof, types
+
+from parallax.compare.observations import (
+    EVENT_CODE,
+    NOT_TRANSACTIONAL,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    RECORD,
+    Array,
+)
+from parallax.compare.state import (
+    BROKER,
+    CONTENT,
+    NEVER,
+    NULL_KEY,
+    PARTITION,
+    PENDING,
+    TOMBSTONE,
+    UNREAD,
+    UNREAD_REASONS,
+)
+from parallax.compare.unread import DEFAULT_RETENTION_MS, LATELY, MAX_RANGES
+from parallax.model import UNKNOWN, ReadEvent, UnknownReason
+from parallax.replica.kernel_cache import allow_read_only
+
+allow_read_only()
+
+_OK, _ADDED = EVENT_CODE[ReadEvent.OK], EVENT_CODE[ReadEvent.PARTITION_ADDED]
+_BEFORE_FIRST_READING = UNREAD_REASONS.index(UnknownReason.BEFORE_FIRST_READING)
+_RETENTION_GAP = UNREAD_REASONS.index(UnknownReason.RETENTION_GAP)
+_NEVER = int(NEVER)
+
+REASONS = tuple(UnknownReason)
+_NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN = (
+    REASONS.index(reason)
+    for reason in (
+        UnknownReason.NOT_READ_YET,
+        UnknownReason.REPLICA_SET_UNKNOWN,
+        UnknownReason.BEFORE_FIRST_READING,
+    )
+)
+
+COVERED = np.dtype(
+    [
+        ("compared_up_to", "<i8", (2,)),
+        ("open", "<i8", (2,)),
+        ("why_open", "u1"),
+        ("why_open_committed", "u1"),
+        ("skipped", "<i8", (2,)),
+        ("log_start_differs", "<i8"),
+        ("retention_differs", "<i8"),
+        ("members_known", "u1"),
+        ("awaits_report", "u1"),
+        ("state_bytes", "<i8"),
+        ("spans", "<i8"),
+    ]
+)
+"""What `parallax.compare.coverage` says of a quiet partition. ``open``: offsets beyond what has been compared, by view,
+and ``why_open`` an index into `REASONS`; ``spans``: how many rows of `UNREAD` say what an audit is needed for."""
+
+
+_part = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""What only the kernel calls: that Python could call it as well would take as long to compile as the kernel itself."""
+
+
+def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that numba reads the same bytes as: it knows no array of booleans within a row."""
+    names = dtype.names or ()
+    bases = {name: "u1" if dtype[name].base == np.bool_ else dtype[name].base.str for name in names}
+    return np.dtype([(name, bases[name], dtype[name].shape) for name in names])
+
+
+class Rows(NamedTuple):
+    """Rows of the views, those of one partition together; see `ViewRows`. ``level`` is its ``view``."""
+
+    level: Array
+    broker: Array
+    kind: Array
+    offset: Array
+    timestamp: Array
+    outcome: Array
+    key_hash_hi: Array
+    key_hash_lo: Array
+    key_size: Array
+    value_size: Array
+    high_watermark: Array
+    last_stable_offset: Array
+    log_start_offset: Array
+    event: Array
+    topic_id: Array
+    leader_epoch: Array
+    fingerprint: Array
+
+
+class Ticks(NamedTuple):
+    """Rows of progress in the same way; see `ProgressRows`."""
+
+    broker: Array
+    observed_at: Array
+    reachable: Array
+    high_watermark: Array
+    last_stable_offset: Array
+    log_start_offset: Array
+    log_end_offset: Array
+    leader: Array
+    compacted: Array
+    policy_at: Array
+    deletes: Array
+    retention_ms: Array
+
+
+class Sets(NamedTuple):
+    """The assigned replicas in the same way; see `ReplicaSets`."""
+
+    observed_at: Array
+    broker: Array
+
+
+class Tables(NamedTuple):
+    """The states of partitions, table by table. ``*_at``: where each one's rows begin, and where the last one's end.
+
+    ``content``, ``pending`` and ``unread`` have room for what is new behind each one's rows; ``*_rows`` is how many
+    rows of these it has. All are written to.
+    """
+
+    partition: Array
+    broker: Array
+    broker_at: Array
+    content: Array
+    content_at: Array
+    content_rows: Array
+    pending: Array
+    pending_at: Array
+    pending_rows: Array
+    unread: Array
+    unread_at: Array
+    unread_rows: Array
+
+
+class Limits(NamedTuple):
+    """What goes for all partitions alike.
+
+    Attributes:
+        grace_ms: see `CompareSettings`.
+        content: rows of `CONTENT` that the cap lets in.
+        pending: the same of `PENDING`.
+        compacted: 1 or 0 where it is said by the caller, -1 where progress says it.
+        from_log_start: see `parallax.compare.step.step`.
+    """
+
+    grace_ms: int
+    content: int
+    pending: int
+    compacted: int
+    from_log_start: bool
+
+
+# --- replicas.py ------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _slot(brokers: Array, broker: int) -> int:
+    for slot in range(len(brokers)):
+        if brokers[slot].broker == broker:
+            return slot
+    return -1
+
+
+@_part
+def _only_compacts(p: Any) -> bool:
+    return p.deletes == 0 and p.strict_from == _NEVER
+
+
+@_part
+def _starts(brokers: Array) -> tuple[int, int, int, int, int]:
+    """`log_starts`: the lowest, the second lowest, the highest, how many are known, and how many members there are."""
+    lowest, second, highest, known, members = _NEVER, _NEVER, UNKNOWN, 0, 0
+    for slot in range(len(brokers)):
+        if not brokers[slot].member:
+            continue
+        members += 1
+        start = brokers[slot].log_start_offset
+        if start == UNKNOWN:
+            continue
+        known += 1
+        highest = max(highest, start)
+        second = min(second, max(lowest, start))
+        lowest = min(lowest, start)
+    return lowest, second, highest, known, members
+
+
+@_part
+def _retained_from(p: Any, brokers: Array) -> int:
+    lowest, second, highest, known, members = _starts(brokers)
+    if known == 0:
+        return UNKNOWN
+    if not _only_compacts(p):
+        return highest
+    held = lowest
+    if known == members and known > 1:
+        held = second
+    return min(highest, max(held, p.deleted_to))
+
+
+@_part
+def _members(p: Any, brokers: Array) -> int:
+    mask = 0
+    if p.members_known:
+        for slot in range(len(brokers)):
+            if brokers[slot].member:
+                mask |= 1 << slot
+    return mask
+
+
+@_part
+def _common(p: Any, brokers: Array, view: int) -> int:
+    if _members(p, brokers) == 0:
+        return UNKNOWN
+    common = _NEVER
+    for slot in range(len(brokers)):
+        if brokers[slot].member:
+            common = min(common, brokers[slot].position[view])
+    return common
+
+
+@_part
+def _furthest(brokers: Array, view: int) -> int:
+    furthest = UNKNOWN
+    for slot in range(len(brokers)):
+        furthest = max(furthest, brokers[slot].position[view])
+    return furthest
+
+
+@_part
+def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any) -> bool:
+    """`register`: all brokers are known, and the replica set is what it was."""
+    for i in range(of[0], of[1]):
+        if _slot(brokers, rows.broker[i]) < 0:
+            return False
+    for i in range(at[0], at[1]):
+        if _slot(brokers, ticks.broker[i]) < 0:
+            return False
+    newest = UNKNOWN
+    for i in range(among[0], among[1]):
+        if _slot(brokers, sets.broker[i]) < 0:
+            return False
+        newest = max(newest, sets.observed_at[i])
+    if among[0] == among[1] or newest <= p.members_at:
+        return True
+    return _set_members(p, brokers, sets, among, newest)
+
+
+@_part
+def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
+    for slot in range(len(brokers)):
+        is_member = False
+        for i in range(among[0], among[1]):
+            is_member |= sets.observed_at[i] == newest and sets.broker[i] == brokers[slot].broker
+        if p.members_known and is_member != (brokers[slot].member != 0):
+            return False
+        brokers[slot].member = is_member
+    p.members_at = newest
+    p.members_known = True
+    return True
+
+
+@_part
+def _take_in_positions(p: Any, brokers: Array, rows: Rows, of: Any) -> None:
+    """`take_in_positions`."""
+    for view in range(2):
+        for slot in range(len(brokers)):
+            _take_in_position(brokers[slot], rows, of, view)
+    for i in range(of[0], of[1]):
+        if rows.kind[i] == POSITION and rows.level[i] == READ_COMMITTED:
+            p.passed_at = max(p.passed_at, rows.timestamp[i])
+
+
+@_part
+def _take_in_position(broker: Any, rows: Rows, of: Any, view: int) -> None:
+    end = -1
+    for i in range(of[0], of[1]):
+        if rows.level[i] != view or rows.broker[i] != broker.broker:
+            continue
+        if rows.kind[i] == POSITION:
+            broker.shown[view] = max(broker.shown[view], rows.offset[i])
+            broker.position[view] = max(broker.position[view], rows.offset[i])
+            if end < 0 or rows.timestamp[i] > rows.timestamp[end]:
+                end = i
+        else:
+            broker.shown[view] = max(broker.shown[view], rows.offset[i] + 1)
+    if end < 0:
+        return
+    broker.log_start_offset = max(broker.log_start_offset, rows.log_start_offset[end])
+    if rows.timestamp[end] > broker.reported_at and rows.last_stable_offset[end] != UNKNOWN:
+        broker.stable_told = rows.last_stable_offset[end]
+        broker.reported_at = rows.timestamp[end]
+        broker.high_watermark = rows.high_watermark[end]
+
+
+@_part
+def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, was_known: bool) -> None:
+    """`follow_heads`."""
+    lowest, _, highest, known, _ = _starts(brokers)
+    if not was_known:
+        _see_heads(p, rows, of, ticks, at)
+        if p.deletes == UNKNOWN:
+            return
+        if known and _only_compacts(p) and p.head != UNKNOWN:
+            lost = max(0, lowest - p.head)
+            p.skipped[0] += lost
+            p.skipped[1] += lost
+        p.head = UNKNOWN
+    if not _only_compacts(p):
+        p.head = UNKNOWN
+        if known and p.deletes > 0:
+            p.deleted_to = highest
+    elif known:
+        p.head = lowest if p.head == UNKNOWN else min(p.head, lowest)
+
+
+@_part
+def _see_heads(p: Any, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
+    lowest = _NEVER if p.head == UNKNOWN else p.head
+    for i in range(of[0], of[1]):
+        if rows.kind[i] == POSITION and rows.log_start_offset[i] >= 0:
+            lowest = min(lowest, rows.log_start_offset[i])
+    for i in range(at[0], at[1]):
+        if ticks.log_start_offset[i] >= 0:
+            lowest = min(lowest, ticks.log_start_offset[i])
+    p.head = UNKNOWN if lowest == _NEVER else lowest
+
+
+# --- step.py: the cleanup policy --------------------------------------------------------------------------------------
+
+
+@_part
+def _take_in_deletes(p: Any, ticks: Ticks, at: Any) -> bool:
+    """`_take_in_deletes`; a policy that has ceased to delete is not quiet."""
+    newest, deleted = -1, p.deletes > 0
+    for i in range(at[0], at[1]):
+        if ticks.deletes[i] == UNKNOWN:
+            continue
+        deleted |= ticks.deletes[i] > 0
+        if newest < 0 or ticks.observed_at[i] > ticks.observed_at[newest]:
+            newest = i
+    if newest < 0:
+        return True
+    p.deletes = ticks.deletes[newest]
+    return not (deleted and p.deletes == 0)
+
+
+@_part
+def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: int) -> None:
+    """`_take_in_policy`, of a partition without candidates."""
+    if compacted >= 0:
+        p.strict_from, p.policy_at = (_NEVER, UNKNOWN) if compacted else (0, _NEVER)
+        return
+    newest, any_compacts, end = -1, False, 0
+    for i in range(at[0], at[1]):
+        end = max(end, ticks.log_end_offset[i])
+        if ticks.compacted[i] == UNKNOWN or ticks.policy_at[i] <= p.policy_at:
+            continue
+        any_compacts |= ticks.compacted[i] != 0
+        if newest < 0 or ticks.policy_at[i] > ticks.policy_at[newest]:
+            newest = i
+    if newest < 0:
+        return
+    p.policy_at = ticks.policy_at[newest]
+    if any_compacts:
+        p.strict_from = _NEVER
+    if ticks.compacted[newest] == 0 and p.strict_from == _NEVER:
+        for slot in range(len(brokers)):
+            end = max(end, brokers[slot].log_end_offset)
+        p.strict_from = end
+
+
+# --- breaks.py --------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _apply_breaks(p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any) -> tuple[bool, int]:
+    """`apply_breaks`, of readers that begin or go on in the topic as it is; the rows that ``unread`` has then."""
+    is_quiet, is_named = _topic_is_the_same(p, rows, of)
+    if is_quiet and is_named:
+        is_quiet = _readers_are_of_the_topic(p, brokers, rows, of)
+    if not is_quiet:
+        return False, count
+    for i in range(of[0], of[1]):
+        if rows.kind[i] != POSITION or rows.event[i] == _OK:
+            continue
+        if rows.event[i] != _ADDED:
+            return False, count
+        view, offset = rows.level[i], rows.offset[i]
+        if brokers[_slot(brokers, rows.broker[i])].position[view] == UNKNOWN:
+            begun = max(offset, _retained_from(p, brokers))
+            count = _add(unread, count, view, begun, p.floor[view], _BEFORE_FIRST_READING, rows.timestamp[i])
+            if not _only_compacts(p):
+                p.floor[view] = max(p.floor[view], offset)
+    return True, count
+
+
+@_part
+def _topic_is_the_same(p: Any, rows: Rows, of: Any) -> tuple[bool, bool]:
+    """Whether no other topic id is named than the known one, and whether any is."""
+    is_named = False
+    for i in range(of[0], of[1]):
+        if rows.kind[i] != POSITION or rows.topic_id[i] == 0:
+            continue
+        is_named = True
+        if p.topic_id == 0:
+            p.topic_id = rows.topic_id[i]
+        if rows.topic_id[i] != p.topic_id:
+            return False, True
+    return True, is_named
+
+
+@_part
+def _readers_are_of_the_topic(p: Any, brokers: Array, rows: Rows, of: Any) -> bool:
+    for i in range(of[0], of[1]):
+        reader = brokers[_slot(brokers, rows.broker[i])].topic_id
+        view = rows.level[i]
+        if reader[view] != 0 and reader[view] != p.topic_id:
+            return False
+        if rows.kind[i] == POSITION and rows.topic_id[i] != 0:
+            reader[view] = p.topic_id
+    return True
+
+
+# --- unread.py --------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _add(unread: Array, count: int, view: int, start: int, end: int, reason: int, since: int) -> int:
+    """`add`; the rows that there are then."""
+    if start >= end:
+        return count
+    kept, low, high, at = 0, start, end, since
+    for i in range(count):
+        row = unread[i]
+        if row["view"] == view and row.reason == reason and row.start < end and start < row.end:
+            low, high, at = min(low, row.start), max(high, row.end), max(at, row.since)
+        else:
+            unread[kept] = unread[i]
+            kept += 1
+    unread[kept]["view"], unread[kept].reason = view, reason
+    unread[kept].start, unread[kept].end, unread[kept].since = low, high, at
+    return kept + 1
+
+
+@_part
+def _in_time_from(p: Any, view: int, at: int, retention: int) -> int:
+    found = _NEVER
+    if p.bound_at[view] != UNKNOWN and at - p.bound_at[view] <= retention:
+        found = p.bound[view]
+    if p.next_bound_at[view] != UNKNOWN and at - p.next_bound_at[view] <= retention:
+        found = min(found, p.next_bound[view])
+    return found
+
+
+@_part
+def _promote(p: Any, view: int) -> None:
+    if p.next_bound_at[view] != UNKNOWN and p.read_to[view] >= p.next_bound[view]:
+        p.bound_at[view], p.bound[view] = p.next_bound_at[view], p.next_bound[view]
+        p.next_bound_at[view] = UNKNOWN
+
+
+@_part
+def _retention(p: Any, ticks: Ticks, at: Any) -> int:
+    shortest, newest = _NEVER, -1
+    if p.retention_ms != UNKNOWN:
+        shortest = p.retention_ms
+    for i in range(at[0], at[1]):
+        if ticks.retention_ms[i] == UNKNOWN:
+            continue
+        shortest = min(shortest, ticks.retention_ms[i])
+        if newest < 0 or ticks.observed_at[i] > ticks.observed_at[newest]:
+            newest = i
+    if newest >= 0:
+        p.retention_ms = ticks.retention_ms[newest]
+    return DEFAULT_RETENTION_MS if shortest == _NEVER else shortest
+
+
+@_part
+def _sorted(times: Array, second: Array) -> Array:
+    """A stable order by time, and by a second number where the time is the same."""
+    order = np.arange(len(times))
+    for i in range(1, len(order)):
+        one, j = order[i], i
+        while j > 0:
+            before = order[j - 1]
+            if times[before] < times[one] or (times[before] == times[one] and second[before] <= second[one]):
+                break
+            order[j] = before
+            j -= 1
+        order[j] = one
+    return order
+
+
+@_part
+def _follow_reading(
+    p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any, ticks: Ticks, at: Any, from_log_start: bool
+) -> int:
+    """`take_in`; the rows that ``unread`` has then."""
+    first = at[1] - at[0]
+    # Index of the tick, or behind the ticks of the position row: at one time the ticks come first.
+    events = np.empty(first + of[1] - of[0], np.int64)
+    times = np.empty(len(events), np.int64)
+    for i in range(first):
+        events[i], times[i] = at[0] + i, ticks.observed_at[at[0] + i]
+    n = first
+    for i in range(of[0], of[1]):
+        if rows.kind[i] == POSITION:
+            events[n], times[n] = i, rows.timestamp[i]
+            n += 1
+    if n == 0:
+        return count
+    retention = _retention(p, ticks, at)
+    said = np.empty((len(brokers), 3), np.int64)
+    for slot in range(len(brokers)):
+        said[slot, 0], said[slot, 1] = brokers[slot].reported_at, brokers[slot].stable_told
+        said[slot, 2] = brokers[slot].reachable
+    for k in _sorted(times[:n], times[:n]):
+        if k < first:
+            _tick(p, brokers, said, ticks, events[k], retention)
+        else:
+            count = _position(p, brokers, said, unread, count, rows, of, events[k], retention, from_log_start)
+    return count
+
+
+@_part
+def _tick(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: int) -> None:
+    slot = _slot(brokers, ticks.broker[i])
+    answered = ticks.reachable[i] and ticks.last_stable_offset[i] != UNKNOWN
+    said[slot, 2] = answered
+    if answered:
+        said[slot, 0], said[slot, 1] = ticks.observed_at[i], ticks.last_stable_offset[i]
+        if ticks.broker[i] == ticks.leader[i]:
+            _bound(p, brokers, said, ticks.observed_at[i], ticks.high_watermark[i], retention)
+
+
+@_part
+def _bound(p: Any, brokers: Array, said: Array, at: int, high_watermark: int, retention: int) -> None:
+    since, stable, members, lately = _NEVER, UNKNOWN, 0, 0
+    for slot in range(len(brokers)):
+        if brokers[slot].member:
+            members += 1
+            if said[slot, 2] and said[slot, 0] != UNKNOWN and said[slot, 0] >= at - retention // LATELY:
+                lately += 1
+            since, stable = min(since, said[slot, 0]), max(stable, said[slot, 1])
+    for view in range(2):
+        bound_at, end = at, high_watermark
+        if view == READ_COMMITTED and members and lately == members:
+            bound_at, end = since, stable
+        if p.next_bound_at[view] == UNKNOWN or at - p.next_bound_at[view] > retention:
+            p.next_bound_at[view], p.next_bound[view] = bound_at, end
+        _promote(p, view)
+
+
+@_part
+def _position(
+    p: Any,
+    brokers: Array,
+    said: Array,
+    unread: Array,
+    count: int,
+    rows: Rows,
+    of: Any,
+    i: int,
+    retention: int,
+    from_log_start: bool,
+) -> int:
+    slot, view, at, stable = (
+        _slot(brokers, rows.broker[i]),
+        rows.level[i],
+        rows.timestamp[i],
+        rows.last_stable_offset[i],
+    )
+    begun = brokers[slot].begun
+    if stable != UNKNOWN:
+        said[slot, 0], said[slot, 1], said[slot, 2] = at, stable, 1
+    shown = rows.high_watermark[i] if view == READ_UNCOMMITTED else stable
+    if not begun[view] and shown != UNKNOWN:
+        end = min(shown, _in_time_from(p, view, at, retention))
+        start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i)
+        count = _add(unread, count, view, start, end, _BEFORE_FIRST_READING, at)
+        begun[view] = True
+        _has_begun(p, view, end)
+    if not begun[READ_COMMITTED] and 0 <= stable <= rows.log_start_offset[i]:
+        begun[READ_COMMITTED] = True
+        _has_begun(p, READ_COMMITTED, stable)
+    if p.read_to[view] != UNKNOWN:
+        late = min(rows.offset[i], _in_time_from(p, view, at, retention), p.strict_from)
+        count = _add(unread, count, view, p.read_to[view], late, _RETENTION_GAP, at)
+        if late > p.read_to[view] and view == READ_UNCOMMITTED:
+            p.hidden_to = max(p.hidden_to, late)
+    p.read_to[view] = max(p.read_to[view], rows.offset[i])
+    _promote(p, view)
+    return count
+
+
+@_part
+def _lowest(rows: Rows, of: Any, i: int) -> int:
+    lowest = rows.offset[i]
+    for j in range(of[0], of[1]):
+        if rows.level[j] == rows.level[i] and rows.broker[j] == rows.broker[i]:
+            lowest = min(lowest, rows.offset[j])
+    return lowest
+
+
+@_part
+def _has_begun(p: Any, view: int, known_from: int) -> None:
+    if p.read_to[view] == UNKNOWN:
+        p.read_to[view] = known_from
+        _promote(p, view)
+        if view == READ_UNCOMMITTED:
+            p.hidden_to = max(p.hidden_to, known_from)
+
+
+# --- rules/progress.py and rules/log_start.py -------------------------------------------------------------------------
+
+
+@_part
+def _observe(brokers: Array, ticks: Ticks, at: Any, grace_ms: int) -> bool:
+    """`progress.observe`; a last stable offset that has stood still for the grace period is not quiet."""
+    order = _sorted(ticks.observed_at[at[0] : at[1]], ticks.broker[at[0] : at[1]])
+    for k in order:
+        i = at[0] + k
+        slot, now = _slot(brokers, ticks.broker[i]), ticks.observed_at[i]
+        broker = brokers[slot]
+        if now <= broker.observed_at:
+            continue
+        broker.observed_at = now
+        broker.reachable = ticks.reachable[i]
+        if not ticks.reachable[i] or ticks.last_stable_offset[i] == UNKNOWN:
+            broker.stalled_reference = broker.stalled_since = UNKNOWN
+            continue
+        _follow(brokers, slot, ticks, i)
+        if broker.stalled_since != UNKNOWN and now - broker.stalled_since >= grace_ms:
+            return False
+    return True
+
+
+@_part
+def _follow(brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
+    broker, stable = brokers[slot], ticks.last_stable_offset[i]
+    moved = stable != broker.last_stable_offset
+    broker.high_watermark, broker.last_stable_offset = ticks.high_watermark[i], stable
+    broker.log_start_offset, broker.log_end_offset = ticks.log_start_offset[i], ticks.log_end_offset[i]
+    if ticks.observed_at[i] >= broker.reported_at:
+        broker.stable_told, broker.reported_at = stable, ticks.observed_at[i]
+    ahead = UNKNOWN
+    for other in range(len(brokers)):
+        if other != slot and brokers[other].member and brokers[other].reachable:
+            ahead = max(ahead, brokers[other].last_stable_offset)
+    if moved or ahead <= stable:
+        broker.stalled_reference = broker.stalled_since = UNKNOWN
+    if ahead > stable:
+        if broker.stalled_reference == UNKNOWN or broker.stalled_reference > ahead:
+            broker.stalled_reference = ahead
+        if broker.stalled_since == UNKNOWN and ticks.high_watermark[i] >= broker.stalled_reference:
+            broker.stalled_since = ticks.observed_at[i]
+
+
+@_part
+def _observe_heads(p: Any, brokers: Array, grace_ms: int) -> bool:
+    """`log_start.observe`; a log that has begun above another for the grace period is not quiet."""
+    lowest, everyone = _NEVER, p.head != UNKNOWN
+    for slot in range(len(brokers)):
+        broker = brokers[slot]
+        if broker.member and broker.reachable and broker.log_start_offset != UNKNOWN:
+            lowest = min(lowest, broker.log_start_offset)
+        elif broker.member:
+            everyone = False
+    bound = max(min(lowest, p.head) if everyone else lowest, p.deleted_to)
+    for slot in range(len(brokers)):
+        broker = brokers[slot]
+        if not (broker.member and broker.reachable and broker.log_start_offset > bound):
+            broker.head_since = UNKNOWN
+        elif broker.head_since == UNKNOWN:
+            broker.head_since = broker.observed_at
+        elif broker.observed_at - broker.head_since >= grace_ms:
+            return False
+    return True
+
+
+# --- the records ------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _take_in_rows(p: Any, brokers: Array, states: Tables, k: int, rows: Rows, of: Any, from_log_start: bool) -> bool:
+    """`_fresh`, `_take_in_uncommitted` and `_take_in_committed`, of plain records that come in order and agree."""
+    last = np.full((len(brokers), 2), UNKNOWN)
+    for i in range(of[0], of[1]):
+        slot, view, offset = _slot(brokers, rows.broker[i]), rows.level[i], rows.offset[i]
+        shown = brokers[slot].shown[view]
+        if not from_log_start and shown == UNKNOWN:
+            return False
+        if rows.kind[i] == POSITION:
+            continue
+        if rows.kind[i] != RECORD or rows.outcome[i] != NOT_TRANSACTIONAL:
+            return False
+        if offset < shown:
+            continue
+        if offset <= last[slot, view]:
+            return False
+        last[slot, view] = offset
+        if offset < p.floor[view]:
+            continue
+        if view == READ_UNCOMMITTED:
+            is_quiet = _take_in_content(states, k, offset, rows.fingerprint[i], slot)
+        else:
+            is_quiet = _take_in_pending(p, states, k, rows, i, slot)
+        if not is_quiet:
+            return False
+    return True
+
+
+@_part
+def _place(offsets: Array, offset: int) -> tuple[int, bool]:
+    """Where a row of that offset is or belongs, and whether it is there; most belong at the end."""
+    at = len(offsets)
+    while at > 0 and offsets[at - 1].offset > offset:
+        at -= 1
+    if at > 0 and offsets[at - 1].offset == offset:
+        return at - 1, True
+    return at, False
+
+
+@_part
+def _take_in_content(states: Tables, k: int, offset: int, fingerprint: int, slot: int) -> bool:
+    count = states.content_rows[k]
+    mine = states.content[states.content_at[k] : states.content_at[k + 1]]
+    at, is_there = _place(mine[:count], offset)
+    if is_there:
+        if mine[at].fingerprint != fingerprint:
+            return False
+        mine[at].shown |= np.uint32(1 << slot)
+        return True
+    for i in range(count, at, -1):
+        mine[i] = mine[i - 1]
+    mine[at].offset, mine[at].fingerprint, mine[at].shown = offset, fingerprint, np.uint32(1 << slot)
+    states.content_rows[k] = count + 1
+    return True
+
+
+@_part
+def _take_in_pending(p: Any, states: Tables, k: int, rows: Rows, i: int, slot: int) -> bool:
+    offset, flags = rows.offset[i], 0
+    if rows.key_size[i] < 0:
+        if offset < p.strict_from:
+            return True
+        flags |= NULL_KEY
+    if rows.value_size[i] < 0:
+        flags |= TOMBSTONE
+    count = states.pending_rows[k]
+    mine = states.pending[states.pending_at[k] : states.pending_at[k + 1]]
+    at, is_there = _place(mine[:count], offset)
+    if is_there:
+        row = mine[at]
+        same_key = row.key_hash_hi == rows.key_hash_hi[i] and row.key_hash_lo == rows.key_hash_lo[i]
+        if not same_key or row.flags != flags:
+            return False
+        row.visible |= np.uint32(1 << slot)
+        row.leader_epoch = max(row.leader_epoch, rows.leader_epoch[i])
+        return True
+    for j in range(count, at, -1):
+        mine[j] = mine[j - 1]
+    row = mine[at]
+    row.offset, row.producer_id, row.leader_epoch = offset, UNKNOWN, rows.leader_epoch[i]
+    row.key_hash_hi, row.key_hash_lo = rows.key_hash_hi[i], rows.key_hash_lo[i]
+    row.visible, row.aborted, row.flags = np.uint32(1 << slot), np.uint32(0), flags
+    states.pending_rows[k] = count + 1
+    return True
+
+
+# --- judge.py ---------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _let_go(p: Any, brokers: Array, states: Tables, k: int) -> bool:
+    """`judge`, where nothing is absent, nor undecided, nor may be judged early."""
+    members, retained = _members(p, brokers), _retained_from(p, brokers)
+    floors = np.empty(2, np.int64)
+    for view in range(2):
+        floors[view] = max(p.floor[view], _common(p, brokers, view), retained)
+    if not _let_go_content(p, brokers, states, k, floors[READ_UNCOMMITTED]):
+        return False
+    pending = states.pending[states.pending_at[k] : states.pending_at[k + 1]]
+    common, early = _common(p, brokers, READ_COMMITTED), _may_judge_early(brokers, members)
+    kept = 0
+    for i in range(states.pending_rows[k]):
+        row = pending[i]
+        if row.offset < common and row.offset >= max(retained, p.floor[READ_COMMITTED]):
+            held = _holding(brokers, members, row.offset, retained)
+            visible = np.int64(row.visible) & held
+            if visible not in (0, held):
+                return False
+        if row.offset >= common and early and row.flags & TOMBSTONE:
+            return False
+        if row.offset >= floors[READ_COMMITTED]:
+            pending[kept] = pending[i]
+            kept += 1
+    states.pending_rows[k] = kept
+    p.floor[0], p.floor[1] = floors[0], floors[1]
+    return True
+
+
+@_part
+def _let_go_content(p: Any, brokers: Array, states: Tables, k: int, floor: int) -> bool:
+    members, passed = _members(p, brokers), _common(p, brokers, READ_UNCOMMITTED)
+    stable = UNKNOWN
+    for slot in range(len(brokers)):
+        if brokers[slot].member:
+            stable = max(stable, brokers[slot].stable_told)
+    from_ = max(stable, _retained_from(p, brokers))
+    content = states.content[states.content_at[k] : states.content_at[k + 1]]
+    kept = 0
+    for i in range(states.content_rows[k]):
+        shown, offset = np.int64(content[i].shown) & members, content[i].offset
+        if stable != UNKNOWN and from_ <= offset < passed and shown != 0 and shown != members:
+            return False
+        if offset >= floor:
+            content[kept] = content[i]
+            kept += 1
+    states.content_rows[k] = kept
+    return True
+
+
+@_part
+def _holding(brokers: Array, members: int, offset: int, retained: int) -> int:
+    held = members
+    for slot in range(len(brokers)):
+        start = brokers[slot].log_start_offset
+        if brokers[slot].member and start > retained and offset < start:
+            held &= ~(1 << slot)
+    return held
+
+
+@_part
+def _may_judge_early(brokers: Array, members: int) -> bool:
+    """Whether some replicas of the set go on being read, and not all of them (`early.at_hand`)."""
+    able = 0
+    for slot in range(len(brokers)):
+        if brokers[slot].reachable and brokers[slot].stalled_since == UNKNOWN:
+            able |= 1 << slot
+    able &= members
+    return able not in (0, members)
+
+
+# --- coverage.py ------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: Array, grace_ms: int) -> None:
+    """`coverage`, of a partition without candidates, disputes and deferred ranges."""
+    retained, members = _retained_from(p, brokers), _members(p, brokers)
+    lowest, _, highest, known, _ = _starts(brokers)
+    covered.members_known = p.members_known
+    covered.spans = 0
+    for view in range(2):
+        common = _common(p, brokers, view)
+        begun = max(common, p.floor[view], retained)
+        covered.compared_up_to[view] = common
+        covered.open[view] = max(0, _furthest(brokers, view) - begun)
+        covered.skipped[view] = p.skipped[view]
+        _cut(states, k, view, highest, begun, covered, spans)
+    covered.why_open = _why_open(brokers, members, READ_UNCOMMITTED)
+    covered.why_open_committed = _why_open(brokers, members, READ_COMMITTED)
+    covered.log_start_differs = covered.retention_differs = 0
+    if known and p.strict_from == _NEVER:
+        if p.deletes > 0:
+            covered.retention_differs = highest - lowest
+        else:
+            followed = p.head != UNKNOWN and p.deletes == 0
+            covered.log_start_differs = max(0, highest - max(min(p.head, lowest) if followed else lowest, p.deleted_to))
+    covered.awaits_report = 0
+    for slot in range(len(brokers)):
+        broker = brokers[slot]
+        if broker.member and broker.head_since != UNKNOWN and broker.observed_at - broker.head_since < grace_ms:
+            covered.awaits_report = 1
+
+
+@_part
+def _why_open(brokers: Array, members: int, view: int) -> int:
+    if members == 0:
+        return _SET_UNKNOWN
+    for slot in range(len(brokers)):
+        if brokers[slot].member and not brokers[slot].begun[view]:
+            return _NOT_BEGUN
+    return _NOT_READ_YET
+
+
+@_part
+def _cut(states: Tables, k: int, view: int, lowest: int, end: int, covered: Any, spans: Array) -> None:
+    """`_unread`: adds the ranges of a view to ``spans``."""
+    rows = states.unread[states.unread_at[k] : states.unread_at[k] + states.unread_rows[k]]
+    edges = np.empty(2 * len(rows), np.int64)
+    n = 0
+    for i in range(len(rows)):
+        if rows[i]["view"] == view:
+            edges[n] = min(max(rows[i].start, lowest), end)
+            edges[n + 1] = min(max(rows[i].end, lowest), end)
+            n += 2
+    edges = np.sort(edges[:n])
+    first = covered.spans
+    for i in range(n - 1):
+        low, high = edges[i], edges[i + 1]
+        if low == high:
+            continue
+        reason, since = -1, 0
+        for j in range(len(rows)):
+            if rows[j]["view"] == view and rows[j].start <= low and high <= rows[j].end:
+                since = max(since, rows[j].since) if reason >= 0 else rows[j].since
+                reason = max(reason, rows[j].reason)
+        if reason < 0:
+            continue
+        n_spans = covered.spans
+        before = spans[max(n_spans - 1, 0)]
+        if n_spans > first and before.end == low and before.reason == reason and before.since == since:
+            before.end = high
+            continue
+        span = spans[n_spans]
+        span["view"], span.start, span.end, span.reason, span.since = view, low, high, reason, since
+        covered.spans = n_spans + 1
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _is_plain(brokers: Array, states: Tables, k: int) -> bool:
+    """Whether what waits is of plain records that agree so far."""
+    for slot in range(len(brokers)):
+        if brokers[slot].mismatch_last != UNKNOWN:
+            return False
+    content = states.content[states.content_at[k] : states.content_at[k] + states.content_rows[k]]
+    for i in range(1, len(content)):
+        if content[i].offset <= content[i - 1].offset:
+            return False
+    pending = states.pending[states.pending_at[k] : states.pending_at[k] + states.pending_rows[k]]
+    for i in range(len(pending)):
+        row = pending[i]
+        if row.producer_id != UNKNOWN or row.aborted or row.flags & ~(TOMBSTONE | NULL_KEY):
+            return False
+    return True
+
+
+@_part
+def _one(
+    states: Tables, k: int, rows: Rows, of: Any, ticks: Ticks, at: Any, sets: Sets, among: Any, limits: Limits
+) -> bool:
+    """`step`, in its order."""
+    p = states.partition[k]
+    brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
+    unread = states.unread[states.unread_at[k] : states.unread_at[k + 1]]
+    was_known = p.deletes != UNKNOWN
+    if not _is_plain(brokers, states, k):
+        return False
+    if not _register(p, brokers, rows, of, ticks, at, sets, among) or not _take_in_deletes(p, ticks, at):
+        return False
+    _take_in_policy(p, brokers, ticks, at, limits.compacted)
+    is_quiet, count = _apply_breaks(p, brokers, unread, states.unread_rows[k], rows, of)
+    if not is_quiet or not _take_in_rows(p, brokers, states, k, rows, of, limits.from_log_start):
+        return False
+    count = _follow_reading(p, brokers, unread, count, rows, of, ticks, at, limits.from_log_start)
+    states.unread_rows[k] = count
+    _take_in_positions(p, brokers, rows, of)
+    if not _observe(brokers, ticks, at, limits.grace_ms):
+        return False
+    _follow_heads(p, brokers, rows, of, ticks, at, was_known)
+    if at[0] < at[1] and _only_compacts(p) and not _observe_heads(p, brokers, limits.grace_ms):
+        return False
+    if not _let_go(p, brokers, states, k) or count > MAX_RANGES:
+        return False
+    return bool(states.content_rows[k] <= limits.content and states.pending_rows[k] <= limits.pending)
+
+
+def _kernel(frozen: tuple[int, ...]) -> Any:
+    """The loop over the partitions; ``frozen``: what is compiled into it of other modules, which numba does not see."""
+
+    def take_in(
+        states: Tables,
+        rows: Rows,
+        row_at: Array,
+        ticks: Ticks,
+        tick_at: Array,
+        sets: Sets,
+        set_at: Array,
+        limits: Limits,
+        is_quiet: Array,
+        covered: Array,
+        spans: Array,
+        span_at: Array,
+    ) -> None:
+        count = len(is_quiet) if len(frozen) else 0
+        for k in range(count):
+            if not is_quiet[k]:
+                continue
+            of, at, among = (row_at[k], row_at[k + 1]), (tick_at[k], tick_at[k + 1]), (set_at[k], set_at[k + 1])
+            is_quiet[k] = _one(states, k, rows, of, ticks, at, sets, among, limits)
+            if is_quiet[k]:
+                brokers = states.broker[states.broker_at[k] : states.broker_at[k + 1]]
+                mine = spans[span_at[k] : span_at[k + 1]]
+                _cover(states.partition[k], brokers, states, k, covered[k], mine, limits.grace_ms)
+
+    return take_in
+
+
+_COLUMNS = {
+    **dict.fromkeys(("broker", "key_size", "value_size", "leader_epoch", "leader"), "i4"),
+    **dict.fromkeys(("level", "kind", "outcome", "event", "compacted", "deletes"), "i1"),
+    "reachable": "?",
+}
+
+
+def _columns(kind: type[Any]) -> Any:
+    return kind(*(np.empty(0, _COLUMNS.get(name, "i8")) for name in kind._fields))
+
+
+def _tables() -> Tables:
+    kinds = {"partition": PARTITION, "broker": BROKER, "content": CONTENT, "pending": PENDING, "unread": UNREAD}
+    return Tables(*(np.empty(0, plain(kinds[name]) if name in kinds else np.int64) for name in Tables._fields))
+
+
+_I64 = np.empty(0, np.int64)
+_SAMPLE = (
+    _tables(),
+    *(_columns(Rows), _I64, _columns(Ticks), _I64, _columns(Sets), _I64),
+    Limits(0, 0, 0, -1, True),
+    *(np.empty(0, np.bool_), np.empty(0, COVERED), np.empty(0, UNREAD), _I64),
+)
+
+_FROZEN = (
+    *(_OK, _ADDED, _BEFORE_FIRST_READING, _RETENTION_GAP, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN),
+    *(DEFAULT_RETENTION_MS, LATELY, MAX_RANGES, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
+)
+
+take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_kernel(_FROZEN))
+"""Take in what a micro-batch showed of many partitions, so far as they are quiet.
+
+Args:
+    states: of the partitions; written to.
+    rows: of the views; ``row_at``: where each partition's begin, and where the last one's end. So with ``tick_at`` and
+        ``set_at``.
+    ticks: rows of progress.
+    sets: the assigned replicas in these.
+    limits: what goes for all of them.
+    is_quiet: which partitions to look at; then, which have been taken in.
+    covered: `COVERED` of each; written to.
+    spans: what of each an audit is needed for; written to; ``span_at``: where each one's room begins.
+"""
+
+__all__ = ["COVERED", "REASONS", "Limits", "Rows", "Sets", "Tables", "Ticks", "plain", "take_in"]

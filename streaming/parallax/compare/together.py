@@ -1,0 +1,165 @@
+"""What a task of the comparison makes of its buckets: the quiet partitions of all of them together, the others in turn.
+
+Knows the buckets' states and what was observed, neither Spark nor the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from parallax.compare.gathered import Gathered, Ordered
+from parallax.compare.joint import MANY_ROWS, Blobs, Quiet, step_quiet
+from parallax.compare.observations import Array, Observations
+from parallax.compare.results import pieces, to_columns, to_json
+from parallax.compare.segments import States, bucket_of
+from parallax.compare.step import step
+from parallax.config import CompareSettings
+from parallax.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a micro-batch showed of a task's partitions.
+
+    Attributes:
+        few: of those with few rows, side by side, by bucket.
+        buckets: of the places of ``few``.
+        many: of those with many rows, each by itself, by bucket.
+    """
+
+    few: Ordered
+    buckets: Sequence[int]
+    many: Mapping[int, Mapping[TopicPartition, list[Observations]]]
+
+    @property
+    def touched(self) -> list[int]:
+        """The buckets that something was observed of."""
+        return sorted({*self.buckets, *self.many})
+
+
+class Gathering:
+    """Gathers what the files hold of some buckets.
+
+    Args:
+        buckets: how many there are.
+        wanted: those of the task.
+    """
+
+    def __init__(self, buckets: int, wanted: frozenset[int]) -> None:
+        self._buckets, self._wanted = buckets, wanted
+        self._known: dict[tuple[str, int], int] = {}
+        self._parts: list[Gathered] = []
+
+    def wants(self, topic: str, partition: int) -> bool:
+        """Whether a partition is of the task."""
+        return self._bucket(topic, partition) in self._wanted
+
+    def take(self, part: Gathered) -> None:
+        """Take in what a piece of a file holds, in the order in which it was recorded."""
+        self._parts.append(part)
+
+    def seen(self) -> Seen:
+        """All that was taken; to be called once."""
+        rows: dict[TopicPartition, int] = {}
+        for part in self._parts:
+            for place, count in zip(part.places, part.counts.tolist(), strict=True):
+                rows[place] = rows.get(place, 0) + count
+        few: list[Gathered] = []
+        many: dict[int, dict[TopicPartition, list[Observations]]] = {}
+        while self._parts:
+            part = self._parts.pop(0)
+            is_large = np.array([rows[place] > MANY_ROWS for place in part.places], np.bool_)
+            for one in part.only(is_large).each():
+                place = TopicPartition(one.topic, one.partition)
+                many.setdefault(self._bucket(*place), {}).setdefault(place, []).append(one)
+            few.append(part.only(~is_large))
+        buckets = sorted((self._bucket(*place), place) for place, count in rows.items() if 0 < count <= MANY_ROWS)
+        joined = Gathered.concat(few, [place for _, place in buckets])
+        return Seen(joined.ordered(), [bucket for bucket, _ in buckets], many)
+
+    def _bucket(self, topic: str, partition: int) -> int:
+        place = topic, partition
+        if place not in self._known:
+            self._known[place] = bucket_of(topic, partition, self._buckets)
+        return self._known[place]
+
+
+@dataclass(slots=True)
+class Told:
+    """What the driver is told of a task.
+
+    Attributes:
+        results: by bucket, of each partition that was stepped by itself (`parallax.compare.results.to_json`).
+        quiet: of all that were quiet (`parallax.compare.results.to_columns`); None where none was.
+    """
+
+    results: dict[int, list[str]] = field(default_factory=dict)
+    quiet: bytes | None = None
+
+
+def step_buckets(
+    before: Mapping[int, States], seen: Seen, settings: CompareSettings, now_ms: int, *, from_log_start: bool
+) -> Told:
+    """Compare what a micro-batch showed of the partitions of some buckets.
+
+    Args:
+        before: the states of the buckets that something was observed of; written to.
+        seen: what was observed.
+        settings: grace period and cap.
+        now_ms: milliseconds since 1970 UTC.
+        from_log_start: see `parallax.compare.step.step`.
+    """
+    told = Told({bucket: [] for bucket in before})
+    is_quiet = np.zeros(len(seen.buckets), np.bool_)
+    if len(seen.buckets):
+        heads, unmatched, may = _packed(before, seen)
+        quiet = step_quiet(heads, unmatched, may, seen.few, settings, from_log_start=from_log_start)
+        is_quiet[quiet.at] = True
+        if len(quiet.at):
+            told.quiet = to_columns([seen.few.places[n] for n in quiet.at.tolist()], quiet, now_ms)
+            _keep(before, seen, quiet)
+
+    def one(bucket: int, observations: Observations) -> None:
+        place = TopicPartition(observations.topic, observations.partition)
+        state = before[bucket].get(place)
+        result = step(state, observations, settings, now_ms, from_log_start=from_log_start)
+        before[bucket].put(place, state, result.state)
+        told.results[bucket].append(to_json(result.suspects, result.coverage))
+
+    for n in np.flatnonzero(~is_quiet).tolist():
+        one(seen.buckets[n], seen.few.observations(n))
+    for bucket, places in sorted(seen.many.items()):
+        for _, parts in sorted(places.items()):
+            one(bucket, Observations.concat(parts))
+    return told
+
+
+def _packed(before: Mapping[int, States], seen: Seen) -> tuple[Blobs, Blobs, Array]:
+    found = [before[bucket].packed(seen.few.places[start:end]) for bucket, start, end in _runs(seen.buckets)]
+    heads, unmatched, whole = zip(*found, strict=True)
+    return Blobs.concat(heads), Blobs.concat(unmatched), np.concatenate(whole)
+
+
+def _keep(before: Mapping[int, States], seen: Seen, quiet: Quiet) -> None:
+    """Put what became of the quiet partitions into the states of their buckets."""
+    heads, unmatched = (
+        pieces(blobs.data, np.append(blobs.start, len(blobs.data))) for blobs in (quiet.heads, quiet.unmatched)
+    )
+    at = quiet.at.tolist()
+    for bucket, start, end in _runs([seen.buckets[n] for n in at]):
+        places = [seen.few.places[n] for n in at[start:end]]
+        before[bucket].put_packed(places, heads[start:end], unmatched[start:end])
+
+
+def _runs(buckets: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Each bucket of a sorted sequence, with where its run begins and ends."""
+    numbers = np.array(buckets, np.int64)
+    starts = np.flatnonzero(np.concatenate([np.ones(1, np.bool_), numbers[1:] != numbers[:-1]]))
+    ends = [*starts[1:].tolist(), len(numbers)]
+    return [(buckets[start], start, end) for start, end in zip(starts.tolist(), ends, strict=True)]
+
+
+__all__ = ["Gathering", "Seen", "Told", "step_buckets"]

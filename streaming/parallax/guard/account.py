@@ -1,0 +1,208 @@
+"""What the clock and the guard have on record about the replicas of a partition, as plain facts beside a finding.
+
+They prove nothing about who is right: an absence explains how replicas may have come to differ, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from parallax.config import GuardSettings, ReadSettings
+from parallax.findings.report import OnRecord
+from parallax.guard.clock import Absence, Clock, Look
+from parallax.guard.holds import Event, EventKind
+from parallax.guard.late import load
+from parallax.guard.recall import OF_A_LOOK
+from parallax.guard.table import GuardTable, GuardTableError
+from parallax.guard.words import PRESENCE, UNCLEAR
+from parallax.model import TopicPartition
+from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
+
+_BEFORE = timedelta(days=1)
+"""How long before a finding was suspected absences count."""
+_AFTER = timedelta(minutes=1)
+"""A difference may be suspected before the next look shows that a replica is back."""
+_LEAD_MS = 900_000
+"""What a clock needs of the time before an absence; of a partition at rest there is a row every five minutes."""
+_TICK_MS = 5_000
+_MOST_EVENTS = 20
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A time for which a replica was out of the in-sync replicas; milliseconds since 1970 UTC.
+
+    Attributes:
+        absence: as the clock had it last.
+        ended_ms: the first look at which it was back; None where there is none.
+        is_late: whether it copied something after its bound, or while none was known.
+    """
+
+    absence: Absence
+    began_ms: int
+    ended_ms: int | None
+    is_late: bool
+
+
+def on_record(
+    storage: str, place: TopicPartition, suspected_at: datetime, read: ReadSettings, guard: GuardSettings
+) -> list[str]:
+    """What is on record of a partition, one fact after the other; what cannot be read is said in one as well.
+
+    Args:
+        storage: ``storage.path``.
+        place: the partition.
+        suspected_at: when a finding about it was suspected first: what came later explains nothing.
+        read: of the job, for how old a look may be.
+        guard: of the job, for its clock.
+    """
+    clock = Clock(guard.clock_skew_ms, read.request_timeout_ms, read.metadata_refresh_ms + 2 * read.request_timeout_ms)
+    said: list[str] = []
+    try:
+        looks = _looks(storage, place, suspected_at + _AFTER)
+    except (DeltaError, OSError, pa.ArrowException):
+        said.append("The recorded progress cannot be read: who was absent before is not known.")
+        looks = []
+    said += [_of_past(one) for one in history(looks, clock)]
+    said += [
+        f"Broker {one.broker} copied records at {_time(one.at_ms)} that may have been cleaned before, and no audit "
+        "that had a verdict has compared it since."
+        for one in load(storage)
+        if one.place == place
+    ]
+    try:
+        events = GuardTable(storage, create=False).news()
+    except GuardTableError:
+        events = []  # no guard ever held anything here
+    since_ms = int((suspected_at - _BEFORE).timestamp() * 1000)
+    return said + list(_of_guard([e for e in events if e.at_ms >= since_ms], place))[-_MOST_EVENTS:]
+
+
+def beside(storage: str, read: ReadSettings, guard: GuardSettings) -> OnRecord:
+    """The same of the partition of a finding."""
+    return lambda finding: on_record(storage, finding.place, finding.first_suspected_at, read, guard)
+
+
+def history(looks: Sequence[Look], clock: Clock) -> list[Past]:
+    """The absences that looks at one partition show, as a clock of its own has them; in the order in which they began.
+
+    Args:
+        looks: in the order of time.
+        clock: that has observed nothing yet.
+    """
+    first = next((look.at_ms for look in looks if set(look.isr) < set(look.replicas)), None)
+    if first is None:
+        return []
+    began: dict[int, int] = {}
+    last: dict[int, Absence] = {}
+    late: set[int] = set()
+    past: list[Past] = []
+    for tick in _ticks(look for look in looks if look.at_ms >= first - _LEAD_MS):
+        at_ms = tick[-1].at_ms
+        late |= {one.broker for one in clock.observe(tick)}
+        clock.audited(tick[-1].place, at_ms + 1)  # the next one that is late is told of as well
+        now = {one.broker: one for one in clock.absences()}
+        for broker in last.keys() - now.keys():
+            past.append(Past(last[broker], began.pop(broker), at_ms, broker in late))
+            late.discard(broker)
+        began |= dict.fromkeys(now.keys() - last.keys(), at_ms)
+        last = now
+    past += [Past(one, began[broker], None, broker in late) for broker, one in last.items()]
+    return sorted(past, key=lambda one: (one.began_ms, one.absence.broker))
+
+
+def _ticks(looks: Iterable[Look]) -> Iterator[list[Look]]:
+    """Looks that belong together: one at each replica, all within some seconds."""
+    tick: list[Look] = []
+    for look in looks:
+        if tick and (look.at_ms - tick[0].at_ms > _TICK_MS or look.broker in {one.broker for one in tick}):
+            yield tick
+            tick = []
+        tick.append(look)
+    if tick:
+        yield tick
+
+
+def _looks(storage: str, place: TopicPartition, until: datetime) -> list[Look]:
+    from deltalake import DeltaTable, QueryBuilder
+
+    uri = rust_uri(storage, PROGRESS)
+    if not DeltaTable.is_deltatable(uri):
+        return []
+    asked = QueryBuilder().register("progress", DeltaTable(uri))
+    lacking = "isr IS NOT NULL AND coalesce(array_length(isr), 0) < array_length(replicas)"
+    begin = f"SELECT min(observed_at) AS at {_of(place, until - _BEFORE, until)} AND {lacking}"
+    (first,) = pa.table(asked.execute(begin))["at"].to_pylist()
+    if first is None:
+        return []
+    columns = ", ".join(f'"{name}"' for name in OF_A_LOOK)
+    query = f"SELECT {columns} {_of(place, first - timedelta(milliseconds=_LEAD_MS), until)} ORDER BY observed_at"
+    rows: list[dict[str, Any]] = pa.table(asked.execute(query)).to_pylist()
+    not_after = int(until.timestamp() * 1000)
+    return [Look.of_row(row, not_after) for row in rows]
+
+
+def _of(place: TopicPartition, since: datetime, until: datetime) -> str:
+    topic = place.topic.replace("'", "''")
+    return f"""FROM progress WHERE {RECORDED_ON} BETWEEN DATE '{since.date()}' AND DATE '{until.date()}'
+        AND topic = '{topic}' AND "partition" = {int(place.partition)}
+        AND observed_at BETWEEN {_literal(since)} AND {_literal(until)}"""
+
+
+def _literal(at: datetime) -> str:
+    micros = (at - _EPOCH) // timedelta(microseconds=1)
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def _of_past(past: Past) -> str:
+    was = past.absence
+    who = f"Broker {was.broker} was {PRESENCE[was.presence]}"
+    when = f"from {_time(past.began_ms)} on"
+    if past.ended_ms is not None:
+        when = f"from {_time(past.began_ms)} to {_time(past.ended_ms)}"
+    if was.bound_ms is None:
+        kept = f"until when what it lacked was kept is not known ({UNCLEAR[was.unclear]})" if was.unclear else ""
+    else:
+        kept = f"what it lacked was kept until {_time(was.bound_ms)} at least"
+        if past.ended_ms is not None:
+            kept += ", and it copied records after that" if past.is_late else ", and it was back before"
+    return f"{who} {when}: {kept}."
+
+
+def _of_guard(events: Sequence[Event], place: TopicPartition) -> Iterator[str]:
+    """The holds of a topic, from their intent to their end, and why there was none."""
+    for event in (event for event in events if event.topic == place.topic):
+        own = sorted({one.broker for one in event.absent if one.partition == place.partition})
+        whom = f" for broker {', '.join(map(str, own))}" if own else ""
+        at = _time(event.at_ms)
+        if event.kind is EventKind.HELD:
+            what = "tombstones and end markers are kept for longer" if event.level == 1 else "nothing is cleaned"
+            yield f"The guard held the topic from {at} on ({what})."
+        elif event.kind is EventKind.INTENDED and own:
+            yield f"The guard began at {at} to hold the topic{whom}."
+        elif event.kind in _ENDS:
+            yield f"{_ENDS[event.kind]} at {at}{f' ({event.reason})' if event.reason else ''}."
+        elif event.kind in (EventKind.REFUSED, EventKind.ADVISED):
+            reason = event.reason.splitlines()[0] if event.kind is EventKind.REFUSED else "guard.mode is advise"
+            yield f"The guard did not hold the topic{whom} at {at}: {reason}."
+
+
+_ENDS = {
+    EventKind.RELEASING: "The guard began to put its settings back",
+    EventKind.OVERRULED: "Somebody else changed settings that the guard held",
+    EventKind.ABANDONED: "The guard let go of a topic of this name that was deleted",
+}
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+__all__ = ["Past", "beside", "history", "on_record"]

@@ -1,0 +1,259 @@
+"""What the batches themselves say of what an absent replica lacks: where tombstones lie, and when they may go.
+
+From Kafka 3.1 on a pass of the cleaner stamps a batch of format 2 that keeps a tombstone, or an end marker whose data
+are gone, with the time from when on a later pass may remove it (KIP-534): the batch then has bit 6 of its attributes
+set, and its base timestamp is that horizon. Each replica is cleaned by itself, so each has horizons of its own.
+
+Pure: readings in, and what follows from them out. When that is right: docs/theory.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parallax.model import TopicPartition
+
+STAMPED_SINCE = (3, 1)
+"""The first version of Kafka that stamps, and goes by, horizons (KAFKA-8522)."""
+_MOST_WAITING = 8
+"""Readings of one replica that are kept until they count."""
+
+
+class Reading(NamedTuple):
+    """What has been read of one replica at and above an offset.
+
+    Attributes:
+        at_ms: when the last of it was answered, milliseconds since 1970 UTC.
+        topic_id: of the topic that was read.
+        leader_epoch: of the partition, by metadata from before it was read.
+        start: the offset from which on it was read.
+        reached: the offset below which everything was read that this replica shows.
+        first: the lowest offset of a tombstone or end marker; None where there is none below `reached`.
+        unstamped: the lowest offset of one in a batch without a horizon; None where there is none.
+        horizon_ms: the earliest horizon of those that have one, by the broker's clock; None where none has.
+        whole_ms: from when on everything that might have been stamped since was read, up to the high watermark; None
+            where it was not.
+        stamps: whether the broker goes by horizons. One that does not removes by the age of its segments.
+    """
+
+    place: TopicPartition
+    broker: int
+    at_ms: int
+    topic_id: str
+    leader_epoch: int
+    start: int
+    reached: int
+    first: int | None = None
+    unstamped: int | None = None
+    horizon_ms: int | None = None
+    whole_ms: int | None = None
+    stamps: bool = True
+
+    @property
+    def first_or_reached(self) -> int:
+        """Below this nothing that was read is a tombstone or an end marker."""
+        return self.reached if self.first is None else self.first
+
+    @property
+    def unstamped_or_reached(self) -> int:
+        """Below this every tombstone and end marker that was read has a horizon."""
+        return self.reached if self.unstamped is None else self.unstamped
+
+
+class Part(NamedTuple):
+    """What a part of a log shows.
+
+    Attributes:
+        up_to: the offset below which everything was read.
+        first, unstamped, horizon_ms: as in `Reading`, of this part.
+    """
+
+    up_to: int
+    first: int | None = None
+    unstamped: int | None = None
+    horizon_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Lap:
+    """The way through one log, from the first that had no horizon up to the high watermark, again and again.
+
+    Attributes:
+        started: from which offset on it was read, laps before included.
+        position: where to go on.
+        reached: below which everything was read, laps before included.
+        began_ms: when this lap began; None between two.
+        due_ms: when to go on, or to begin the next one.
+        left: bytes that may be read until it has to rest.
+    """
+
+    topic_id: str
+    leader_epoch: int
+    started: int
+    position: int
+    reached: int
+    began_ms: int | None = None
+    due_ms: int = 0
+    left: int = 0
+    first: int | None = None
+    unstamped: int | None = None
+    horizon_ms: int | None = None
+    whole_ms: int | None = None
+
+    def go_on(self, now_ms: int, budget: int) -> None:
+        """Go on, or begin a lap: what had no horizon may have one by now."""
+        if self.left <= 0:
+            self.left = budget
+        if self.began_ms is None:
+            self.began_ms = now_ms
+            if self.unstamped is not None:
+                self.position, self.unstamped = self.unstamped, None
+
+    def took(self, part: Part) -> None:
+        """Take in what was read from `position` on."""
+        self.first = _least(self.first, part.first)
+        self.unstamped = _least(self.unstamped, part.unstamped)
+        self.horizon_ms = _least(self.horizon_ms, part.horizon_ms)
+        self.position = max(self.position, part.up_to)
+        self.reached = max(self.reached, self.position)
+
+    def rest(self, due_ms: int) -> None:
+        """Read nothing until a time."""
+        self.left, self.due_ms = 0, due_ms
+
+    def end(self, due_ms: int) -> None:
+        """The lap is through."""
+        self.whole_ms, self.began_ms = self.began_ms, None
+        self.rest(due_ms)
+
+    def reading(self, place: TopicPartition, broker: int, now_ms: int, *, stamps: bool) -> Reading:
+        """What is known by now. What this lap has not come to again may have no horizon."""
+        unstamped = self.unstamped
+        if unstamped is None and self.position < self.reached:
+            unstamped = self.position
+        return Reading(
+            place,
+            broker,
+            now_ms,
+            self.topic_id,
+            self.leader_epoch,
+            self.started,
+            self.reached,
+            self.first,
+            unstamped,
+            self.horizon_ms,
+            self.whole_ms,
+            stamps,
+        )
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+class Stand(NamedTuple):
+    """What the readings of all replicas say of what one that is absent lacks.
+
+    Attributes:
+        unstamped_from: below this offset, on every replica, each tombstone and end marker that it lacks has a horizon.
+        horizon_ms: the earliest of these horizons, by the brokers' clocks; None where there is none.
+        whole_ms: when it was last read of all replicas what is stamped; None where it was not.
+    """
+
+    unstamped_from: int
+    horizon_ms: int | None
+    whole_ms: int | None
+
+
+class Readings:
+    """The readings of the replicas of one partition, as far as they count.
+
+    Args:
+        metadata_ms: how old metadata may be. A replica that was added may have been cleaned before anybody knew of it,
+            so a reading counts once metadata are known that are newer.
+    """
+
+    def __init__(self, metadata_ms: int) -> None:
+        self._metadata_ms = metadata_ms
+        self._waiting: dict[int, list[Reading]] = {}
+        self._known: dict[int, Reading] = {}
+        self._leader_epoch: int | None = None
+        self._retention_ms: int | None = None
+
+    def take_in(self, reading: Reading, retention_ms: int) -> None:
+        """Take in a reading that ended before anything that it is about could be gone.
+
+        Args:
+            reading: of one replica.
+            retention_ms: the smallest ``delete.retention.ms`` that this was judged by.
+        """
+        if reading.leader_epoch != self._leader_epoch:
+            return
+        self._waiting.setdefault(reading.broker, []).append(reading)
+        del self._waiting[reading.broker][:-_MOST_WAITING]
+        self._retention_ms = retention_ms if self._retention_ms is None else min(self._retention_ms, retention_ms)
+
+    def see(self, at_ms: int, leader_epoch: int, ends: dict[int, int | None]) -> None:
+        """Take in a look at the partition.
+
+        Args:
+            at_ms: when, milliseconds since 1970 UTC.
+            leader_epoch: by the metadata of the look.
+            ends: the log end offsets of its replicas; None where one did not answer.
+        """
+        if leader_epoch != self._leader_epoch:
+            # What was read may have been truncated, and written anew.
+            self.forget()
+            self._leader_epoch = leader_epoch
+        for broker in self._waiting.keys() | self._known.keys():
+            end = ends.get(broker)
+            if end is None or any(end < one.reached for one in self._of(broker)):
+                # It may come back with a log that it was given anew.
+                self._waiting.pop(broker, None)
+                self._known.pop(broker, None)
+        for broker, waiting in self._waiting.items():
+            ripe = [one for one in waiting if one.at_ms <= at_ms - self._metadata_ms]
+            if ripe:
+                self._known[broker] = ripe[-1]
+                del waiting[: len(ripe)]
+
+    def _of(self, broker: int) -> Iterable[Reading]:
+        known = self._known.get(broker)
+        return [*self._waiting.get(broker, ()), *([known] if known is not None else ())]
+
+    def offsets(self) -> list[int]:
+        """The offsets that what was read makes of interest."""
+        known = self._known.values()
+        return [offset for one in known for offset in {one.first_or_reached, one.unstamped_or_reached}]
+
+    def forget(self) -> None:
+        """Nothing that was read counts any more."""
+        self._waiting, self._known, self._retention_ms = {}, {}, None
+
+    def stand(self, offset: int, brokers: Collection[int], retention_ms: int) -> Stand | None:
+        """What is known of what a replica lacks; None where nothing is.
+
+        Args:
+            offset: from which on it lacks everything.
+            brokers: those that it may copy from, now or later.
+            retention_ms: the smallest ``delete.retention.ms`` since. Where it is smaller than the one that a reading
+                was judged by, what was read may have been gone in part.
+        """
+        if self._retention_ms is not None and retention_ms < self._retention_ms:
+            self.forget()
+        known = {b: one for b, one in self._known.items() if b in brokers and one.start <= offset}
+        if not known:
+            return None
+        # What one replica shows holds for all: a tombstone that is not in its log was overwritten later.
+        first = max(offset, *(one.first_or_reached for one in known.values()))
+        own = {b: one for b, one in known.items() if one.stamps}
+        unstamped = min(max(first, own[b].unstamped_or_reached) if b in own else first for b in brokers)
+        stamped = [one.horizon_ms for one in own.values() if one.horizon_ms is not None]
+        read = [own[b].whole_ms if b in own else None for b in brokers]
+        whole = None if None in read else min(at for at in read if at is not None)
+        return Stand(unstamped, min(stamped, default=None), whole)
+
+
+__all__ = ["STAMPED_SINCE", "Lap", "Part", "Reading", "Readings", "Stand"]

@@ -1,0 +1,113 @@
+"""What brokers themselves say was asked of them: their request logs, and what their authorizer refused.
+
+``kafka.request.logger`` writes each request with its kind and who sent it (RequestConvertToJson), and
+``kafka.authorizer.logger`` each operation that it denies (StandardAuthorizerData). Neither knows of Parallax.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from parallax.jars import DEFAULT_KAFKA_VERSION
+from parallax.lab.broker import ProxiedListener
+from parallax.lab.cluster import Cluster
+
+READING = frozenset({
+    "API_VERSIONS",
+    "DESCRIBE_CONFIGS",
+    "DESCRIBE_PRODUCERS",
+    "FETCH",
+    "LIST_OFFSETS",
+    "LIST_TRANSACTIONS",
+    "METADATA",
+})  # fmt: skip
+"""The kinds of requests that a job with ``guard.mode: off`` may send; none of them changes anything."""
+LOGGED = ("-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug",)
+"""Has brokers of the lab write down each request; what is denied they write down anyway."""
+USER = "watcher"
+_PASSWORD = "only-reads"
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_SETTINGS = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.name.proxied.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.proxied.plain.sasl.jaas.config": f'{_LOGIN} user_{USER}="{_PASSWORD}";',
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+_BY_USER = f'"principal":"User:{USER}","listener"'
+_COMPLETED = "Completed request:"
+
+
+def witnessed(version: str = DEFAULT_KAFKA_VERSION) -> Cluster:
+    """Three brokers with an authorizer that write down each request; whoever comes by ``bootstrap_servers`` may all."""
+    cluster = Cluster(version, proxied=True, settings=_SETTINGS, jvm_options=LOGGED)
+    for broker in cluster.brokers.values():
+        assert broker.proxied is not None
+        broker.proxied = ProxiedListener(broker.proxied.port, broker.proxied.port)
+    return cluster
+
+
+def options(cluster: Cluster) -> dict[str, str]:
+    """Options of the user who has the rights that docs/security.md asks for, and no other."""
+    ports = [broker.proxied.port for broker in cluster.brokers.values() if broker.proxied is not None]
+    return {
+        "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": USER,
+        "sasl.password": _PASSWORD,
+    }
+
+
+def grant_reading(cluster: Cluster) -> None:
+    """Give the user the rights of docs/security.md, on all topics."""
+    wanted = [
+        (ResourceType.TOPIC, AclOperation.READ),
+        (ResourceType.TOPIC, AclOperation.DESCRIBE),
+        (ResourceType.TOPIC, AclOperation.DESCRIBE_CONFIGS),
+        (ResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE),
+    ]
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    acls = [AclBinding(kind, "*", literal, f"User:{USER}", "*", operation, allow) for kind, operation in wanted]
+    for future in cluster.admin.create_acls(acls).values():
+        future.result(30)
+
+
+def requests(cluster: Cluster, by: str = _BY_USER) -> Iterator[dict[str, Any]]:
+    """What the brokers have written down of one sender's requests, each as Kafka's JSON of it."""
+    for broker in cluster.brokers.values():
+        with broker.log.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                _, is_one, text = line.partition(_COMPLETED)
+                if is_one and by in text:
+                    yield json.loads(text)
+
+
+def kinds(cluster: Cluster, by: str = _BY_USER) -> set[str]:
+    """The kinds of requests of one sender that any broker has answered."""
+    found = set()
+    for broker in cluster.brokers.values():
+        with broker.log.open(encoding="utf-8", errors="replace") as lines:
+            said = (line for line in lines if _COMPLETED in line and by in line)
+            found |= {name for line in said for name in re.findall(r'"requestApiKeyName":"(\w+)"', line)}
+    return found
+
+
+def denied(cluster: Cluster) -> list[str]:
+    """What the authorizer of any broker has refused to the user."""
+    found = []
+    for broker in cluster.brokers.values():
+        text = broker.log.read_text(encoding="utf-8", errors="replace")
+        found += re.findall(rf"Principal = User:{USER} is Denied operation = .*", text)
+    return found

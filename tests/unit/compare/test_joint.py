@@ -1,0 +1,271 @@
+"""Partitions that are taken in together end in the state, and are told of, as if each had been stepped by itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parallax.compare.gathered import Gathered
+from parallax.compare.joint import MANY_ROWS, MANY_WAITING, Blobs, Quiet, step_quiet
+from parallax.compare.observations import Observations
+from parallax.compare.results import from_columns, to_columns
+from parallax.compare.state import PartitionState
+from parallax.compare.step import StepResult, step
+from parallax.config import CompareSettings
+from parallax.model import ReadEvent, TopicPartition
+from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, both, commit, everywhere, record, shown, tick
+
+NOW = 9
+
+
+class BothWays:
+    """Partitions whose micro-batches go through the step one by one, and through the joint one as far as they can."""
+
+    def __init__(self, settings: CompareSettings = SETTINGS, **options: Any) -> None:
+        self.states: dict[str, PartitionState] = {}
+        self.settings, self.options = settings, options
+        self.quiet: list[str] = []
+        """Names of those that were taken in together, in order."""
+        self.last: dict[str, StepResult] = {}
+
+    def feed(self, batches: dict[str, Iterable[Row]]) -> set[str]:
+        """One micro-batch: rows of each partition by its topic; returns which of them were quiet."""
+        seen = {topic: Observations.of(topic, 0, list(rows)) for topic, rows in batches.items()}
+        before = {topic: self.states.get(topic) or PartitionState() for topic in seen}
+        self.last = {t: step(before[t], seen[t], self.settings, NOW, **self.options) for t in seen}
+        quiet = self.together(seen)
+        places = [TopicPartition(list(seen)[n], 0) for n in quiet.at]
+        for k, coverage in enumerate(from_columns(to_columns(places, quiet, NOW))):
+            alone = self.last[places[k].topic]
+            packed = quiet.heads.piece(k) + quiet.unmatched.piece(k)
+            assert unlike(PartitionState.from_bytes(packed), alone.state) == [], places[k]
+            assert packed == alone.state.to_bytes()
+            assert coverage == alone.coverage
+            assert alone.suspects == []
+        self.states |= {topic: result.state for topic, result in self.last.items()}
+        names = [place.topic for place in places]
+        self.quiet += names
+        return set(names)
+
+    def together(self, seen: dict[str, Observations]) -> Quiet:
+        """The joint step alone."""
+        places = [TopicPartition(topic, 0) for topic in seen]
+        gathered = Gathered.concat([Gathered.one(o) for o in seen.values()], places).ordered()
+        kept = [self.states.get(topic) for topic in seen]
+        heads = Blobs.of([b"" if state is None else state.head_bytes() for state in kept])
+        unmatched = Blobs.of([b"" if state is None else state.unmatched_bytes() for state in kept])
+        may = np.ones(len(seen), np.bool_)
+        return step_quiet(heads, unmatched, may, gathered, self.settings, **self.options)
+
+
+def unlike(one: PartitionState, other: PartitionState) -> list[tuple[str, Any, Any]]:
+    """The tables in which two states differ."""
+    names = PartitionState.__dataclass_fields__
+    pairs = ((name, getattr(one, name), getattr(other, name)) for name in names)
+    return [(name, left, right) for name, left, right in pairs if left.tobytes() != right.tobytes()]
+
+
+class Partition:
+    """A log of plain records on three replicas, read by both levels at their own pace; little is wrong with it."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = draw = random.Random(seed)
+        self.now = 1_000_000
+        self.end = draw.choice((0, 0, 5))
+        self.records: dict[int, Row] = {}
+        self._write(self.end, 0)
+        self.read = {(view, broker): 0 for view in (RU, RC) for broker in BROKERS}
+        self.begun: set[tuple[Any, int]] = set()
+        self.start = 0
+        self.policy = draw.choice(({}, {"compacted": 1, "deletes": 0}, {"compacted": 0, "deletes": 1}))
+        self.policy |= draw.choice(({}, {"retention_ms": draw.choice((2_000, 600_000))}))
+        self.topic_id = draw.choice((0, 77))
+        self.trouble = draw.random() < 0.6
+        self.lossy = draw.choice((0.0, 0.0, 0.05))
+
+    def batch(self) -> Iterator[Row]:
+        """What the next micro-batch shows of it."""
+        draw = self.draw
+        self.now += draw.choice((500, 1_000, 5_000))
+        before = self.end
+        self._write(self.end + draw.choice((0, 0, 1, 3, 9)), before)
+        if self.trouble and draw.random() < 0.1:
+            self.start = min(self.end, self.start + draw.randrange(4))
+        if draw.random() < 0.7:
+            yield from self._tick()
+        for reader in self.read:
+            if draw.random() < 0.7:
+                yield from self._reading(*reader)
+
+    def _write(self, end: int, start: int) -> None:
+        for n in range(start, end):
+            key, value = self.draw.choice(("a", "b", "c", None)), self.draw.choice(("x", "y", None))
+            self.records[n] = record(n, key, value, timestamp=self.now)
+        self.end = end
+
+    def _tick(self) -> Iterator[Row]:
+        draw = self.draw
+        down = [draw.choice(BROKERS)] if self.trouble and draw.random() < 0.2 else []
+        stable = {b: max(0, self.end - draw.choice((0, 0, 0, 2))) for b in BROKERS}
+        for row in tick(self.now, stable, everywhere(self.end), down=down):
+            if row["reachable"]:
+                row |= {"policy_at": self.now // 4_000 * 4_000, "log_start_offset": self.start, **self.policy}
+            yield row
+        if self.trouble and draw.random() < 0.03:
+            yield {
+                "broker": 1,
+                "observed_at": self.now + 1,
+                "reachable": True,
+                "replicas": draw.choice(((1, 2), BROKERS)),
+            }
+
+    def _reading(self, view: Any, broker: int) -> Iterator[Row]:
+        draw, since = self.draw, self.read[view, broker]
+        to = draw.choice((self.end, self.end, draw.randint(since, self.end)))
+        rows = [self.records[n] for n in range(since, to) if draw.random() >= self.lossy]
+        if self.trouble and rows and draw.random() < 0.03:
+            rows = [*rows[:-1], {**rows[-1], "content_hash": 1}]
+        if self.trouble and rows and draw.random() < 0.03:
+            rows = [*rows[:-1], rows[-1] | {"producer_id": 5, "producer_epoch": 0, "outcome": 1}]
+        at = self.now + draw.randrange(400)
+        more: dict[str, Any] = {"high_watermark": self.end, "last_stable_offset": self.end}
+        more |= {"log_start_offset": self.start, "topic_id": self.topic_id}
+        if (view, broker) not in self.begun:
+            self.begun.add((view, broker))
+            yield from shown(view, broker, [], since, at, event=ReadEvent.PARTITION_ADDED, **more)
+        elif self.trouble and draw.random() < 0.02:
+            more["event"] = ReadEvent.UNREACHABLE
+        if since < self.start and draw.random() < 0.5:
+            more["event"] = ReadEvent.LOG_START_ADVANCED
+        self.read[view, broker] = to
+        yield from shown(view, broker, rows, to, at, **more)
+
+
+OPTIONS: tuple[dict[str, Any], ...] = ({}, {}, {"compacted": True}, {"from_log_start": False})
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_taken_in_together_is_what_a_step_makes_of_it(seed: int) -> None:
+    """Partitions with little trouble, in unlike readings, beside each other: states, suspects and coverage."""
+    draw = random.Random(seed)
+    settings = CompareSettings(grace_ms=3_000, state_cap_bytes=draw.choice((1 << 16, 64 << 20)))
+    ways = BothWays(settings, **draw.choice(OPTIONS))
+    partitions = {f"t{n}": Partition(10 * seed + n) for n in range(4)}
+    for _ in range(12):
+        ways.feed({name: one.batch() for name, one in partitions.items() if draw.random() < 0.9})
+    assert ways.quiet
+
+
+def agreeing(start: int, end: int, at: int) -> list[Row]:
+    rows = [record(n, f"K{n % 7}", "V") for n in range(start, end)]
+    return [*tick(at, everywhere(end)), *(row for b in BROKERS for row in both(b, rows, end, at + 5))]
+
+
+def test_replicas_that_agree_are_quiet_from_their_beginning_on() -> None:
+    ways = BothWays()
+    for n in range(20):
+        assert ways.feed({"t": agreeing(5 * n, 5 * n + 5, 1000 * n), "u": tick(1000 * n, everywhere(7))}) == {"t", "u"}
+    assert ways.last["t"].coverage.compared_up_to == (100, 100)
+
+
+def test_records_wait_together_for_the_replica_that_is_read_later() -> None:
+    ways = BothWays()
+    rows = [record(n, f"K{n}", "V") for n in range(3)]
+    first = [*tick(0, everywhere(3)), *both(1, rows, 3, 5), *both(3, rows, 3, 5)]
+    assert ways.feed({"t": first}) == {"t"}
+    assert [len(ways.states["t"].content), len(ways.states["t"].pending)] == [3, 3]
+    assert ways.feed({"t": both(2, rows, 3, 7)}) == {"t"}
+    assert [len(ways.states["t"].content), len(ways.states["t"].pending)] == [0, 0]
+
+
+def test_whatever_may_need_a_verdict_is_stepped_by_itself_and_its_neighbours_are_not() -> None:
+    cases: dict[str, list[Row]] = {
+        "absent": [*both(1, [record(5, "K", "V")], 6), *both(2, [], 6), *both(3, [record(5, "K", "V")], 6)],
+        "unlike": [row for b in BROKERS for row in both(b, [record(5, "K", f"V{b == 2}", content_hash=b)], 6)],
+        "undecided": [
+            row
+            for b in BROKERS
+            for row in shown(RU, b, [record(5, "K", "V")] if b != 2 else [], 6, last_stable_offset=5)
+        ],
+        "transaction": shown(RU, 1, [record(5, "K", "V", pid=4, outcome=1), commit(6, 4)], 7),
+        "truncated": shown(RU, 1, [], 2, event=ReadEvent.LOG_TRUNCATED),
+        "moved": shown(RU, 1, [], 9, event=ReadEvent.LOG_START_ADVANCED),
+        "topic": shown(RU, 1, [], 9, topic_id=5),
+        "member": [{"broker": 1, "observed_at": 99, "reachable": True, "replicas": (1, 2)}],
+        "stranger": shown(RU, 8, [], 9),
+        "many": both(1, [record(n, "K", "V") for n in range(5, 5 + MANY_ROWS)], 5 + MANY_ROWS),
+    }
+    ways = BothWays()
+    names = [*cases, "neighbour"]
+    for name in names:
+        ways.feed({name: [row | {"topic_id": 9} if "event" in row else row for row in agreeing(0, 5, 10)]})
+    cases["neighbour"] = agreeing(5, 6, 20)
+    assert ways.feed(dict(cases)) == {"neighbour"}
+
+
+def test_a_replica_whose_last_stable_offset_stands_still_is_stepped_by_itself_once_the_grace_has_passed() -> None:
+    ways = BothWays()
+    ways.feed({"t": agreeing(0, 5, 10)})
+    for at in (1_000, 2_000, 3_000):
+        assert ways.feed({"t": tick(at, {1: 9, 2: 5, 3: 9}, everywhere(9))}) == {"t"}
+    assert ways.feed({"t": tick(4_000, {1: 9, 2: 5, 3: 9}, everywhere(9))}) == set()
+
+
+def test_more_than_the_cap_lets_in_or_than_is_worth_it_is_stepped_by_itself() -> None:
+    for settings, most in ((CompareSettings(state_cap_bytes=1 << 16), 400), (SETTINGS, MANY_WAITING)):
+        ways, n = BothWays(settings), 0
+        ways.feed({"t": tick(0, everywhere(0))})
+        while ways.feed({"t": both(1, [record(i, "K", "V") for i in range(n, n + 100)], n + 100)}):
+            n += 100
+        assert most <= n <= most + 400
+
+
+def test_a_state_of_another_version_or_of_none_is_left_to_whoever_says_so() -> None:
+    ways = BothWays()
+    ways.feed({"t": agreeing(0, 5, 10), "u": agreeing(0, 5, 10)})
+    good = ways.states["t"].head_bytes()
+    seen = {name: Observations.of(name, 0, agreeing(5, 6, 20)) for name in "abcd"}
+    gathered = Gathered.concat([Gathered.one(o) for o in seen.values()], [TopicPartition(n, 0) for n in seen]).ordered()
+    heads = Blobs.of([good[:3] + b"\x01" + good[4:], b"PXQ" + good[3:], good[:-1], good])
+    unmatched = Blobs.of([b""] * 4)
+    quiet = step_quiet(heads, unmatched, np.ones(4, np.bool_), gathered, SETTINGS)
+    assert quiet.at.tolist() == [3]
+    assert step_quiet(heads, unmatched, np.zeros(4, np.bool_), gathered, SETTINGS).at.tolist() == []
+
+
+COMPACTS = {"compacted": 1, "deletes": 0, "policy_at": 1}
+
+
+def told(at: int, end: int, more: dict[int, dict[str, int]] | None = None, **policy: int) -> list[Row]:
+    """A tick of all replicas with the cleanup policy, and what some of them say beside it."""
+    return [row | policy | (more or {}).get(row["broker"], {}) for row in tick(at, everywhere(end))]
+
+
+def test_a_policy_that_ceases_to_delete_is_stepped_by_itself() -> None:
+    ways = BothWays()
+    assert ways.feed({"t": told(10, 5, **(COMPACTS | {"deletes": 1}))}) == {"t"}
+    assert ways.feed({"t": told(1_000, 5, **COMPACTS)}) == set()
+    assert ways.feed({"t": told(2_000, 5, **COMPACTS)}) == {"t"}
+
+
+def test_a_log_that_begins_above_the_others_is_stepped_by_itself_once_the_grace_has_passed() -> None:
+    ways = BothWays()
+    lost = {2: {"log_start_offset": 3}}
+    assert ways.feed({"t": told(10, 5, **COMPACTS)}) == {"t"}
+    for at in (1_000, 3_999):
+        assert ways.feed({"t": told(at, 5, lost, **COMPACTS)}) == {"t"}
+    assert ways.last["t"].coverage.awaits_report
+    assert ways.feed({"t": told(4_000, 5, lost, **COMPACTS)}) == set()
+
+
+def test_a_tombstone_that_waits_for_a_replica_which_is_away_is_stepped_by_itself() -> None:
+    ways = BothWays()
+    for name, value, quiet in (("value", "V", True), ("tombstone", None, False)):
+        ways.feed({name: agreeing(0, 5, 10)})
+        shown_by = [row for broker in (1, 3) for row in both(broker, [record(5, "K", value)], 6, 1_005)]
+        batch = [*tick(1_000, everywhere(6), down=[2]), *shown_by]
+        assert (ways.feed({name: batch}) == {name}) is quiet

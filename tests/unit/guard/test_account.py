@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parallax.config import GuardSettings, ReadSettings
+from parallax.guard import late
+from parallax.guard.account import on_record
+from parallax.guard.clock import Absence, Late, Presence
+from parallax.guard.holds import Absentee, Event, EventKind
+from parallax.guard.table import GuardTable
+from parallax.model import TopicPartition
+from tests.unit.guard.looking import HOUR, PLACE, START, tick
+from tests.unit.guard.test_recall import ALL, history, record
+
+MINUTE = 60_000
+BACK = "Broker 2 was away from 2023-11-14 22:23:20 UTC to"
+
+
+def facts(storage: Path, at: int, place: TopicPartition = PLACE) -> list[str]:
+    read = ReadSettings(request_timeout_ms=1000)
+    suspected = datetime.fromtimestamp((START + at) / 1000, UTC)
+    return on_record(str(storage), place, suspected, read, GuardSettings(clock_skew_ms=0))
+
+
+def returned(storage: Path, after: int, **said: int) -> None:
+    """Broker 2 is away from the tenth minute on, and is back after some more, with all that was written."""
+    ticks = history(away_from=10 * MINUTE, until=(10 + after) * MINUTE, **said)
+    at = (10 + after) * MINUTE
+    record(storage, *ticks, tick(at, dict.fromkeys(ALL, 10 + at // MINUTE), ALL, **said))
+
+
+def test_nothing_is_said_where_nobody_was_absent(tmp_path: Path) -> None:
+    assert facts(tmp_path, HOUR) == []
+    record(tmp_path, *history(away_from=HOUR, until=20 * MINUTE))
+    assert facts(tmp_path, HOUR) == []
+
+
+def test_an_absence_within_its_bound_is_said_to_be_so(tmp_path: Path) -> None:
+    returned(tmp_path, 5)
+    (said,) = facts(tmp_path, HOUR)
+    assert said.startswith(f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked was kept until 2023-11-14 23:22:")
+    assert said.endswith("at least, and it was back before.")
+
+
+def test_an_absence_past_its_bound_is_said_to_be_so(tmp_path: Path) -> None:
+    returned(tmp_path, 5, retention=2 * MINUTE)
+    (said,) = facts(tmp_path, HOUR)
+    assert said.startswith(f"{BACK} 2023-11-14 22:28:20 UTC: what it lacked was kept until 2023-11-14 22:24:")
+    assert said.endswith("at least, and it copied records after that.")
+
+
+def test_one_that_lasts_and_what_came_later_or_elsewhere(tmp_path: Path) -> None:
+    returned(tmp_path, 5)
+    (said,) = facts(tmp_path, 12 * MINUTE)
+    assert said.startswith("Broker 2 was away from 2023-11-14 22:23:20 UTC on: what it lacked was kept until")
+    assert facts(tmp_path, 5 * MINUTE) == [], "what came later explains nothing"
+    assert facts(tmp_path, HOUR, TopicPartition("orders", 1)) == []
+
+
+def test_what_no_audit_has_compared_and_what_the_guard_did(tmp_path: Path) -> None:
+    was = Absence(PLACE, 3, Presence.AWAY, 10, START, MINUTE, START + MINUTE, None)
+    late.save(str(tmp_path), [Late(PLACE, 3, START + 2 * MINUTE, was)])
+    table = GuardTable(str(tmp_path))
+    for kind, reason in (
+        (EventKind.INTENDED, "absent"),
+        (EventKind.HELD, ""),
+        (EventKind.OVERRULED, "somebody else's: delete.retention.ms=1"),
+        (EventKind.RELEASING, "overruled"),
+        (EventKind.RELEASED, ""),
+        (EventKind.REFUSED, "not authorized: ALTER_CONFIGS on the topic is needed\nkafka-configs.sh"),
+    ):
+        table.append(Event(kind, "h", "orders", "a", START, 2, (), (Absentee(0, 3),), reason))
+    at = "2023-11-14 22:13:20 UTC"
+    unheard, began, held, changed, ends, refused = facts(tmp_path, HOUR)
+    assert unheard.startswith("Broker 3 copied records at 2023-11-14 22:15:20 UTC that may have been cleaned before")
+    assert began == f"The guard began at {at} to hold the topic for broker 3."
+    assert held == f"The guard held the topic from {at} on (nothing is cleaned)."
+    assert changed.startswith(f"Somebody else changed settings that the guard held at {at} (somebody else's: delete.")
+    assert ends == f"The guard began to put its settings back at {at} (overruled)."
+    assert refused == (
+        f"The guard did not hold the topic for broker 3 at {at}: not authorized: ALTER_CONFIGS on the topic is needed."
+    )
