@@ -83,9 +83,8 @@ class GuardTable:
         self._tried(self._table.update_incremental)
         if self._last() == self._sequence:
             return []
-        dataset = self._table.to_pyarrow_dataset()
         newer = pc.field("sequence") > self._sequence
-        rows: list[dict[str, Any]] = self._tried(lambda: dataset.to_table(filter=newer).cast(SCHEMA).to_pylist())
+        rows: list[dict[str, Any]] = self._tried(lambda: _whole(self._table, newer))
         try:
             events = sorted((_event(row) for row in rows), key=lambda event: event.sequence)
         except (ValueError, TypeError, KeyError) as error:
@@ -106,7 +105,9 @@ class GuardTable:
         numbered = replace(event, sequence=self._sequence + 1)
         rows = pa.Table.from_pylist([_row(numbered)], schema=SCHEMA)
         commit = CommitProperties(app_transactions=[Transaction(_APP_ID, numbered.sequence)])
-        self._tried(lambda: write_deltalake(self._table, rows, mode="append", commit_properties=commit))
+        # An earlier version made the table with fewer columns; the first event of this one brings the others.
+        merged: dict[str, Any] = {"mode": "append", "schema_mode": "merge", "commit_properties": commit}
+        self._tried(lambda: write_deltalake(self._table, rows, **merged))
         self._sequence = numbered.sequence
         return numbered
 
@@ -123,6 +124,16 @@ class GuardTable:
         except _FAILURES as error:
             problem = f"{one_line(error)}; check the path and its permissions"
             raise GuardTableError(f"storage.path: {self._uri}: {problem}") from error
+
+
+def _whole(table: DeltaTable, wanted: pc.Expression) -> list[dict[str, Any]]:
+    """Rows with all columns; null where an earlier version made the table without one."""
+    rows = table.to_pyarrow_dataset().to_table(filter=wanted)
+    for name in SCHEMA.names:
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.nulls(len(rows), SCHEMA.field(name).type))
+    found: list[dict[str, Any]] = rows.select(SCHEMA.names).cast(SCHEMA).to_pylist()
+    return found
 
 
 def _row(event: Event) -> dict[str, Any]:
@@ -153,7 +164,7 @@ def _event(row: Mapping[str, Any]) -> Event:
         tuple(Absentee(*one) for one in json.loads(row["absent"])),
         row["reason"],
         row["sequence"],
-        tuple(json.loads(row["shown"])),
+        tuple(json.loads(row["shown"] or "[]")),
     )
 
 

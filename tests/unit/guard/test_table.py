@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from parallax.guard import table
 from parallax.guard.holds import LAG, Absentee, Change, Event, EventKind
 from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
 
@@ -37,6 +41,20 @@ def test_nobody_appends_to_what_they_have_not_read(tmp_path: Path) -> None:
         other._table.update_incremental() or other.append(INTENDED)
     assert [event.sequence for event in other.news()] == [2]
     assert other.append(INTENDED).sequence == 3
+
+
+def test_events_of_a_version_with_fewer_columns_are_read_and_gone_on_from(tmp_path: Path) -> None:
+    schema = pa.schema([field for field in table.SCHEMA if field.name != "shown"])
+    uri = str(tmp_path / table.GUARD_EVENTS)
+    DeltaTable.create(uri, schema=schema, configuration={"delta.appendOnly": "true"})
+    row = table._row(replace(INTENDED, sequence=1))
+    row.pop("shown")
+    commit = CommitProperties(app_transactions=[Transaction("parallax-guard", 1)])
+    write_deltalake(uri, pa.Table.from_pylist([row], schema=schema), mode="append", commit_properties=commit)
+    mine = GuardTable(str(tmp_path))
+    assert mine.news() == [replace(INTENDED, sequence=1)]
+    held = mine.append(replace(INTENDED, kind=EventKind.HELD, shown=(1, 3)))
+    assert GuardTable(str(tmp_path)).news() == [replace(INTENDED, sequence=1), held]
 
 
 def test_a_storage_without_a_guard_is_said_to_be_one(tmp_path: Path) -> None:
