@@ -51,7 +51,7 @@ class Failing:
 
 def begins(seen: Monitor) -> bool:
     """Whether the partition has begun anew, and not every reader has been met again."""
-    return bool(seen.coverage and any(span.end < 0 for span in seen.coverage.deferred))
+    return min(seen.coverage.compared_up_to) < 0 and "blind_to" in seen.__dict__
 
 
 def forgetful(take: Any) -> Any:
@@ -60,10 +60,12 @@ def forgetful(take: Any) -> Any:
     def taking(self: Monitor, rows: list[Row], crash: bool) -> None:
         take(self, rows, crash)
         # A reader that was taken back has been further.
-        peak, blind_to = self.__dict__.get("peak", 0), self.__dict__.get("blind_to", 0)
-        peak = max([peak, *self.positions.values(), *(row["offset"] for row in rows if "view" in row)])
-        blind_to = peak if begins(self) else blind_to
-        self.__dict__.update(peak=peak, blind_to=blind_to)
+        peak = max([self.__dict__.get("peak", 0), *self.positions.values()])
+        self.__dict__["peak"] = peak = max([peak, *(row["offset"] for row in rows if "view" in row)])
+        if self.coverage.error or any(span.end < 0 for span in self.coverage.deferred):
+            floor = int(PartitionState.from_bytes(self.state).partition["floor"].max())
+            self.__dict__["blind_to"] = max(peak, floor)
+        blind_to = self.__dict__.get("blind_to", 0)
         self.shown.known_from = max(self.shown.known_from, blind_to)
         self.shown.taken = [t for t in self.shown.taken if t.read_to > blind_to]
 
@@ -100,7 +102,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Failing:
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 def test_the_properties_hold_where_steps_fail(first: int, healthy: bool, failing: Failing) -> None:
     went_on = 0
-    for seed in range(first, first + CHUNK):
+    for seed in range(first, first + CHUNK // 2):
         p = profile(seed, healthy)
         world = World(p)
         try:
@@ -108,5 +110,5 @@ def test_the_properties_hold_where_steps_fail(first: int, healthy: bool, failing
         except Violation as violation:
             pytest.fail(f"seed {seed}: {violation}", pytrace=False)
         went_on += not begins(world.monitor)
-    assert failing.failed > CHUNK // 5
-    assert went_on > CHUNK // 2
+    assert failing.failed > CHUNK // 10
+    assert went_on > CHUNK // 4

@@ -1,7 +1,7 @@
 """A partition that could not be compared begins anew: an error is that partition's alone, and holds up no other.
 
-What is left of it is how far it goes. All that lies below is unknown until an audit has compared it, and so is what
-comes before every replica has said again where it is read: the state does not know who has shown what. Pure.
+What is left of it is how far it goes. All that lies below is unknown until an audit has compared it. Where its state
+cannot even be read, so is what comes before every replica has said again where it is read. Pure.
 """
 
 from __future__ import annotations
@@ -64,8 +64,12 @@ def begin_anew(
         end = _goes_to(known, observations, view)
         state.partition["floor"][0, view] = end
         unread.add(state, view, 0, end, UnknownReason.SKIPPED, since)
-    # Readers go on where they are, each somewhere else: what one shows before the others are known proves nothing.
-    state.deferred = np.array([(view, 0, NEVER) for view in VIEWS], DEFERRED)
+    # Nor is known which end markers were shown: the next one need not be that of a transaction.
+    lost_to = NEVER if known is None else int(state.partition["floor"].max())
+    state.partition["unmarked"], state.partition["hidden_to"] = (0, lost_to), lost_to
+    if known is None:
+        # Readers go on where they are, maybe further up: what one shows before all others are met again proves nothing.
+        state.deferred = np.array([(view, 0, NEVER) for view in VIEWS], DEFERRED)
     told = replace(coverage(state, observations, now_ms, grace_ms), error=line_of(error))
     return StepResult(state, [], told)
 

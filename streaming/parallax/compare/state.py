@@ -163,7 +163,7 @@ UNENDED = np.dtype(
 """read_committed: the first record of a transaction as a replica showed it, while it has yet to show its end."""
 
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
-"""A range that the cap kept out of the state, or what comes after an error until all readers are known again
+"""A range that the cap kept out of the state, or what comes after it was lost until all readers are known again
 (compare/anew.py); ``end`` is `NEVER` while it is still growing."""
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])

@@ -147,20 +147,28 @@ def test_what_lies_below_is_known_once_an_audit_has_compared_it(
     for end in (10, 12):
         bucket.feed({"bad": rows(end - 2, end)})
     told = bucket.last["bad"]
-    assert {(s.view, s.start, s.end) for s in told.unread} == {(0, 0, 10), (1, 0, 10)}
+    assert {(s.view, s.start, s.end) for s in told.unread} == {(0, 0, 8), (1, 0, 8), (0, 8, 10), (1, 8, 10)}
     assert sum(map(sum, told.unknown.values())) == 20
     early, late = (Ended(at, at + 1, "consistent", 0, (12, 12)) for at in (T + 8, T + 11))
     assert told.settled(early.covers) == told
     assert sum(map(sum, told.settled(late.covers).unknown.values())) == 0
 
 
-def test_readers_that_are_apart_accuse_nobody(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_readers_that_are_apart_accuse_nobody(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, is_readable: bool
+) -> None:
     """What the one that is ahead showed before the error, the state does not know any more."""
-    ahead = [record(n, f"K{n}", "V") for n in range(5, 9)]
-    mended = raising(monkeypatch, IndexError(), "bad")
-    bucket.feed({"bad": [*both(1, ahead, 9, T + 9), *both(2, ahead[:1], 6, T + 9)]})
+    more = [record(n, f"K{n}", "V") for n in range(5, 12)]
+    bucket.feed({"bad": both(1, more[:4], 9, T + 9)})
+    mended = raising(monkeypatch, IndexError(), *["bad"] * is_readable)
+    if not is_readable:
+        states = bucket.states()
+        states._changed[BAD] = {**(states._row(BAD) or {}), "head": b"?"}
+        bucket.save(states)
+    bucket.feed({"bad": both(2, [{**more[0], "content_hash": 1}], 6, T + 9)})
+    assert bucket.last["bad"].error
     mended()
-    more = [*ahead, *(record(n, f"K{n}", "V") for n in range(9, 12))]
     for rows_ in (
         [*tick(T + 10, everywhere(12)), *both(2, more[1:], 12, T + 10)],
         both(3, more[:-1], 11, T + 11),
@@ -172,6 +180,16 @@ def test_readers_that_are_apart_accuse_nobody(bucket: Bucket, monkeypatch: pytes
         bucket.feed({"bad": rows_})
     assert bucket.suspects == []
     assert bucket.last["bad"].compared_up_to == (14, 14)
+
+
+def test_what_comes_next_is_compared_where_the_state_could_be_read(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mended = raising(monkeypatch, IndexError(), "bad")
+    bucket.feed(unlike(5, 8))
+    mended()
+    (raised,) = bucket.feed({"bad": rows(8, 10, unlike=9)})
+    assert raised.accusation.offset == 9
 
 
 def test_a_micro_batch_that_is_run_again_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
