@@ -122,9 +122,10 @@ def _probes(page: build.Dashboard) -> build.Dashboard:
         )
         .with_panel(
             number(
-                "Faults in judging",
-                "Claims that could not be judged, by a fault of Parallax. Report it.",
-                f"sum({of('findings_judging_errors_total')})",
+                "Faults of Parallax",
+                "Claims that could not be judged and partitions that could not be compared. Report them.",
+                f"sum({of('findings_judging_errors_total')})"
+                f" + (sum({of('comparison_partition_errors_total')}) or vector(0))",
                 ((None, GREEN), (1, RED)),
             )
         )

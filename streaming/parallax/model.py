@@ -110,7 +110,8 @@ class UnknownReason(StrEnum):
     DEFERRED = "deferred"
     """The unmatched state had reached its cap."""
     SKIPPED = "skipped"
-    """A reader jumped over it, a log was truncated, or it waited for an explanation that cannot come any more."""
+    """A reader jumped over it, a log was truncated, it waited for an explanation that cannot come any more, or the
+    comparison of the partition failed."""
     UNAUTHORIZED = "unauthorized"
     """The right to read the topic is missing."""
     LOG_START_DIFFERS = "log_start_differs"

@@ -106,7 +106,7 @@ def unknown(monitor: Monitor) -> Unknown:
         ranges += [beyond] * any(_count(coverage, reason, view) for reason in _BEYOND)
         ranges += _at_the_start(coverage, view)
         gone = _count(coverage, UnknownReason.SKIPPED, view) - _counted(coverage, UnknownReason.SKIPPED, view)
-        ranges += [(0, max(b.log_start_offset for b in coverage.brokers))] * (gone > 0)
+        ranges += [(0, max((b.log_start_offset for b in coverage.brokers), default=0))] * (gone > 0)
     ranges += _unjudged(monitor, coverage)
     ranges += [(d.start, d.end if d.end >= 0 else _furthest(coverage, d.view)) for d in coverage.deferred]
     if _count(coverage, UnknownReason.UNDECIDED, RU):
@@ -139,12 +139,12 @@ def _counted(coverage: Coverage, reason: UnknownReason, view: int) -> int:
 
 
 def _furthest(coverage: Coverage, view: int) -> int:
-    return max((b.read_uncommitted, b.read_committed)[view] for b in coverage.brokers)
+    return max(((b.read_uncommitted, b.read_committed)[view] for b in coverage.brokers), default=0)
 
 
 def _at_the_start(coverage: Coverage, view: int) -> list[tuple[int, int]]:
     """What lies below the largest log start, as many offsets of it as are counted."""
-    start = max(b.log_start_offset for b in coverage.brokers)
+    start = max((b.log_start_offset for b in coverage.brokers), default=0)
     return [(start - count, start) for reason in _AT_THE_START if (count := _count(coverage, reason, view))]
 
 

@@ -62,6 +62,7 @@ class ParallaxCollector(Collector):
         yield from _replicas(shown)
         yield from _views(shown, lags)
         yield from _comparison(shown, unknown)
+        yield from _comparison_errors(snapshot)
         yield from _findings(snapshot)
         yield from _each_finding(snapshot)
         yield from _audits(shown)
@@ -242,6 +243,16 @@ def _comparison(snapshot: Snapshot, unknown: Mapping[_Unknown, int]) -> Iterator
         "When the partition was last compared; every five minutes at least, be there nothing new.",
         _PARTITION,
         [(names, c.compared_at / 1000) for names, c in partitions],
+    )
+
+
+def _comparison_errors(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _counter(
+        "comparison_partition_errors",
+        "How often a partition could not be compared since the job started, by a fault of Parallax: it begins anew "
+        "and is unknown until an audit of it has ended.",
+        _PARTITION,
+        [([topic, str(partition)], n) for (topic, partition), n in sorted(snapshot.comparison_errors.items())],
     )
 
 

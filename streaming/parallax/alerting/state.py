@@ -122,6 +122,7 @@ class Snapshot:
     absences: Absences = field(default_factory=Absences)
     guard: GuardStatus | None = None
     paused: Paused = field(default_factory=dict)
+    comparison_errors: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def heartbeat(self) -> float | None:
@@ -233,6 +234,7 @@ class MonitorState:
         self._positions: dict[tuple[Replica, IsolationLevel], int] = {}
         self._coverage: dict[TopicPartition, Coverage] = {}
         self._covered_at: dict[TopicPartition, float] = {}
+        self._comparison_errors: dict[TopicPartition, int] = {}
         self._forgot_at = 0.0
         self._has_progress = self._has_positions = False
         self._is_all_compared = False
@@ -308,6 +310,8 @@ class MonitorState:
             for coverage in coverages:
                 self._coverage[coverage.place] = coverage
                 self._covered_at[coverage.place] = now
+                if coverage.error:
+                    self._comparison_errors[coverage.place] = self._comparison_errors.get(coverage.place, 0) + 1
                 for broker in coverage.brokers:
                     self._cover(coverage, broker)
 
@@ -411,6 +415,7 @@ class MonitorState:
                 absences=self._absences,
                 guard=self._guard,
                 paused=self._paused,
+                comparison_errors=dict(self._comparison_errors),
             )
 
     def _touch(self, replica: Replica) -> None:
@@ -461,3 +466,4 @@ class MonitorState:
             for place, c in self._coverage.items()
             if place in alive or now - self._covered_at[place] <= _FORGET_AFTER_S
         }
+        self._comparison_errors = {p: n for p, n in self._comparison_errors.items() if p in self._coverage}

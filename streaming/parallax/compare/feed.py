@@ -36,7 +36,7 @@ QUERY = "compare"
 
 RESULT_DDL = (
     "since string, until string, buckets int, bucket int, segment string, files array<string>, results array<string>, "
-    "quiet binary"
+    "quiet binary, problem string"
 )
 
 
@@ -214,7 +214,8 @@ def compared(options: Options, share: Share) -> Any:
 
     Raises:
         OSError: a file or a state cannot be read, or a segment cannot be written.
-        ValueError: a state is none that this version reads.
+        BrokenFileError: a file of the state is not what was written.
+        VersionError: a state is of another version.
     """
     import pyarrow as pa
 
@@ -237,8 +238,9 @@ def compared(options: Options, share: Share) -> Any:
         pa.array([segment.files for _, segment, _ in made], pa.list_(pa.field("element", pa.string()))),
         pa.array([results for _, _, results in made], pa.list_(pa.field("element", pa.string()))),
         pa.array([told.quiet, *[None] * (len(made) - 1)], pa.binary()),
+        pa.array([told.problem, *[None] * (len(made) - 1)], pa.string()),
     ]
-    names = ["since", "until", "buckets", "bucket", "segment", "files", "results", "quiet"]
+    names = ["since", "until", "buckets", "bucket", "segment", "files", "results", "quiet", "problem"]
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 

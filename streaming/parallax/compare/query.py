@@ -11,6 +11,7 @@ from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
+from parallax.compare.trouble import Trouble
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.source.feedback import AwaitedFile, write_awaited
@@ -94,6 +95,7 @@ class ComparisonSink:
         self._state: Store | None = None
         self._known: tuple[str, Manifest] | None = None
         self._awaited: set[TopicPartition] | None = None
+        self._trouble = Trouble()
 
     def prepare(self, checkpoint: str) -> None:
         """Look at the state, which lies in the query's checkpoint; to be called before each start of the query."""
@@ -121,6 +123,7 @@ class ComparisonSink:
             query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
             append_suspects(self._storage, suspects, query_id, batch_id)
         self._await_reports(coverages)
+        self._trouble.observe(coverages, [row["problem"] for row in rows if row["problem"]])
         self._on_batch(suspects, coverages)
         new = {row["bucket"]: Segment(row["segment"], tuple(row["files"])) for row in rows if row["segment"]}
         manifest = self._before(rows[0]).with_segments(new)

@@ -56,6 +56,10 @@ class StateGoneError(RuntimeError):
     """There is no state for where the source stands; the comparison has to be rebuilt from the tables."""
 
 
+class BrokenFileError(ValueError):
+    """A file of the state is not what was written; the comparison has to be rebuilt from the tables."""
+
+
 def bucket_of(topic: str, partition: int, buckets: int) -> int:
     """The bucket of a partition; the same in every process and version."""
     return zlib.crc32(f"{topic}-{partition}".encode()) % buckets
@@ -144,7 +148,9 @@ class States:
 
         Raises:
             OSError: its file cannot be read.
-            ValueError: it is none that this version reads.
+            BrokenFileError: its file is not what was written.
+            VersionError: it is of another version.
+            ValueError: it is no state.
         """
         row = self._row(place)
         if row is None:
@@ -154,11 +160,17 @@ class States:
             load = lambda: _checked(self._files, row["file"])  # noqa: E731
         return PartitionState.from_bytes(row["head"], load)
 
-    def put(self, place: TopicPartition, before: PartitionState, after: PartitionState) -> None:
-        """Replace a partition's state; a file of its own is written only where it is large and has changed."""
+    def put(self, place: TopicPartition, before: PartitionState | None, after: PartitionState) -> None:
+        """Replace a partition's state; a file of its own is written only where it is large and has changed.
+
+        Args:
+            place: the partition.
+            before: what `get` gave; None where nothing of it stays.
+            after: the new one.
+        """
         row = self._row(place)
         head = after.head_bytes()
-        if row is not None and row["file"] and after.has_unmatched_of(before):
+        if row is not None and row["file"] and before is not None and after.has_unmatched_of(before):
             self._changed[place] = {**row, "head": head}
             return
         unmatched, name = after.unmatched_bytes(), ""
@@ -321,7 +333,7 @@ class Store:
 
         Raises:
             OSError: a segment cannot be read.
-            ValueError: it is not what was written.
+            BrokenFileError: it is not what was written.
         """
         read: dict[str, pa.Table] = {}
         found = {}
@@ -361,7 +373,7 @@ def _checked(files: fs.FileSystem, name: str) -> bytes:
     """Read such a file; a state that is not what was written would make wrong verdicts."""
     content = _read(files, name)
     if _digest(content) != name.rpartition("-")[2]:
-        raise ValueError(f"comparison state: {name} is not what was written; it is rebuilt from the tables")
+        raise BrokenFileError(f"comparison state: {name} is not what was written; it is rebuilt from the tables")
     return content
 
 
@@ -374,4 +386,15 @@ def _read(files: fs.FileSystem, name: str) -> bytes:
         return bytes(source.read())
 
 
-__all__ = ["BUCKETS", "LARGE", "Manifest", "Segment", "StateGoneError", "States", "Store", "bucket_of", "offset_mark"]
+__all__ = [
+    "BUCKETS",
+    "LARGE",
+    "BrokenFileError",
+    "Manifest",
+    "Segment",
+    "StateGoneError",
+    "States",
+    "Store",
+    "bucket_of",
+    "offset_mark",
+]

@@ -163,7 +163,8 @@ UNENDED = np.dtype(
 """read_committed: the first record of a transaction as a replica showed it, while it has yet to show its end."""
 
 DEFERRED = np.dtype([("view", "u1"), ("start", "<i8"), ("end", "<i8")])
-"""A range that the cap kept out of the state; ``end`` is `NEVER` while it is still growing."""
+"""A range that the cap kept out of the state, or what comes after it was lost until all readers are known again
+(compare/anew.py); ``end`` is `NEVER` while it is still growing."""
 
 UNREAD = np.dtype([("view", "u1"), ("reason", "u1"), ("start", "<i8"), ("end", "<i8"), ("since", "<i8")])
 """A range that no replica was read to show in time, or that was left behind without verdict: an audit settles it.
@@ -190,6 +191,10 @@ _VERSION = 9
 
 NOWHERE = (NEVER, UNKNOWN)
 """A range of offsets that holds none."""
+
+
+class VersionError(ValueError):
+    """A state that another version has written."""
 
 
 def empty(dtype: np.dtype[Any]) -> Array:
@@ -278,7 +283,8 @@ class PartitionState:
             unmatched: gives the bytes of ``unmatched_bytes``; is asked only where the head announces rows there.
 
         Raises:
-            ValueError: the bytes are no state, or of another version, or the two parts do not fit together.
+            VersionError: the state is of another version.
+            ValueError: the bytes are no state, or the two parts do not fit together.
         """
         if not data:
             return cls()
@@ -319,7 +325,7 @@ def _counts(data: bytes) -> tuple[int, ...]:
         raise ValueError("comparison state: not a state of Parallax; delete the comparison's checkpoint")
     version, *counts = _LAYOUT.unpack_from(data, len(_MAGIC))
     if version != _VERSION:
-        raise ValueError(
+        raise VersionError(
             f"comparison state: version {version} cannot be read by this program (it reads {_VERSION}); "
             "delete the comparison's checkpoint, the tables are compared again"
         )

@@ -125,7 +125,7 @@ def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeferredRange:
-    """Offsets that were not compared because the unmatched state had reached its cap.
+    """Offsets that were not compared because the unmatched state had reached its cap, or was lost by an error.
 
     Attributes:
         view: an `IsolationLevel`.
@@ -204,6 +204,7 @@ class Coverage:
         state_bytes: size of the state when packed.
         unread: what an audit is needed for, in order; counted in ``unknown``.
         awaits_report: a verdict waits for what the replicas report next, be it what they have reported before.
+        error: why the partition could not be compared and has begun anew, in one line; empty where it was.
     """
 
     topic: str
@@ -217,6 +218,7 @@ class Coverage:
     compared_at: int
     unread: tuple[UnreadRange, ...] = ()
     awaits_report: bool = False
+    error: str = ""
 
     @property
     def place(self) -> TopicPartition:

@@ -5,11 +5,13 @@ Knows the buckets' states and what was observed, neither Spark nor the tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from parallax.compare.anew import NOT_OF_ONE_PARTITION, begin_anew, line_of
 from parallax.compare.gathered import Gathered, Ordered
 from parallax.compare.joint import MANY_ROWS, Blobs, Quiet, step_quiet
 from parallax.compare.observations import Array, Observations
@@ -94,10 +96,12 @@ class Told:
     Attributes:
         results: by bucket, of each partition that was stepped by itself (`parallax.compare.results.to_json`).
         quiet: of all that were quiet (`parallax.compare.results.to_columns`); None where none was.
+        problem: why nothing was taken in together although it may have been quiet, in one line; None where it was.
     """
 
     results: dict[int, list[str]] = field(default_factory=dict)
     quiet: bytes | None = None
+    problem: str | None = None
 
 
 def step_buckets(
@@ -105,36 +109,64 @@ def step_buckets(
 ) -> Told:
     """Compare what a micro-batch showed of the partitions of some buckets.
 
+    An error is the partition's in which it is raised (`parallax.compare.anew`), and not the task's.
+
     Args:
         before: the states of the buckets that something was observed of; written to.
         seen: what was observed.
         settings: grace period and cap.
         now_ms: milliseconds since 1970 UTC.
         from_log_start: see `parallax.compare.step.step`.
+
+    Raises:
+        OSError: a file of a state cannot be read or written.
+        BrokenFileError: it is not what was written.
+        VersionError: a state is of another version.
     """
     told = Told({bucket: [] for bucket in before})
     is_quiet = np.zeros(len(seen.buckets), np.bool_)
     if len(seen.buckets):
-        heads, unmatched, may = _packed(before, seen)
-        quiet = step_quiet(heads, unmatched, may, seen.few, settings, from_log_start=from_log_start)
-        is_quiet[quiet.at] = True
-        if len(quiet.at):
+        quiet = _quiet(before, seen, settings, told, from_log_start=from_log_start)
+        if quiet is not None and len(quiet.at):
+            is_quiet[quiet.at] = True
             told.quiet = to_columns([seen.few.places[n] for n in quiet.at.tolist()], quiet, now_ms)
             _keep(before, seen, quiet)
 
-    def one(bucket: int, observations: Observations) -> None:
-        place = TopicPartition(observations.topic, observations.partition)
-        state = before[bucket].get(place)
-        result = step(state, observations, settings, now_ms, from_log_start=from_log_start)
+    def one(bucket: int, place: TopicPartition, observed: Callable[[], Observations]) -> None:
+        state, observations = None, Observations(*place)
+        try:
+            observations = observed()
+            state = before[bucket].get(place)
+            result = step(state, observations, settings, now_ms, from_log_start=from_log_start)
+            text = to_json(result.suspects, result.coverage)
+        except NOT_OF_ONE_PARTITION:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one partition holds up no other
+            result = begin_anew(state, observations, now_ms, settings.grace_ms, error)
+            text, state = to_json(result.suspects, result.coverage), None
         before[bucket].put(place, state, result.state)
-        told.results[bucket].append(to_json(result.suspects, result.coverage))
+        told.results[bucket].append(text)
 
     for n in np.flatnonzero(~is_quiet).tolist():
-        one(seen.buckets[n], seen.few.observations(n))
+        one(seen.buckets[n], seen.few.places[n], partial(seen.few.observations, n))
     for bucket, places in sorted(seen.many.items()):
-        for _, parts in sorted(places.items()):
-            one(bucket, Observations.concat(parts))
+        for place, parts in sorted(places.items()):
+            one(bucket, place, partial(Observations.concat, parts))
     return told
+
+
+def _quiet(
+    before: Mapping[int, States], seen: Seen, settings: CompareSettings, told: Told, *, from_log_start: bool
+) -> Quiet | None:
+    """What has become of the quiet partitions; None where that failed, so that each has to be stepped by itself."""
+    try:
+        heads, unmatched, may = _packed(before, seen)
+        return step_quiet(heads, unmatched, may, seen.few, settings, from_log_start=from_log_start)
+    except NOT_OF_ONE_PARTITION:
+        raise
+    except Exception as error:  # noqa: BLE001 - one of thousands may be to blame, and it cannot be told which
+        told.problem = line_of(error)
+        return None
 
 
 def _packed(before: Mapping[int, States], seen: Seen) -> tuple[Blobs, Blobs, Array]:

@@ -263,6 +263,14 @@ def samples(state: MonitorState) -> Samples:
     )
 
 
+def test_a_partition_that_could_not_be_compared_is_counted(state: MonitorState) -> None:
+    for error in ("ValueError: 1", "", "ValueError: 2"):
+        state.update_coverage([coverage(error=error), coverage(partition=1)])
+    found = samples(state)
+    assert found["comparison_partition_errors_total", ("orders", "0")] == 2
+    assert ("comparison_partition_errors_total", frozenset(("orders", "1"))) not in found
+
+
 def test_every_metric_is_there_under_its_name(full: MonitorState) -> None:
     assert {name for name, _ in samples(full)} == NAMES
 

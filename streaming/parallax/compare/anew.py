@@ -1,0 +1,108 @@
+"""A partition that could not be compared begins anew: an error is that partition's alone, and holds up no other.
+
+What is left of it is how far it goes. All that lies below is unknown until an audit has compared it. Where its state
+cannot even be read, so is what comes before every replica has said again where it is read. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from traceback import extract_tb
+
+import numpy as np
+
+from parallax.compare import unread
+from parallax.compare.coverage import coverage
+from parallax.compare.observations import POSITION, VIEWS, Observations
+from parallax.compare.segments import BrokenFileError
+from parallax.compare.state import DEFERRED, NEVER, PartitionState, VersionError
+from parallax.compare.step import StepResult
+from parallax.errors import one_line
+from parallax.model import UNKNOWN, UnknownReason
+
+NOT_OF_ONE_PARTITION = (OSError, MemoryError, ImportError, BrokenFileError, VersionError)
+"""What says nothing of the partition at hand: the micro-batch fails of it, and is run again."""
+
+_KEPT = ("retention_ms", "deletes", "head", "deleted_to")
+"""What is known of the topic's policy, and of where its logs began: no audit could tell that."""
+
+_SHOWN_TO = ("high_watermark", "last_stable_offset")
+"""By view, up to where a replica shows its log."""
+
+_LONGEST = 300
+
+
+def begin_anew(
+    known: PartitionState | None, observations: Observations, now_ms: int, grace_ms: int, error: Exception
+) -> StepResult:
+    """The state of a partition, and what is said of it, once its step has failed.
+
+    No suspect comes of it; those that were raised before stand, and are not raised again.
+
+    Args:
+        known: its state before; None where that cannot be read.
+        observations: what the micro-batch showed of it; none of it counts as compared.
+        now_ms: milliseconds since 1970 UTC.
+        grace_ms: see `parallax.compare.coverage.coverage`.
+        error: of the step.
+    """
+    state = PartitionState()
+    topic_id = _topic_id(observations)
+    if known is not None:
+        state.told = known.told
+        before = int(known.partition["topic_id"][0])
+        if topic_id not in (0, before) and before:
+            known = None  # re-created: its offsets are those of another log
+        else:
+            topic_id = topic_id or before
+    state.partition["topic_id"] = topic_id
+    if known is not None:
+        for name in _KEPT:
+            state.partition[name] = known.partition[name]
+    since = _read_at(observations, now_ms)
+    for view in VIEWS:
+        end = _goes_to(known, observations, view)
+        state.partition["floor"][0, view] = end
+        unread.add(state, view, 0, end, UnknownReason.SKIPPED, since)
+    # Nor is known which end markers were shown: the next one need not be that of a transaction.
+    lost_to = NEVER if known is None else int(state.partition["floor"].max())
+    state.partition["unmarked"], state.partition["hidden_to"] = (0, lost_to), lost_to
+    if known is None:
+        # Readers go on where they are, maybe further up: what one shows before all others are met again proves nothing.
+        state.deferred = np.array([(view, 0, NEVER) for view in VIEWS], DEFERRED)
+    told = replace(coverage(state, observations, now_ms, grace_ms), error=line_of(error))
+    return StepResult(state, [], told)
+
+
+def _goes_to(known: PartitionState | None, seen: Observations, view: int) -> int:
+    """One past the last offset that anything says of a partition; 1 where nothing is said, for nobody knows."""
+    rows, mine = seen.rows, seen.rows.view == view
+    ends = [rows.offset[mine] + (rows.kind[mine] != POSITION), getattr(seen.progress, _SHOWN_TO[view])]
+    if known is not None:
+        ends += [known.brokers[name][:, view] for name in ("position", "shown")]
+    end = int(np.concatenate(ends).max(initial=UNKNOWN))
+    return 1 if end == UNKNOWN else end
+
+
+def _topic_id(seen: Observations) -> int:
+    """The one that was named last; 0 where none was."""
+    rows = seen.rows
+    named = np.flatnonzero((rows.kind == POSITION) & (rows.topic_id != 0))
+    return int(rows.topic_id[named[np.argmax(rows.timestamp[named])]]) if len(named) else 0
+
+
+def _read_at(seen: Observations, now_ms: int) -> int:
+    """When it was read, in milliseconds: the same when the micro-batch is run again."""
+    rows = seen.rows
+    times = np.concatenate([rows.timestamp[rows.kind == POSITION], seen.progress.observed_at])
+    return int(times.max()) if len(times) else now_ms
+
+
+def line_of(error: Exception) -> str:
+    """An error as one line, with the place where it was raised."""
+    frames = extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {one_line(error)[:_LONGEST]}{where}"
+
+
+__all__ = ["NOT_OF_ONE_PARTITION", "begin_anew", "line_of"]

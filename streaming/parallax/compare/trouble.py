@@ -1,0 +1,63 @@
+"""What went wrong with partitions, said in the job's log: once, and again after a while, or when something else did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from parallax.compare.suspect import Coverage
+from parallax.model import TopicPartition
+
+log = structlog.get_logger(__name__)
+
+AGAIN_S = 600.0
+"""After which an error that goes on is said again."""
+
+AT_ONCE = 10
+"""Partitions that are named after one micro-batch; of more only how many there are is said."""
+
+_WHAT = "it begins anew: what it holds is unknown until an audit of the partition has ended"
+
+
+class Trouble:
+    """Logs which partitions could not be compared.
+
+    Args:
+        clock: monotonic seconds, for tests.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._said: dict[TopicPartition | None, tuple[str, float]] = {}
+
+    def observe(self, coverages: Iterable[Coverage], problems: Sequence[str]) -> None:
+        """Take in what a micro-batch has told.
+
+        Args:
+            coverages: of the partitions.
+            problems: of tasks that could take in nothing together.
+        """
+        now = self._clock()
+        self._said = {place: (error, at) for place, (error, at) in self._said.items() if now - at < AGAIN_S}
+        fresh = [c for c in coverages if c.error and self._is_news(c.place, c.error, now)]
+        for one in fresh[:AT_ONCE]:
+            log.error(
+                "a partition was not compared", topic=one.topic, partition=one.partition, what=_WHAT, error=one.error
+            )
+        if more := fresh[AT_ONCE:]:
+            log.error("more partitions were not compared", partitions=len(more), what=_WHAT, error=more[0].error)
+        for problem in problems[:1]:
+            if self._is_news(None, problem, now):
+                what = "each is compared by itself, which takes longer"
+                log.error("partitions were not compared together", what=what, error=problem)
+
+    def _is_news(self, place: TopicPartition | None, error: str, now: float) -> bool:
+        if place in self._said and self._said[place][0] == error:
+            return False
+        self._said[place] = error, now
+        return True
+
+
+__all__ = ["AGAIN_S", "AT_ONCE", "Trouble"]
