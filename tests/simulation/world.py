@@ -299,14 +299,31 @@ class World:
     def _may_be_decided_behind(self, claim: Claim, frozen: set[int]) -> bool:
         """Whether the accused holds the record no more, and its key's value is left to one that is frozen below it.
 
-        What deleted that value on the accused may lie where the frozen one has not come to.
+        What deleted that value on the accused may lie where the frozen one has not come to. A claim on a transaction
+        names no key: the probe asks for those of its records, one after the other.
         """
         replicas = self.cluster.replicas
         accused, offset = replicas[claim.pivot], claim.first_offset
-        if claim.key is None or any(record is not None for _, record in accused.held(offset, offset + 1)):
+        if any(record is not None for _, record in accused.held(offset, offset + 1)):
             return False
-        shown = {b: oracle.values_shown(replicas[b], key_of_halves(*claim.key), 0)[0] for b in frozen | {accused.id}}
-        return any(shown[b] not in (None, shown[accused.id]) and replicas[b].lso < accused.lso for b in frozen)
+        behind = [replicas[b] for b in frozen if replicas[b].lso < accused.lso]
+        for key in self._keys_of(claim) if behind else ():
+            own = oracle.values_shown(accused, key, 0)[0]
+            if any(oracle.values_shown(replica, key, 0)[0] not in (None, own) for replica in behind):
+                return True
+        return False
+
+    def _keys_of(self, claim: Claim) -> set[int | None]:
+        """The key that a claim names, or else those that its transaction has written."""
+        if claim.key is not None:
+            return {key_of_halves(*claim.key)}
+        keys = set[int | None]()
+        for batch in self.cluster.history:
+            if batch.producer_id == claim.producer_id and batch.last >= claim.first_offset >= 0:
+                if batch.control:
+                    break
+                keys.update(record.key for record in batch.records)
+        return keys
 
     def _check_found(self, divergences: Iterable[Divergence]) -> None:
         for divergence in divergences:

@@ -41,7 +41,7 @@ def latest_value(case: Case) -> Decision:
     case = _above(case, claim.recorded.compared_from)
     accused = case.accused
     if accused.last_stable_offset <= claim.offset:
-        return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
+        return _not_shown_yet(case)
     if (cause := _explained_by_outcome(claim, accused)) is not None:
         return case.dismissed(cause)
     if accused.key is None:
@@ -51,6 +51,19 @@ def latest_value(case: Case) -> Decision:
     if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
     return decision
+
+
+def _not_shown_yet(case: Case) -> Decision:
+    """The accused has not come to the record as far as its consumers see.
+
+    It has not missed a tombstone that its log holds: its log was replaced since it was read to lack it.
+    """
+    claim, accused = case.claim, case.accused
+    held = accused.uncommitted.get(claim.offset)
+    is_claimed = held is not None and (held.key_hash, held.producer_id) == (claim.key_text, claim.producer_id)
+    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and is_claimed:
+        return case.dismissed(f"broker {accused.broker} holds the tombstone at offset {claim.offset}")
+    return case.pending(f"broker {accused.broker} does not show offset {claim.offset} to its consumers yet")
 
 
 def _above(case: Case, start: int) -> Case:

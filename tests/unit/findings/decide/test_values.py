@@ -155,6 +155,22 @@ class TestResurrected:
         behind = shows(2, self.old, last_stable_offset=50)
         assert outcome_of(self.c, shows(1, None), behind, shows(3, None)) is Verdict.PENDING
 
+    @pytest.mark.parametrize(
+        ("held", "found"),
+        [
+            (record(50, "undecided", producer_id=-1, value_size=-1), Verdict.DISMISSED),
+            (record(50, "undecided", producer_id=-1, value_size=-1, key_hash="9"), Verdict.PENDING),
+            (record(50, "undecided", producer_id=PID, value_size=-1), Verdict.PENDING),
+        ],
+    )
+    def test_one_whose_log_holds_the_tombstone_has_not_missed_it_however_little_it_shows(
+        self, held: RecordShown, found: Verdict
+    ) -> None:
+        c = replace(self.c, offset=50)
+        held = replace(held, key_hash=held.key_hash or c.key_text)
+        frozen = shows(2, self.old, last_stable_offset=40, uncommitted={50: held})
+        assert outcome_of(c, shows(1, self.tombstone), frozen, shows(3, None)) is found
+
     def test_has_spread_where_all_others_show_a_value_as_well_and_there_are_others(self) -> None:
         alike = [shows(b, self.old) for b in (1, 2, 3)]
         assert decide(self.c, answers(*alike)).has_spread
