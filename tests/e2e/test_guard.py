@@ -24,6 +24,7 @@ from parallax.guard.run import GuardRounds
 from parallax.guard.table import GuardTableError
 from parallax.lab.admin import delete_topics
 from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.scenarios.guarded import GUARDED, HELD
 from parallax.lab.traffic import PlainProducer, ProducerKind
@@ -146,8 +147,9 @@ def test_nothing_goes_before_its_bound_and_where_horizons_are_read_it_goes_withi
         latest = max(bound for _, bound in one.bounds)
         assert latest <= one.gone_at, f"{topic}: {one}"
         # A pass begins with each tick of the play, of half a second and what a busy machine makes of it.
-        assert one.horizon is not None, topic
-        assert one.gone_at - latest < 10, f"{topic}: {one}"
+        assert one.horizon is None or one.gone_at - latest < 10, f"{topic}: {one}"
+    # What a broker does not answer in time is void, and may come too late the next time.
+    assert sum(one.horizon is not None for one in seen.values()) >= 3, "of most of them horizons are read"
 
 
 @pytest.mark.release
@@ -379,7 +381,13 @@ def test_an_outage_that_began_while_the_job_was_down_and_a_second_replica_that_i
     producer = PlainProducer(kafka.bootstrap_servers)
     producer.send(topic, "key", "value")
     one.job.start()
-    one.job.await_observed(topic, 0, 2)
+    for broker in ("1", "2", "3"):
+        # What the next start goes by: how far each replica had come while all were there.
+        until(
+            lambda broker=broker: one.job.metric("parallax_replica_high_watermark", topic=topic, broker_id=broker) == 1,
+            f"the progress of broker {broker} to be on record",
+            timeout=120,
+        )
     before = one.own(topic)
     assert one.job.stop() == 0
     kafka.stop_broker(2)
@@ -393,8 +401,8 @@ def test_an_outage_that_began_while_the_job_was_down_and_a_second_replica_that_i
         time.sleep(5)
         assert one.holds(), "the other one is still away"
     finally:
-        with contextlib.suppress(Exception):
-            kafka.start_broker(2)
-        kafka.start_broker(3)
+        for broker in (2, 3):
+            with contextlib.suppress(LabError):  # it runs already
+                kafka.start_broker(broker)
     one.await_released()
     assert one.own(topic) == before
