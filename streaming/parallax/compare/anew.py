@@ -13,9 +13,9 @@ import numpy as np
 
 from parallax.compare import unread
 from parallax.compare.coverage import coverage
-from parallax.compare.observations import POSITION, VIEWS, Observations
+from parallax.compare.observations import POSITION, VIEWS, Array, Observations
 from parallax.compare.segments import BrokenFileError
-from parallax.compare.state import DEFERRED, NEVER, PartitionState, VersionError
+from parallax.compare.state import DEFERRED, NEVER, PartitionState, VersionError, new_broker
 from parallax.compare.step import StepResult
 from parallax.errors import one_line
 from parallax.model import UNKNOWN, UnknownReason
@@ -59,6 +59,8 @@ def begin_anew(
     if known is not None:
         for name in _KEPT:
             state.partition[name] = known.partition[name]
+        # What was shown before and comes again is still nothing new.
+        state.brokers = np.concatenate([state.brokers, *(_met(broker, observations) for broker in known.brokers)])
     since = _read_at(observations, now_ms)
     for view in VIEWS:
         end = _goes_to(known, observations, view)
@@ -82,6 +84,16 @@ def _goes_to(known: PartitionState | None, seen: Observations, view: int) -> int
         ends += [known.brokers[name][:, view] for name in ("position", "shown")]
     end = int(np.concatenate(ends).max(initial=UNKNOWN))
     return 1 if end == UNKNOWN else end
+
+
+def _met(broker: Array, seen: Observations) -> Array:
+    """The row of a replica of which nothing counts but how far it has shown its log, by view."""
+    row = new_broker(int(broker["broker"]))
+    for view in VIEWS:
+        mine = (seen.rows.view == view) & (seen.rows.broker == broker["broker"])
+        ends = seen.rows.offset[mine] + (seen.rows.kind[mine] != POSITION)
+        row["shown"][0, view] = max(int(broker["shown"][view]), int(ends.max(initial=UNKNOWN)))
+    return row
 
 
 def _topic_id(seen: Observations) -> int:

@@ -20,8 +20,21 @@ from parallax.compare.state import PartitionState
 from parallax.compare.step import step
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.together import Gathering, step_buckets
-from parallax.model import ReadEvent, TopicPartition, UnknownReason
-from tests.unit.compare.history import BROKERS, SETTINGS, Row, both, everywhere, record, shown, tick
+from parallax.model import Outcome, ReadEvent, TopicPartition, UnknownReason
+from tests.unit.compare.history import (
+    BROKERS,
+    RC,
+    RU,
+    SETTINGS,
+    Row,
+    abort,
+    both,
+    commit,
+    everywhere,
+    record,
+    shown,
+    tick,
+)
 
 T = 1_000_000
 BAD = TopicPartition("bad", 0)
@@ -190,6 +203,21 @@ def test_what_comes_next_is_compared_where_the_state_could_be_read(
     mended()
     (raised,) = bucket.feed({"bad": rows(8, 10, unlike=9)})
     assert raised.accusation.offset == 9
+
+
+def test_rows_that_come_again_are_nothing_new(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that comes again without its end marker is not held against the marker of the next transaction."""
+    first = [record(5, "K", "V", pid=7, outcome=Outcome.COMMITTED), commit(6, 7)]
+    second = [record(7, "K", "W", pid=7, outcome=Outcome.ABORTED), abort(8, 7)]
+    bucket.feed({"bad": [row for b in BROKERS for v in (RU, RC) for row in shown(v, b, first, 7, T + 7)]})
+    mended = raising(monkeypatch, IndexError(), "bad")
+    bucket.feed({"bad": tick(T + 8, everywhere(7))})
+    mended()
+    again = [row for row in shown(RC, 3, first, 7, T + 7) if row["offset"] == 5]
+    later = [row for b in BROKERS for v in (RU, RC) for row in shown(v, b, second, 9, T + 9)]
+    bucket.feed({"bad": [*again, *later, *tick(T + 9, everywhere(9))]})
+    assert bucket.last["bad"].compared_up_to == (9, 9)
+    assert bucket.suspects == []
 
 
 def test_a_micro_batch_that_is_run_again_comes_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
