@@ -238,7 +238,7 @@ class Rules:
                 "warning",
                 f"{broker} may have missed tombstones or end markers for good",
                 f"Since {{{{ $value | humanizeDuration }}}} {what}. Audit its topics when it is back, or have it copy "
-                "them anew.",
+                "them again.",
             ),
             self._alert(
                 "ParallaxReplicaRemovalUnknown",

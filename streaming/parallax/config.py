@@ -388,10 +388,14 @@ class AlertingSettings(_Section):
     tls_key_file: str | None = Field(None, description="PEM, without a password.")
     series: Literal["all", "differing"] = Field(
         "all",
-        description="Of which partitions there are series of their own: of all, or of those with something to tell.",
+        description="Of which partitions there are series of their own: of all, or of those with something to report.",
     )
-    webhooks: list[WebhookSettings] = Field(default_factory=list, description="Who is told without an Alertmanager.")
-    repeat_hours: float = Field(4.0, ge=0.1, le=_MAX_HOURS, description="How often they are told what still stands.")
+    webhooks: list[WebhookSettings] = Field(
+        default_factory=list, description="Who gets messages without an Alertmanager."
+    )
+    repeat_hours: float = Field(
+        4.0, ge=0.1, le=_MAX_HOURS, description="How often what still stands is reported to them."
+    )
     runbook_url: str = Field(f"{PAGES}/runbook.md", description="Where messages say that the runbook is.")
 
     @field_validator("users")

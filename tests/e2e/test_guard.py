@@ -277,7 +277,7 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     assert lab.own(f"{topic}.2") == before | {RETENTION: "1234000"}
 
 
-def test_a_topic_that_is_made_anew_while_it_is_held_keeps_its_own_settings(
+def test_a_topic_that_is_re_created_while_it_is_held_keeps_its_own_settings(
     kafka: Cluster, guarded: Callable[..., Guarded], topic: str, tmp_path: Path
 ) -> None:
     kafka.create_topics([topic], replicas=[1, 2, 3], config=MADE)

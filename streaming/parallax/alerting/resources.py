@@ -19,7 +19,7 @@ class ResourceCollector(Collector):
         memory = GaugeMetricFamily(
             "parallax_memory_bytes",
             "Memory of the job's processes; what several of them share counts once (proportional set size), where the "
-            "system tells.",
+            "system says.",
             labels=["process"],
         )
         count = GaugeMetricFamily("parallax_processes", "Processes of the job that run.", labels=["process"])

@@ -101,7 +101,7 @@ class Compared:
         if self.skipped:
             found.append(
                 f"{self.skipped} offsets have no verdict: a reader could not go on there, or nothing that is left "
-                "tells how a transaction ended (its end marker was emptied, or none was read)"
+                "says how a transaction ended (its end marker was emptied, or none was read)"
             )
         if self.missing_head:
             found.append(

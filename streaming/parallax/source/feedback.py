@@ -161,7 +161,7 @@ class FeedbackFile:
             with Path(self._path).open("rb") as file:
                 return self._read_on(file)
         except FileNotFoundError as error:
-            problem = f"option feedback.path: {self._path} is gone; start the query again, its sink writes it anew"
+            problem = f"option feedback.path: {self._path} is gone; start the query again, its sink writes another one"
             raise ValueError(problem) from error
 
     def _read_on(self, file: Any) -> tuple[dict[Reader, Recorded], bool]:

@@ -83,6 +83,12 @@ def test_a_difference_without_direction_names_its_sides_and_warns_of_wiping_any(
     assert "becomes the leader" not in text
 
 
+def test_a_missing_record_says_which_older_value_is_shown_and_who_shows_the_newer() -> None:
+    old, new = record(30, producer_id=-1), record(50, producer_id=-1)
+    text = said(about_key(FindingKind.RECORD_MISSING), shows(1, new), shows(2, old), shows(3, new))
+    assert "Shown: value at offset 30 on broker 2, value at offset 50 on brokers 1 and 3." in text
+
+
 def test_content_whose_direction_an_epoch_proves_says_so() -> None:
     c = claim(FindingKind.CONTENT_MISMATCH, rule=Rule.CONTENT, broker=NOBODY, producer_id=-1)
     old, new = record(content_hash="aa", leader_epoch=1), record(content_hash="bb", leader_epoch=2)

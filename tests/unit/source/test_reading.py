@@ -163,3 +163,26 @@ def test_what_is_wrong_with_one_partition_is_said_of_it_alone(monkeypatch: pytes
         ),
         1: (ReadEvent.OK, ""),
     }
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_keeps_one_partition_from_being_read_is_not_said_of_the_next_wave(
+    monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    class Half(Breaking):
+        def result(self, *_: Any) -> list[FetchedPartition]:
+            whole = FetchedPartition("t", 1, None, 90, 90, 0)
+            return [self.answer if p.partition == 0 else whole for p in self.asked]
+
+    client = Half(failed(Unreachable("no answer", broker=2, topic="t", partition=0)))
+    levels = (1, 0) if shared else (0,)
+    pieces = [Piece(Reader(level, 2, "t", 0), Range(10, 90, "A")) for level in levels]
+    monkeypatch.setattr(reading, "_client", lambda *_: client)
+    later = Piece(Reader(1 - levels[0], 2, "t", 1), Range(10, 90, "A"))
+    rows = [
+        row
+        for batch in reading.read_pieces(replace(OPTIONS, shared=shared, with_isolation=shared), [*pieces, later])
+        for row in batch.to_pylist()
+    ]
+    said = {row["partition"]: (row["position"]["event"], row["position"]["detail"]) for row in rows}
+    assert said == {0: (ReadEvent.UNREACHABLE, "broker 2, t-0: no answer"), 1: (ReadEvent.OK, None)}

@@ -29,7 +29,7 @@ class WebhookCollector(Collector):
         )
         pending = GaugeMetricFamily(
             "parallax_webhook_pending_incidents",
-            "Incidents of which the receiver is still to be told something.",
+            "Incidents of which something is still to be sent to the receiver.",
             labels=["receiver"],
         )
         oldest = GaugeMetricFamily(

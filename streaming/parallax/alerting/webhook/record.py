@@ -91,7 +91,7 @@ class Record:
                 self._write(rows)
             except _FAILURES as error:
                 log.warning(
-                    "what receivers were told is not on record; after a crash they are told again",
+                    "what receivers were sent is not on record; after a crash they are sent it again",
                     error=one_line(error),
                 )
                 return False
@@ -117,7 +117,9 @@ def _load(uri: str) -> list[Row]:
         for row in rows:
             _alert(row)
     except (*_FAILURES, ValueError) as error:
-        log.warning("the record of what receivers were told cannot be read; they are told again", error=one_line(error))
+        log.warning(
+            "the record of what receivers were sent cannot be read; they are sent it again", error=one_line(error)
+        )
         return []
     return rows
 
