@@ -761,6 +761,33 @@ SHRUNKEN = {
             "start 2; tick 200; sync; clean 2; write 1 0 24507; end 1; sync; stop 2; unindex 2 8; clean 3"
         ),
     ),
+    "an index that is lost below what an open transaction pins turns each transaction by itself": (
+        1900002149,
+        (
+            "lead 3; write 3 1 -1; sync; stop 2; end 3 1; write -1 1 9235; sync; tick 2001; write -1 90 1; clean "
+            "3; tick 2001; write -1 90 1; sync; clean 3; tick 2001; write -1 90 1; clean 3; write 3 0 59595; end "
+            "3; start 2; sync; audit; round; round; probe 986; round; round; round 271; probe 352; round 80; "
+            "clean 2; probe 190; write -1 90 64; sync; clean 1; round; stop 1; unindex 1 4"
+        ),
+    ),
+    "a value that another shows though it was deleted says nothing against a new copy of a right log": (
+        1800189542,
+        (
+            "write 1 0 72627; sync; stop 1; end 1 1; sync; stop 3; write -1 0 -1; round; tick 2001; write -1 90 "
+            "33; clean 2; tick 2001; write -1 90 59; clean 2; tick 2001; write -1 90 78; clean 2; start 1; write "
+            "1 2 84861; sync; stop 1; usurp 1; end 1; round; start 2; sync; wipe 1 1"
+        ),
+    ),
+    "a frozen replica that shows what another is accused of holds up no difference without direction": (
+        1800201400,
+        (
+            "write -1 0 18417; sync; stop 3; write -1 0 -1; tick 200; write -1 90 92; sync; clean 1; clean 2; "
+            "tick 2001; write -1 90 86; sync; clean 2; clean 1; start 3; sync; audit; write -1 0 6129; write 3 1 "
+            "29456; sync; stop 3; end 3 1; write -1 1 17879; tick 2001; write -1 90 15; sync; clean 2; tick 2001; "
+            "write -1 90 25; sync; clean 2; tick 2001; write -1 90 72; sync; clean 2; start 3; stop 1; write -1 0 "
+            "-1; round; tick 2001; write -1 90 79; clean 2; tick 2001; write -1 90 32; sync; clean 2"
+        ),
+    ),
 }
 
 COMMIT_TO_ABORT = (
@@ -813,6 +840,7 @@ RIGHT_ALL_THE_SAME = (
 """Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
+    *(1900002149, 1800189542, 1800201400),
     *(1800043605, 1800213244, 1800214991, 1800215651),
     *(1800058860, 1800060630, 1800073495, 1800096230, 1800119165, 1800154095, 1800072123, 1800074410, 1800083842),
     *(1800111555, 1800118916, 1800120574, 1800143857, 1700058661, 1700065143, 1700082508, 1700103419, 1700121969),

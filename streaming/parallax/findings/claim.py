@@ -171,6 +171,8 @@ class Claim:
             what stands against the accused was not proven right.
         confirmed_at_ms: of a finding, when its last event was decided, milliseconds since 1970 UTC; 0 of a suspect.
         renamed: it was about another transaction, and is about the one that holds the accused back now.
+        deleted_at: another replica is found to show a value of the key that was deleted at this offset or above: values
+            below it bear no witness; -1 where none is found.
         freed: of a suspect, a finding had explained it, or was the same, and has ended: only what is shown live proves
             it now.
     """
@@ -192,6 +194,7 @@ class Claim:
     spread: bool = False
     renamed: bool = False
     freed: bool = False
+    deleted_at: int = UNKNOWN
     all_compared: bool = True
     confirmed_at_ms: int = 0
 
@@ -303,14 +306,19 @@ class Claim:
         return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
-def explains(transaction: Claim, claim: Claim) -> bool:
+def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:
     """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
 
     By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
-    missing on the others. By the key on the same replica, or on one that the claim names without accusing it. Only
-    where the record lies before the end marker that was missed: what was written after it has a cause of its own.
-    Where that marker is not known, a later record may be of another transaction of the producer: then only on the same
-    replica.
+    missing on the others. By the key on the same replica, or on one that the claim names without accusing it: not where
+    a record's outcome differs, which is a matter of its own transaction alone. Only where the record lies before the
+    end marker that was missed: what was written after it has a cause of its own. Where that marker is not known, a
+    later record may be of another transaction of the producer: then only on the same replica.
+
+    Args:
+        transaction: the claim on an outcome, or on a transaction that is open.
+        claim: on a key's value, or on an outcome without direction.
+        by_value: what differs are values of the key, as it was found; by the claim's rule if not given.
     """
     if transaction.place != claim.place or transaction.kind not in TRANSACTION_KINDS:
         return False
@@ -319,8 +327,9 @@ def explains(transaction: Claim, claim: Claim) -> bool:
     same_replica = on_a_side if claim.broker == NOBODY else transaction.broker == claim.broker
     same_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id
     of_producer = same_producer and start <= claim.offset and (end >= 0 or same_replica)
-    of_key = same_replica and transaction.key is not None and transaction.key == claim.key
-    return (of_producer or of_key) and (end < 0 or claim.offset < end)
+    by_value = claim.rule is not Rule.OUTCOME if by_value is None else by_value
+    same_key = transaction.key is not None and transaction.key == claim.key
+    return (of_producer or (by_value and same_replica and same_key)) and (end < 0 or claim.offset < end)
 
 
 def claim_from_row(row: Mapping[str, Any]) -> Claim:

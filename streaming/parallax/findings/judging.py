@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from parallax.findings.answers import Answers
+from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
 from parallax.findings.effect import whole
@@ -27,11 +27,12 @@ from parallax.findings.incident import Proof
 from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
-from parallax.findings.sides import against, showing_a_value_below, showing_the_value_of, sides_differ
+from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
+_RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
 _LONE_PROBES = 4
 """How many probes a difference that hangs on a lone witness is given for a suspect about its outcome to turn up."""
 _GONE_PROBES = 2
@@ -118,6 +119,10 @@ class Judging:
         """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
         # A suspect that goes by what is live is no finding: nothing was proven of it by then.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
+        if task.finding_id is not None and suspected.kind in TRANSACTION_KINDS:
+            suspected = self._knowing_deletions(task, suspected, before)
+            rest = tuple((self._knowing_deletions(task, c, before), a) for c, a in answers.rest)
+            answers = replace(answers, rest=rest)
         judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
         decision = self._twice(task, claim, judged.decision, answers)
@@ -127,6 +132,8 @@ class Judging:
                 decision, leans_on = self._linked(task, claim, decision, before)
         elif decision.verdict is not Verdict.PENDING:
             decision = self._explained(task, claim, decision, before)
+        elif standing(decision.sides) == answers.replicas.keys():
+            decision = self._explained_meanwhile(task, claim, decision, before)
         return claim, decision, answers, leans_on
 
     def event(
@@ -225,6 +232,17 @@ class Judging:
             return decision
         return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
 
+    def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
+        """A finding without direction need not wait for one that is frozen, and shows what another is accused of.
+
+        That value is proven wrong, whatever the frozen one has still to decide, and all others show the same.
+        """
+        differing = replace(decision, verdict=Verdict.CONFIRMED)
+        causes = self._accused_about(task, claim, differing, before)
+        if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
+            return decision
+        return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
+
     def _causes(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
         """The findings that together explain a difference of value, by their ids; none where none do.
 
@@ -238,10 +256,7 @@ class Judging:
             causes |= about
             # What a frozen replica shows of a key stands still.
             frozen = {c.broker for c in standing.values() if c.kind is FindingKind.READ_COMMITTED_FROZEN}
-            # It is the value that is proven wrong: so are those that show it as well.
-            accused = {cause.broker for cause in about.values() if cause.deleted_at == UNKNOWN}
-            brokers |= frozen | showing_the_value_of(decision.sides, accused)
-            brokers |= showing_a_value_below(decision.sides, max(cause.deleted_at for cause in about.values()))
+            brokers |= frozen | _showing_what_is_accused(decision.sides, about)
         return causes if causes and decision.is_explained_by(brokers) else {}
 
     def _accused_about(
@@ -266,16 +281,26 @@ class Judging:
         which: Callable[[Finding], bool] = attrgetter("stands"),
     ) -> dict[str, Cause]:
         """The findings that accuse a replica about the key of a claim, by their ids."""
+        return {
+            name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
+            for name, f in self._beside(task, claim, before).items()
+            if which(f)
+        }
+
+    def _beside(self, task: Task, claim: Claim, before: Sequence[Finding]) -> dict[str, Finding]:
+        """The last events of the other findings that accuse a replica about the key of a claim, by their ids."""
         if claim.key is None:
             return {}
         known = {finding.finding_id: finding for finding in self._ledger.about_key(claim.place, claim.key)}
         known |= {e.finding_id: e for e in before if e.place == claim.place and e.accused_key == claim.key}
         known.pop(task.finding_id or "", None)
-        return {
-            name: Cause(f.broker, f.kind, f.offset if _is_shown_by_all(f) else UNKNOWN)
-            for name, f in known.items()
-            if which(f)
-        }
+        return known
+
+    def _knowing_deletions(self, task: Task, claim: Claim, before: Sequence[Finding]) -> Claim:
+        """A claim on a transaction that knows which values of its key others are found to show though deleted."""
+        found = self._beside(task, claim, before).values()
+        deleted_at = [f.offset for f in found if _accuses_by_proof(f) and f.kind is _RESURRECTED]
+        return replace(claim, deleted_at=max(deleted_at, default=UNKNOWN))
 
     def _twice(self, task: Task, claim: Claim, decision: Decision, answers: Answers) -> Decision:
         """Have a verdict wait that one probe alone is not trusted with."""
@@ -314,6 +339,13 @@ class Judging:
         return decision, ()
 
 
+def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> frozenset[int]:
+    """Who is accused about a key, and who shows the same: it is the value that is proven wrong."""
+    accused = {cause.broker for cause in causes.values() if cause.deleted_at == UNKNOWN}
+    deleted_at = max(cause.deleted_at for cause in causes.values())
+    return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
+
+
 def _same_cause(causes: Mapping[str, Cause]) -> str:
     named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
     return f"the same cause as finding{'s' if len(causes) > 1 else ''} {named}"
@@ -322,9 +354,11 @@ def _same_cause(causes: Mapping[str, Cause]) -> str:
 def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
     """Whether a claim on a transaction explains a difference of value, as that was found.
 
-    What a replica makes of a transaction explains nothing of a difference between two others.
+    What a replica makes of a transaction explains nothing of a difference between two others. Nor does it explain how
+    they show a record of another transaction, but for the value of its key, where that is all that differs by now.
     """
-    return explains(transaction, claim) and decision.may_be_of(transaction.broker)
+    by_value = claim.rule is not Rule.OUTCOME or not decision.sides.keys() <= {ABORTED, COMMITTED}
+    return explains(transaction, claim, by_value=by_value) and decision.may_be_of(transaction.broker)
 
 
 def _accuses_by_proof(finding: Finding) -> bool:
@@ -334,7 +368,7 @@ def _accuses_by_proof(finding: Finding) -> bool:
 
 def _is_shown_by_all(finding: Finding) -> bool:
     """Whether a finding says of every replica that it shows a value that was deleted."""
-    return finding.stands and has_spread(finding) and finding.kind is FindingKind.DELETED_RECORD_RESURRECTED
+    return finding.stands and has_spread(finding) and finding.kind is _RESURRECTED
 
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:

@@ -97,7 +97,8 @@ class TestExplains:
     )
 
     def value(self, **fields: Any) -> Claim:
-        base = {"kind": FindingKind.VISIBILITY_MISMATCH, "broker": 3, "offset": 12, "key_hash_lo": 77}
+        base = {"rule": Rule.LATEST_VALUE, "kind": FindingKind.VISIBILITY_MISMATCH, "broker": 3, "offset": 12}
+        base |= {"key_hash_lo": 77}
         return replace(self.transaction, **(base | fields))
 
     def test_a_record_of_the_transaction_on_any_replica(self) -> None:
@@ -124,6 +125,12 @@ class TestExplains:
         assert explains(self.transaction, replace(same_key, broker=2, offset=3))
         assert not explains(self.transaction, same_key)
         assert not explains(self.transaction, self.value(producer_id=8, broker=2))
+
+    def test_the_same_key_says_nothing_of_how_a_record_of_another_transaction_is_shown(self) -> None:
+        outcome = self.value(rule=Rule.OUTCOME, producer_id=8, key_hash_lo=2, broker=2)
+        assert not explains(self.transaction, outcome)
+        assert explains(self.transaction, outcome, by_value=True), "the record is gone, and the values alone differ"
+        assert explains(self.transaction, replace(outcome, producer_id=9)), "its own transaction"
 
     def test_only_what_is_about_a_transaction_of_the_partition_explains(self) -> None:
         assert not explains(self.transaction, self.value(partition=1))

@@ -607,6 +607,27 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         standing = {f.kind for f in life.machine.standing()}
         assert standing == ({FROZEN} if named else {FROZEN, FindingKind.VISIBILITY_MISMATCH})
 
+    @pytest.mark.parametrize(("shown", "away", "waits"), [(20, False, False), (30, False, True), (20, True, True)])
+    def test_without_direction_does_not_wait_for_a_frozen_replica_that_shows_what_another_is_accused_of(
+        self, shown: int, *, away: bool, waits: bool
+    ) -> None:
+        def showing(offset: int) -> KeyShown:
+            return KeyShown(RecordShown(offset, "none", value_size=5), True, offset)
+
+        none = KeyShown(None, True)
+        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, producer_id=-1, recorded=Recorded(pivot=3))
+        differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
+        first = Answers({1: replica(1, key=none), 2: replica(2, key=none), 3: replica(3, key=showing(10))}, leader=1)
+        life = Life().confirmed(differs, answering=lambda _: first)
+        frozen = replica(3, key=showing(shown), last_stable_offset=50)
+        now = {1: replica(1, key=none), 2: replica(2, key=showing(20)), 3: frozen}
+        without = now | {4: ReplicaAnswer(4, error="away")} if away else now
+        life.suspect(replace(value("d", offset=60, marker_offset=61), rule=Rule.LATEST_VALUE))
+        for _ in range(8):
+            life.until_asked(lambda c: Answers(without if c.broker == NOBODY else now, leader=1))
+        standing = {(f.kind, f.broker) for f in life.machine.standing()}
+        assert standing == {(RESURRECTED, 2)} | ({(FindingKind.VISIBILITY_MISMATCH, NOBODY)} if waits else set())
+
     def test_of_two_that_lost_the_same_marker_what_is_found_of_one_explains_nothing_of_the_other(self) -> None:
         def answering(c: Claim, *, healed: int = 0) -> Answers:
             if c.kind is COMMITTED_WRONGLY:

@@ -42,7 +42,7 @@ def latest_differs(case: Case, *, others_from: int = UNKNOWN) -> Differing | Non
                 )
                 sides = {"a value": [accused.broker], "no value": [other.broker]}
                 return Differing(reason, own.offset, sides)
-        elif own is None and theirs is not None and theirs.offset >= others_from and _shows_more(other, accused):
+        elif own is None and theirs is not None and theirs.offset >= others_from and _shows_more(case, other):
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
             sides = {"a value": [other.broker], "no value": [accused.broker]}
             return Differing(reason, theirs.offset, sides)
@@ -56,7 +56,7 @@ def behind(case: Case) -> Decision | None:
         return None
     own = accused.key.live
     if own is None:
-        showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(accused, a)], [accused]
+        showing, lacking = [a for a in _decided(case) if _is_behind(a, accused) and _lacks(case, a)], [accused]
     else:
         ahead = [a for a in _decided(case) if own.offset < a.last_stable_offset and _is_behind(accused, a)]
         showing, lacking = [accused], [a for a in ahead if shows_deleted(a, own.offset, a.last_stable_offset)]
@@ -66,9 +66,9 @@ def behind(case: Case) -> Decision | None:
     return case.pending(f"{names(showing)} may not have decided yet what deleted the value that {lack}")
 
 
-def _shows_more(other: ReplicaAnswer, accused: ReplicaAnswer) -> bool:
+def _shows_more(case: Case, other: ReplicaAnswer) -> bool:
     """Whether another replica shows a value that the accused, which has none, lacks for good."""
-    return _lacks(accused, other) and not _is_behind(other, accused)
+    return _lacks(case, other) and not _is_behind(other, case.accused)
 
 
 def _decided(case: Case) -> list[ReplicaAnswer]:
@@ -81,10 +81,14 @@ def _is_behind(showing: ReplicaAnswer, lacking: ReplicaAnswer) -> bool:
     return showing.last_stable_offset < lacking.cleaned_below
 
 
-def _lacks(accused: ReplicaAnswer, other: ReplicaAnswer) -> bool:
-    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it."""
+def _lacks(case: Case, other: ReplicaAnswer) -> bool:
+    """Whether the accused, past the other's live value, shows neither it nor a record of the key above it.
+
+    It lacks no value that was proven to be deleted: the other one is accused of showing that.
+    """
+    accused = case.accused
     theirs, key = other.live, accused.key
-    if theirs is None or key is None or not key.complete:
+    if theirs is None or key is None or not key.complete or theirs.offset < case.claim.deleted_at:
         return False
     explained = key.visible is not None and key.visible.offset > theirs.offset
     return not explained and accused.log_start_offset <= theirs.offset < accused.last_stable_offset

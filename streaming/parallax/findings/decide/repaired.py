@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from parallax.findings.decide.case import Case, end_shown
 from parallax.findings.decide.key_values import latest_differs
+from parallax.model import UNKNOWN
 
 
 def repaired(case: Case) -> str | None:
@@ -29,5 +30,6 @@ def repaired(case: Case) -> str | None:
     if claim.key is None or any(a.key is None or not a.key.complete for a in (accused, *case.others)):
         return None
     if case.answers.recreated and latest_differs(case) is None:
-        return f"the log of broker {accused.broker} was replaced, and shows for the key what the others show"
+        but = "" if claim.deleted_at == UNKNOWN else f", but for values that were deleted at offset {claim.deleted_at}"
+        return f"the log of broker {accused.broker} was replaced, and shows for the key what the others show{but}"
     return None

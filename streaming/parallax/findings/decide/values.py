@@ -50,6 +50,9 @@ def latest_value(case: Case) -> Decision:
     decision = _accused_lacks(case) if live is None else _accused_shows(case, live)
     if decision.verdict is Verdict.CONFIRMED and _may_be_explained_by_outcome(claim, accused):
         return replace(decision, lone_witness=True)
+    if decision.verdict is Verdict.PENDING and claim.broker == NOBODY:
+        # What they show while it is undecided may be what another finding has proven wrong.
+        return replace(decision, sides={text: tuple(brokers) for text, brokers in values_shown(case).items()})
     return decision
 
 

@@ -382,7 +382,9 @@ class TestVisibilityMismatch:
         c = replace(self.c, broker=NOBODY, recorded=Recorded(sides={"value": (2,), "no value": (1,)}, pivot=1))
         assert outcome_of(c, shows(1, None), shows(2, self.value), shows(3, None)) is Verdict.CONFIRMED
         frozen = shows(2, self.value, last_stable_offset=90)
-        assert outcome_of(c, shows(1, None), frozen, shows(3, None)) is Verdict.PENDING
+        waits = decide(c, answers(shows(1, None), frozen, shows(3, None)))
+        assert waits.verdict is Verdict.PENDING
+        assert waits.sides == {"no value": (1, 3), "value at offset 30": (2,)}, "for who shows what may be explained"
         assert outcome_of(c, shows(1, None), frozen, shows(3, self.value)) is Verdict.CONFIRMED
 
     def test_an_accused_that_is_behind_those_who_lack_it_may_yet_see_it_deleted(self) -> None:
