@@ -211,10 +211,11 @@ def test_rows_that_come_again_are_nothing_new(bucket: Bucket, monkeypatch: pytes
     second = [record(7, "K", "W", pid=7, outcome=Outcome.ABORTED), abort(8, 7)]
     bucket.feed({"bad": [row for b in BROKERS for v in (RU, RC) for row in shown(v, b, first, 7, T + 7)]})
     mended = raising(monkeypatch, IndexError(), "bad")
-    bucket.feed({"bad": tick(T + 8, everywhere(7))})
+    bucket.feed({"bad": [row for b in BROKERS for row in shown(RU, b, second[:1], 8, T + 8)]})
     mended()
     again = [row for row in shown(RC, 3, first, 7, T + 7) if row["offset"] == 5]
-    later = [row for b in BROKERS for v in (RU, RC) for row in shown(v, b, second, 9, T + 9)]
+    unread = ((RU, second[1:]), (RC, second))
+    later = [row for b in BROKERS for view, rows_ in unread for row in shown(view, b, rows_, 9, T + 9)]
     bucket.feed({"bad": [*again, *later, *tick(T + 9, everywhere(9))]})
     assert bucket.last["bad"].compared_up_to == (9, 9)
     assert bucket.suspects == []
