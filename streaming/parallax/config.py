@@ -288,6 +288,12 @@ class GuardSettings(_Section):
         description="How far the brokers' clocks may be apart from this machine's: bounds are so much earlier.",
     )
 
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _off_is_a_word(cls, value: object) -> object:
+        # YAML 1.1, which PyYAML reads, takes a bare ``off`` for false.
+        return "off" if value is False else value
+
 
 class AuditSettings(_Section):
     """The batch comparison, by the job and by ``parallax audit``."""
