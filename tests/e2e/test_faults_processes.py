@@ -276,8 +276,8 @@ def test_a_query_that_hangs_where_spark_cannot_stop_it_costs_a_jvm_and_no_row(
         stream.await_recorded_once(job)
         (before,) = jvm(job)
         (Path(job.storage) / "hang-now").touch()
+        stream.write()  # or there would be no progress to commit for minutes
         until(lambda: jvm(job) and before not in jvm(job), "another JVM", timeout=240)
-        stream.write()
         stream.await_recorded_once(job)
         until(lambda: job.metric("parallax_query_up") == 4.0, "all four queries to run", timeout=120)
         assert "cannot be stopped" in job.log.read_text()
