@@ -317,8 +317,6 @@ class Guard:
 
     def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
         """The settings of a level as they would be changed; None where it is not known what they are."""
-        before = self.record.holds.get(topic)
-        is_young = before is not None and now_ms - before.at_ms < LINGERS_MS
         made = []
         for name in SETTINGS if level == 2 else (RETENTION,):
             shown = seen.agreed(name)
@@ -326,9 +324,7 @@ class Guard:
                 return None
             known = self.record.ever.get(topic, {}).get(name)
             ours = self._ours(name, shown.value)
-            may_be_mine = name == RATIO and is_young and is_same(shown.value, _PAUSED)
-            came_late = shown.is_own and (self._is_mine(name, shown.value) or may_be_mine)
-            if known is not None and came_late and not is_same(known.before, shown.value):
+            if known is not None and self._came_late(now_ms, topic, seen, known):
                 made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
             elif ours is not None:
                 made.append(Change(name, shown.own, ours))
@@ -510,23 +506,34 @@ class Guard:
             yield Alter(hold.hold_id, hold.topic, to_send)
 
     def _stray(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Action | None:
-        """A change that came after the hold had ended: it is put back as well.
-
-        The ratio has no room for a mark: for some time after a hold it is taken for the guard's own.
-        """
-        is_young = now_ms - hold.at_ms < LINGERS_MS
+        """A change that came after the hold had ended: it is put back as well."""
         came = []
         for known in self.record.ever.get(hold.topic, {}).values():
             shown = seen.agreed(known.name)
-            if shown is None or not shown.is_own or is_same(shown.value, known.before):
-                continue
-            is_ratio = known.name == RATIO and is_young and self._is_ours(seen, known)
-            if is_ratio or self._is_mine(known.name, shown.value):
+            if shown is not None and self._came_late(now_ms, hold.topic, seen, known):
                 came.append(replace(known, ours=shown.value))
         if not came or not self.rules.may_act:
             return None
         event = self._event(now_ms, hold, EventKind.RELEASING, LATE).event
         return Append(replace(event, topic_id=seen.topic_id, changes=tuple(came)))
+
+    def _came_late(self, now_ms: int, topic: str, seen: TopicSeen, known: Change) -> bool:
+        """Whether a setting has a value that an earlier hold asked for.
+
+        The ratio has no room for a mark: it is the guard's where the lag, which comes with it, has one, and for some
+        time after the last hold that changed it.
+        """
+        shown = seen.agreed(known.name)
+        if shown is None or not shown.is_own or is_same(shown.value, known.before):
+            return False
+        if known.name != RATIO:
+            return self._is_mine(known.name, shown.value)
+        if not is_same(shown.value, _PAUSED) or self._is_anothers(seen):
+            return False
+        lag, last = seen.agreed(LAG), self.record.last[topic].get(RATIO)
+        if lag is not None and lag.is_own and self._is_mine(LAG, lag.value):
+            return True
+        return last is not None and now_ms - last.at_ms < LINGERS_MS
 
 
 def _by_hand(hold: Hold) -> str:

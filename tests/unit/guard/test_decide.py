@@ -504,3 +504,50 @@ def test_a_person_may_have_more_of_what_is_held_already() -> None:
     table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
     assert table.run() == ["intended", "held"]
     assert table.own()[RATIO] == "1.0"
+
+
+def let_go(table: Table, kind: str = "released") -> None:
+    """All are in sync again, and the hold ends."""
+    table.absent = []
+    table.tick()
+    table.now += RULES.settle_ms
+    assert table.run()[-1:] == [kind]
+
+
+def test_a_pause_of_a_persons_stays_when_a_later_hold_that_does_not_touch_it_ends() -> None:
+    table = held()
+    let_go(table)
+    table.now += 720 * HOUR
+    table.put({RATIO: "1.0"})
+    table.absent = [absence(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
+    assert table.run() == ["intended", "held"]
+    let_go(table)
+    assert table.run() == []
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
+
+
+def test_a_pause_of_a_persons_that_was_there_when_a_hold_began_stays_whatever_comes_late() -> None:
+    table = held()
+    let_go(table)
+    table.now += 720 * HOUR
+    table.put({RATIO: "1.0"})
+    table.absent = [absence(HOUR, bound_ms=table.now + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+    mine = table.own()
+    let_go(table)
+    table.put(mine)
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
+
+
+def test_a_request_that_comes_late_during_a_hold_that_does_not_touch_it_is_put_back_after_it() -> None:
+    table = held()
+    mine = table.own()
+    let_go(table)
+    table.absent = [absence(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
+    assert table.run() == ["intended", "held"]
+    table.put(mine)
+    table.now += HOUR // 4
+    let_go(table)
+    table.run()
+    assert table.own() == FIRST_OWN
