@@ -374,11 +374,18 @@ class Guard:
         )
 
     def _another_topic(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
-        """The topic is gone; another one of its name is left alone, unless the guard's values came to it."""
-        mine = [c for c in hold.own if seen.topic_id and self._is_ours(seen, c)]
+        """The topic is gone; another one of its name is left alone, unless the guard's values came to it.
+
+        Only a mark proves that: the ratio has none, and comes with the lag, which has.
+        """
+        mine = tuple(
+            c
+            for c in hold.own
+            if seen.topic_id and self._is_ours(seen, c) and (c.name != RATIO or self._has_my_lag(seen))
+        )
         if mine and self.rules.may_act:
             event = self._event(now_ms, hold, EventKind.RELEASING, "recreated").event
-            yield Append(replace(event, topic_id=seen.topic_id))
+            yield Append(replace(event, topic_id=seen.topic_id, changes=mine))
         elif not mine and (not seen.topic_id or self._all_show(seen)):
             yield self._event(now_ms, hold, EventKind.ABANDONED, "recreated" if seen.topic_id else "deleted")
 
@@ -521,7 +528,7 @@ class Guard:
         """Whether a setting has a value that an earlier hold asked for.
 
         The ratio has no room for a mark: it is the guard's where the lag, which comes with it, has one, and for some
-        time after the last hold that changed it.
+        time after the last hold of this very topic that changed it.
         """
         shown = seen.agreed(known.name)
         if shown is None or not shown.is_own or is_same(shown.value, known.before):
@@ -530,10 +537,14 @@ class Guard:
             return self._is_mine(known.name, shown.value)
         if not is_same(shown.value, _PAUSED) or self._is_anothers(seen):
             return False
-        lag, last = seen.agreed(LAG), self.record.last[topic].get(RATIO)
-        if lag is not None and lag.is_own and self._is_mine(LAG, lag.value):
+        if self._has_my_lag(seen):
             return True
-        return last is not None and now_ms - last.at_ms < LINGERS_MS
+        last = self.record.last[topic].get(RATIO)
+        return last is not None and last.topic_id == seen.topic_id and now_ms - last.at_ms < LINGERS_MS
+
+    def _has_my_lag(self, seen: TopicSeen) -> bool:
+        lag = seen.agreed(LAG)
+        return lag is not None and lag.is_own and self._is_mine(LAG, lag.value)
 
 
 def _by_hand(hold: Hold) -> str:

@@ -551,3 +551,33 @@ def test_a_request_that_comes_late_during_a_hold_that_does_not_touch_it_is_put_b
     let_go(table)
     table.run()
     assert table.own() == FIRST_OWN
+
+
+@pytest.mark.parametrize("lag", [None, "604800000", str(NO_LAG)])
+def test_the_ratio_of_a_topic_that_was_created_anew_is_its_own(lag: str | None) -> None:
+    table = held()
+    table.ids["orders"], table.absent = "b", []
+    table.put({**FIRST_OWN, RATIO: "1.0", LAG: lag})
+    assert table.run() == ["abandoned"]
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0", LAG: lag}
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_pause_of_a_topic_that_was_created_anew_shortly_after_a_hold_is_not_ended(is_over: bool) -> None:
+    table = held()
+    if is_over:
+        let_go(table)
+    table.ids["orders"], table.absent = "b", []
+    table.put(FIRST_OWN)
+    assert table.run() == ([] if is_over else ["abandoned"])
+    table.put({RATIO: "1.0"})
+    assert table.run() == []
+    assert table.own()[RATIO] == "1.0"
+
+
+def test_what_has_the_guards_mark_on_a_topic_that_was_created_anew_is_put_back_without_the_ratio() -> None:
+    table = held()
+    table.ids["orders"], table.absent = "b", []
+    table.put({RATIO: "1.0", LAG: None})
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
