@@ -537,8 +537,9 @@ class Guard:
             return self._is_mine(known.name, shown.value)
         if not is_same(shown.value, _PAUSED) or self._is_anothers(seen):
             return False
-        if self._has_my_lag(seen):
-            return True
+        lag = seen.agreed(LAG)
+        if lag is None or lag.is_own:  # without a mark both are somebody's who has paused it by hand
+            return self._has_my_lag(seen)
         last = self.record.last[topic].get(RATIO)
         return last is not None and last.topic_id == seen.topic_id and now_ms - last.at_ms < LINGERS_MS
 

@@ -581,3 +581,12 @@ def test_what_has_the_guards_mark_on_a_topic_that_was_created_anew_is_put_back_w
     table.put({RATIO: "1.0", LAG: None})
     assert table.run() == ["releasing", "released"]
     assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
+
+
+def test_a_pause_by_hand_soon_after_a_hold_has_expired_is_not_ended() -> None:
+    table = held()
+    table.now += RULES.max_hold_ms
+    assert table.run() == ["releasing", "released"]
+    table.put({RATIO: "1.0", LAG: str(NO_LAG)})
+    assert table.run() == []
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0", LAG: str(NO_LAG)}
