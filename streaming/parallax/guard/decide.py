@@ -258,22 +258,24 @@ class Guard:
         level, found = self._wanted(now_ms, topic, absent)
         if self.rules.topics and topic not in self.rules.topics:
             level = 0
+        promise = self._promise(topic, seen) if level == 2 else ""
+        if promise:
+            level = 1  # which puts nothing off
         if self.record.asked.get(topic):
             level = 2
         if level == 0 or not seen.topic_id:
             return
         changes = self._changes(now_ms, topic, seen, level)
         refusal = self._refusal(topic, seen, changes)
+        if not refusal and promise and changes == ():
+            level, refusal = 2, promise
         if refusal:
             yield from self._once(now_ms, topic, seen, EventKind.REFUSED, level, found, refusal)
-            return
-        if changes is None:
-            return  # they do not agree, or do not answer: looked at again
-        if not self.rules.may_act:
+        elif changes and not self.rules.may_act:
             text = commands(topic, {change.name: change.ours for change in changes})
+            text += f"\nno more than that: {promise}" if promise and level == 1 else ""
             yield from self._once(now_ms, topic, seen, EventKind.ADVISED, level, found, text)
-            return
-        if changes:
+        elif changes:  # else they do not agree, or do not answer: looked at again
             hold_id = f"{topic}:{now_ms}:{self.rules.mark}"
             yield Append(
                 Event(EventKind.INTENDED, hold_id, topic, seen.topic_id, now_ms, level, changes, found, "absent")
@@ -309,11 +311,7 @@ class Guard:
                 continue
             if is_marked(name, shown.value):
                 return f"held by another guard: {name}={shown.value}"
-        lag = seen.agreed(LAG)
-        puts_off = any(change.name == LAG for change in changes or ())
-        if puts_off and lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
-            return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
-        return ""
+        return self._promise(topic, seen) if any(change.name == LAG for change in changes or ()) else ""
 
     def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
         """The settings of a level as they would be changed; None where it is not known what they are."""
@@ -480,6 +478,7 @@ class Guard:
         return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
 
     def _promise(self, topic: str, seen: TopicSeen) -> str:
+        """Why cleaning may not be paused; empty where it may."""
         lag = seen.agreed(LAG)
         if lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
             return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"

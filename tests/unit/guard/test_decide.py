@@ -248,7 +248,6 @@ def test_a_hold_is_bounded_and_not_taken_up_again_for_the_same_absence(why: str)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({LAG: "604800000"}, "a promise to delete"),
         ({RETENTION: "86400011"}, "held by another guard"),
         ({LAG: str(NO_LAG - 22)}, "held by another guard"),
     ],
@@ -590,3 +589,44 @@ def test_a_pause_by_hand_soon_after_a_hold_has_expired_is_not_ended() -> None:
     table.put({RATIO: "1.0", LAG: str(NO_LAG)})
     assert table.run() == []
     assert table.own() == {**FIRST_OWN, RATIO: "1.0", LAG: str(NO_LAG)}
+
+
+PROMISE = {LAG: "604800000"}
+
+
+def test_a_topic_that_may_not_be_paused_is_held_at_the_first_level_and_the_second_is_refused_once() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.put({**PROMISE})
+    assert table.run(10) == ["intended", "held", "refused"]
+    assert "a promise to delete" in table.events[-1].reason
+    assert [event.level for event in table.events] == [1, 1, 2]
+    assert table.own()[RATIO] is None
+    assert int(table.own()[RETENTION] or 0) >= 72 * HOUR
+    let_go(table)
+    assert table.own() == {**FIRST_OWN, **PROMISE}
+
+
+def test_where_neither_level_can_be_held_that_is_refused_once() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.put({**PROMISE, RETENTION: str(2**62)})
+    assert table.run(10) == ["refused"]
+    assert "a promise to delete" in table.events[0].reason
+
+
+def test_who_asks_for_a_pause_that_may_not_be_is_refused() -> None:
+    table = Table()
+    table.put({**PROMISE})
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run(10) == ["refused"]
+    assert "a promise to delete" in table.events[0].reason
+
+
+def test_an_adviser_says_what_can_be_done_where_cleaning_may_not_be_paused() -> None:
+    table = Table(replace(RULES, may_act=False))
+    table.absent = [absence(60_000)]
+    table.put({**PROMISE})
+    assert table.run(10) == ["advised"]
+    assert RATIO not in table.events[0].reason
+    assert "a promise to delete" in table.events[0].reason
