@@ -258,22 +258,24 @@ class Guard:
         level, found = self._wanted(now_ms, topic, absent)
         if self.rules.topics and topic not in self.rules.topics:
             level = 0
+        promise = self._promise(topic, seen) if level == 2 else ""
+        if promise:
+            level = 1  # which puts nothing off
         if self.record.asked.get(topic):
             level = 2
         if level == 0 or not seen.topic_id:
             return
         changes = self._changes(now_ms, topic, seen, level)
         refusal = self._refusal(topic, seen, changes)
+        if not refusal and promise and changes == ():
+            level, refusal = 2, promise
         if refusal:
             yield from self._once(now_ms, topic, seen, EventKind.REFUSED, level, found, refusal)
-            return
-        if changes is None:
-            return  # they do not agree, or do not answer: looked at again
-        if not self.rules.may_act:
+        elif changes and not self.rules.may_act:
             text = commands(topic, {change.name: change.ours for change in changes})
+            text += f"\nno more than that: {promise}" if promise and level == 1 else ""
             yield from self._once(now_ms, topic, seen, EventKind.ADVISED, level, found, text)
-            return
-        if changes:
+        elif changes:  # else they do not agree, or do not answer: looked at again
             hold_id = f"{topic}:{now_ms}:{self.rules.mark}"
             yield Append(
                 Event(EventKind.INTENDED, hold_id, topic, seen.topic_id, now_ms, level, changes, found, "absent")
@@ -309,16 +311,10 @@ class Guard:
                 continue
             if is_marked(name, shown.value):
                 return f"held by another guard: {name}={shown.value}"
-        lag = seen.agreed(LAG)
-        puts_off = any(change.name == LAG for change in changes or ())
-        if puts_off and lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
-            return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
-        return ""
+        return self._promise(topic, seen) if any(change.name == LAG for change in changes or ()) else ""
 
     def _changes(self, now_ms: int, topic: str, seen: TopicSeen, level: int) -> tuple[Change, ...] | None:
         """The settings of a level as they would be changed; None where it is not known what they are."""
-        before = self.record.holds.get(topic)
-        is_young = before is not None and now_ms - before.at_ms < LINGERS_MS
         made = []
         for name in SETTINGS if level == 2 else (RETENTION,):
             shown = seen.agreed(name)
@@ -326,9 +322,7 @@ class Guard:
                 return None
             known = self.record.ever.get(topic, {}).get(name)
             ours = self._ours(name, shown.value)
-            may_be_mine = name == RATIO and is_young and is_same(shown.value, _PAUSED)
-            came_late = shown.is_own and (self._is_mine(name, shown.value) or may_be_mine)
-            if known is not None and came_late and not is_same(known.before, shown.value):
+            if known is not None and self._came_late(now_ms, topic, seen, known):
                 made.append(replace(known, ours=shown.value))  # by a request of an earlier hold
             elif ours is not None:
                 made.append(Change(name, shown.own, ours))
@@ -378,11 +372,18 @@ class Guard:
         )
 
     def _another_topic(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
-        """The topic is gone; another one of its name is left alone, unless the guard's values came to it."""
-        mine = [c for c in hold.own if seen.topic_id and self._is_ours(seen, c)]
+        """The topic is gone; another one of its name is left alone, unless the guard's values came to it.
+
+        Only a mark proves that: the ratio has none, and comes with the lag, which has.
+        """
+        mine = tuple(
+            c
+            for c in hold.own
+            if seen.topic_id and self._is_ours(seen, c) and (c.name != RATIO or self._has_my_lag(seen))
+        )
         if mine and self.rules.may_act:
             event = self._event(now_ms, hold, EventKind.RELEASING, "recreated").event
-            yield Append(replace(event, topic_id=seen.topic_id))
+            yield Append(replace(event, topic_id=seen.topic_id, changes=mine))
         elif not mine and (not seen.topic_id or self._all_show(seen)):
             yield self._event(now_ms, hold, EventKind.ABANDONED, "recreated" if seen.topic_id else "deleted")
 
@@ -477,6 +478,7 @@ class Guard:
         return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
 
     def _promise(self, topic: str, seen: TopicSeen) -> str:
+        """Why cleaning may not be paused; empty where it may."""
         lag = seen.agreed(LAG)
         if lag is not None and int(lag.value) < 2**62 and topic not in self.rules.may_shorten:
             return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
@@ -510,23 +512,39 @@ class Guard:
             yield Alter(hold.hold_id, hold.topic, to_send)
 
     def _stray(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Action | None:
-        """A change that came after the hold had ended: it is put back as well.
-
-        The ratio has no room for a mark: for some time after a hold it is taken for the guard's own.
-        """
-        is_young = now_ms - hold.at_ms < LINGERS_MS
+        """A change that came after the hold had ended: it is put back as well."""
         came = []
         for known in self.record.ever.get(hold.topic, {}).values():
             shown = seen.agreed(known.name)
-            if shown is None or not shown.is_own or is_same(shown.value, known.before):
-                continue
-            is_ratio = known.name == RATIO and is_young and self._is_ours(seen, known)
-            if is_ratio or self._is_mine(known.name, shown.value):
+            if shown is not None and self._came_late(now_ms, hold.topic, seen, known):
                 came.append(replace(known, ours=shown.value))
         if not came or not self.rules.may_act:
             return None
         event = self._event(now_ms, hold, EventKind.RELEASING, LATE).event
         return Append(replace(event, topic_id=seen.topic_id, changes=tuple(came)))
+
+    def _came_late(self, now_ms: int, topic: str, seen: TopicSeen, known: Change) -> bool:
+        """Whether a setting has a value that an earlier hold asked for.
+
+        The ratio has no room for a mark: it is the guard's where the lag, which comes with it, has one, and for some
+        time after the last hold of this very topic that changed it.
+        """
+        shown = seen.agreed(known.name)
+        if shown is None or not shown.is_own or is_same(shown.value, known.before):
+            return False
+        if known.name != RATIO:
+            return self._is_mine(known.name, shown.value)
+        if not is_same(shown.value, _PAUSED) or self._is_anothers(seen):
+            return False
+        lag = seen.agreed(LAG)
+        if lag is None or lag.is_own:  # without a mark both are somebody's who has paused it by hand
+            return self._has_my_lag(seen)
+        last = self.record.last[topic].get(RATIO)
+        return last is not None and last.topic_id == seen.topic_id and now_ms - last.at_ms < LINGERS_MS
+
+    def _has_my_lag(self, seen: TopicSeen) -> bool:
+        lag = seen.agreed(LAG)
+        return lag is not None and lag.is_own and self._is_mine(LAG, lag.value)
 
 
 def _by_hand(hold: Hold) -> str:

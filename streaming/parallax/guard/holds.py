@@ -163,6 +163,7 @@ class Record:
         asked: topics that a person wants held; false where one wants the hold to end.
         refused: by topic, what was said last of why nothing is held.
         ever: by topic, each setting that was ever changed, as it was intended last: a request may come late.
+        last: by topic and setting, the newest event of a hold that changes it.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -170,6 +171,7 @@ class Record:
     asked: dict[str, bool] = field(default_factory=dict)
     refused: dict[str, Event] = field(default_factory=dict)
     ever: dict[str, dict[str, Change]] = field(default_factory=dict)
+    last: dict[str, dict[str, Event]] = field(default_factory=dict)
 
     def take_in(self, events: Iterable[Event]) -> None:
         """Take in events, in their order."""
@@ -207,8 +209,13 @@ class Record:
             or (event.kind is EventKind.RELEASED and after.reason != "refused")
         ):
             del self.refused[event.topic]
+        ever = self.ever.setdefault(event.topic, {})
         if event.kind in (EventKind.INTENDED, EventKind.OVERRULED):
-            self.ever.setdefault(event.topic, {}).update({change.name: change for change in event.changes})
+            ever.update({change.name: change for change in event.changes})
+        changed = {change.name: event for change in after.changes}
+        self.last.setdefault(event.topic, {}).update(changed)
+        if event.kind is EventKind.INTENDED and event.level == 2 and RATIO not in changed:
+            ever.pop(RATIO, None)  # somebody else had paused it already: no request of the guard's did
 
     def _refuse(self, event: Event) -> None:
         """What a person asked for and is refused is not done later, when nobody expects it any more."""

@@ -248,7 +248,6 @@ def test_a_hold_is_bounded_and_not_taken_up_again_for_the_same_absence(why: str)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({LAG: "604800000"}, "a promise to delete"),
         ({RETENTION: "86400011"}, "held by another guard"),
         ({LAG: str(NO_LAG - 22)}, "held by another guard"),
     ],
@@ -504,3 +503,130 @@ def test_a_person_may_have_more_of_what_is_held_already() -> None:
     table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
     assert table.run() == ["intended", "held"]
     assert table.own()[RATIO] == "1.0"
+
+
+def let_go(table: Table, kind: str = "released") -> None:
+    """All are in sync again, and the hold ends."""
+    table.absent = []
+    table.tick()
+    table.now += RULES.settle_ms
+    assert table.run()[-1:] == [kind]
+
+
+def test_a_pause_of_a_persons_stays_when_a_later_hold_that_does_not_touch_it_ends() -> None:
+    table = held()
+    let_go(table)
+    table.now += 720 * HOUR
+    table.put({RATIO: "1.0"})
+    table.absent = [absence(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
+    assert table.run() == ["intended", "held"]
+    let_go(table)
+    assert table.run() == []
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
+
+
+def test_a_pause_of_a_persons_that_was_there_when_a_hold_began_stays_whatever_comes_late() -> None:
+    table = held()
+    let_go(table)
+    table.now += 720 * HOUR
+    table.put({RATIO: "1.0"})
+    table.absent = [absence(HOUR, bound_ms=table.now + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+    mine = table.own()
+    let_go(table)
+    table.put(mine)
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
+
+
+def test_a_request_that_comes_late_during_a_hold_that_does_not_touch_it_is_put_back_after_it() -> None:
+    table = held()
+    mine = table.own()
+    let_go(table)
+    table.absent = [absence(HOUR, bound_ms=table.now + HOUR * 3 // 4)]
+    assert table.run() == ["intended", "held"]
+    table.put(mine)
+    table.now += HOUR // 4
+    let_go(table)
+    table.run()
+    assert table.own() == FIRST_OWN
+
+
+@pytest.mark.parametrize("lag", [None, "604800000", str(NO_LAG)])
+def test_the_ratio_of_a_topic_that_was_created_anew_is_its_own(lag: str | None) -> None:
+    table = held()
+    table.ids["orders"], table.absent = "b", []
+    table.put({**FIRST_OWN, RATIO: "1.0", LAG: lag})
+    assert table.run() == ["abandoned"]
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0", LAG: lag}
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_pause_of_a_topic_that_was_created_anew_shortly_after_a_hold_is_not_ended(is_over: bool) -> None:
+    table = held()
+    if is_over:
+        let_go(table)
+    table.ids["orders"], table.absent = "b", []
+    table.put(FIRST_OWN)
+    assert table.run() == ([] if is_over else ["abandoned"])
+    table.put({RATIO: "1.0"})
+    assert table.run() == []
+    assert table.own()[RATIO] == "1.0"
+
+
+def test_what_has_the_guards_mark_on_a_topic_that_was_created_anew_is_put_back_without_the_ratio() -> None:
+    table = held()
+    table.ids["orders"], table.absent = "b", []
+    table.put({RATIO: "1.0", LAG: None})
+    assert table.run() == ["releasing", "released"]
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
+
+
+def test_a_pause_by_hand_soon_after_a_hold_has_expired_is_not_ended() -> None:
+    table = held()
+    table.now += RULES.max_hold_ms
+    assert table.run() == ["releasing", "released"]
+    table.put({RATIO: "1.0", LAG: str(NO_LAG)})
+    assert table.run() == []
+    assert table.own() == {**FIRST_OWN, RATIO: "1.0", LAG: str(NO_LAG)}
+
+
+PROMISE = {LAG: "604800000"}
+
+
+def test_a_topic_that_may_not_be_paused_is_held_at_the_first_level_and_the_second_is_refused_once() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.put({**PROMISE})
+    assert table.run(10) == ["intended", "held", "refused"]
+    assert "a promise to delete" in table.events[-1].reason
+    assert [event.level for event in table.events] == [1, 1, 2]
+    assert table.own()[RATIO] is None
+    assert int(table.own()[RETENTION] or 0) >= 72 * HOUR
+    let_go(table)
+    assert table.own() == {**FIRST_OWN, **PROMISE}
+
+
+def test_where_neither_level_can_be_held_that_is_refused_once() -> None:
+    table = Table()
+    table.absent = [absence(60_000)]
+    table.put({**PROMISE, RETENTION: str(2**62)})
+    assert table.run(10) == ["refused"]
+    assert "a promise to delete" in table.events[0].reason
+
+
+def test_who_asks_for_a_pause_that_may_not_be_is_refused() -> None:
+    table = Table()
+    table.put({**PROMISE})
+    table.guard.take_in([Event(EventKind.ASKED_HOLD, "", "orders", "", NOW)])
+    assert table.run(10) == ["refused"]
+    assert "a promise to delete" in table.events[0].reason
+
+
+def test_an_adviser_says_what_can_be_done_where_cleaning_may_not_be_paused() -> None:
+    table = Table(replace(RULES, may_act=False))
+    table.absent = [absence(60_000)]
+    table.put({**PROMISE})
+    assert table.run(10) == ["advised"]
+    assert RATIO not in table.events[0].reason
+    assert "a promise to delete" in table.events[0].reason
