@@ -45,7 +45,7 @@ class Presence(StrEnum):
     BEHIND = "behind"
     """It answers, and its log ends below what was written some time ago, or it is not in sync."""
     COPYING = "copying"
-    """It was not seen in sync yet: the replica is being added."""
+    """It was not seen in sync yet, and began with nothing while it was watched: the replica is being added."""
 
 
 class Unclear(StrEnum):
@@ -230,9 +230,13 @@ class _Replica:
     has_answered: bool = False
     absent_since_ms: int | None = None
     was_in_sync: bool = False
+    had_nothing_ms: int | None = None
+    """It copied all that it holds later than this; None where it may hold what it was given before the watch."""
 
     def take_in(self, look: Look) -> None:
         self.has_answered = look.log_end_offset is not None
+        if look.log_end_offset == 0:
+            self.had_nothing_ms = look.at_ms
         if look.log_end_offset is not None:
             end = self.log_end_offset = look.log_end_offset
             self.high_watermark = end if look.high_watermark is None else min(look.high_watermark, end)
@@ -305,8 +309,21 @@ class _Partition:
     seen_at_ms: int = 0
     leader_epoch: int = UNLED
     assigned: tuple[int, ...] = ()
+    removed: frozenset[int] = frozenset()
+    """Brokers that hosted it once: one that was away when it was taken off may still have its log."""
+    added: dict[int, int] = field(default_factory=dict)
+    """Those that were added since it is watched, and until when they had nothing."""
     replicas: dict[int, _Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)
+
+    def assign(self, replicas: tuple[int, ...], metadata_ms: int) -> None:
+        """Take in which replicas there are; one that is added to those that were known has nothing yet."""
+        added = set(replicas) - set(self.assigned) - self.removed if self.assigned else ()
+        self.added |= dict.fromkeys(added, self.seen_at_ms - metadata_ms)
+        self.added = {b: at for b, at in self.added.items() if b in replicas}
+        self.removed |= set(self.assigned) - set(replicas)
+        self.assigned = replicas
+        self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
     def leads(self, newest: Look) -> bool:
         """Whether the leader answers."""
@@ -507,12 +524,12 @@ class Clock:
         if known.leader_epoch != newest.leader_epoch:
             self._doubt(place, known.seen_at_ms)
             known.leader_epoch = newest.leader_epoch
-        known.replicas = {b: r for b, r in known.replicas.items() if b in newest.replicas}
-        known.assigned = newest.replicas
+        known.assign(newest.replicas, self.metadata_ms)
         for look in looks:
             known.ends.see(look)
             if look.broker in newest.replicas:
-                known.replicas.setdefault(look.broker, _Replica()).take_in(look)
+                new = _Replica(had_nothing_ms=known.added.get(look.broker))
+                known.replicas.setdefault(look.broker, new).take_in(look)
             if look.policy_at_ms is not None and look.retention_ms is not None:
                 self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
@@ -571,13 +588,17 @@ class Clock:
         self, place: TopicPartition, broker: int, replica: _Replica, without: int | None, newest: Look
     ) -> Absence:
         presence = Presence.BEHIND if replica.has_answered else Presence.AWAY
-        if replica.has_answered and not replica.was_in_sync and without is None:
-            presence = Presence.COPYING
         since = (newest.at_ms if replica.absent_since_ms is None else replica.absent_since_ms) - self._look_ms
+        in_force = since
         if without is not None:
-            since = without - self._look_ms
+            since = in_force = without - self._look_ms
+        elif replica.has_answered and not replica.was_in_sync and replica.had_nothing_ms is not None:
+            presence = Presence.COPYING
+            since = replica.had_nothing_ms - self._look_ms
+            # Settings count from before a time, by more than metadata may be old: they are known since these were.
+            in_force = since + self.metadata_ms
         known = self._retentions.get(place.topic)
-        retention = None if known is None else known.smallest_since(since, newest.at_ms)
+        retention = None if known is None else known.smallest_since(in_force, newest.at_ms)
         unclear = None
         if without is None:
             unclear = Unclear.COPYING if presence is Presence.COPYING else Unclear.BEFORE_WATCH

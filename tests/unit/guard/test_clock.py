@@ -154,12 +154,40 @@ def test_a_replica_that_is_added_has_no_bound_while_it_copies_what_was_written_b
 
 
 def test_a_copy_within_half_the_retention_is_not_late_and_a_longer_one_is() -> None:
-    for took, is_late in ((HOUR // 2 - 10_000, False), (HOUR // 2 + 10_000, True)):
+    for took, is_late in ((HOUR // 2 - 20_000, False), (HOUR // 2 + 10_000, True)):
         known = clock()
         known.observe(tick(0, {1: 100, 3: 100}, REST))
         known.observe(tick(2_000, {1: 100, 3: 100, 2: 40}, REST))
         known.observe(tick(2_000 + took, {1: 100, 3: 100, 2: 100}, ALL))
         assert bool(known.late()) == is_late
+
+
+def test_a_replica_that_was_there_and_behind_when_the_watch_began_is_late_as_it_copies() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 2: 50, 3: 100}, REST))
+    assert (only(known).presence, only(known).unclear) == (Presence.BEHIND, Unclear.BEFORE_WATCH)
+    (late,) = known.observe(tick(5_000, {1: 100, 2: 80, 3: 100}, REST))
+    known.observe(tick(10_000, {1: 100, 2: 100, 3: 100}, ALL))
+    assert (late.broker, known.absences()) == (2, [])
+
+
+def test_a_replica_that_was_seen_empty_is_being_added_and_one_that_returns_to_a_broker_may_have_its_old_log() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 2: 0, 3: 100}, REST))
+    assert only(known).presence is Presence.COPYING
+    known.observe(tick(2_000, {1: 100, 2: 50, 3: 100}, REST))
+    assert (only(known).presence, known.late()) == (Presence.COPYING, [])
+    known.observe(tick(4_000, {1: 100, 3: 100}, REST))
+    known.observe(tick(6_000, {1: 100, 2: 50, 3: 100}, REST))
+    assert (only(known).presence, only(known).unclear) == (Presence.BEHIND, Unclear.BEFORE_WATCH)
+
+
+def test_a_copy_counts_from_when_it_was_last_seen_not_to_have_begun() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 3: 100}, REST))
+    known.observe(tick(HOUR // 2, {1: 100, 2: 40, 3: 100}, REST))
+    known.observe(tick(HOUR // 2 + 2_000, {1: 100, 2: 100, 3: 100}, ALL))
+    assert [late.broker for late in known.late()] == [2]
 
 
 def test_a_replica_in_sync_that_does_not_answer_us_has_what_is_committed() -> None:
