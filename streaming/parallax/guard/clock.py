@@ -308,6 +308,8 @@ class _Partition:
     topic_id: str = ""
     seen_at_ms: int = 0
     leader_epoch: int = UNLED
+    led_by: tuple[int, int] | None = None
+    """The last leader that was known, and its epoch."""
     assigned: tuple[int, ...] = ()
     removed: frozenset[int] = frozenset()
     """Brokers that hosted it once: one that was away when it was taken off may still have its log."""
@@ -324,6 +326,23 @@ class _Partition:
         self.removed |= set(self.assigned) - set(replicas)
         self.assigned = replicas
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
+
+    def lead(self, newest: Look) -> None:
+        """Take in who leads. What is copied from two that are cleaned on their own counts as if it were held before.
+
+        One that leads now, or was in sync when the old leader was taken off, was so before that one ceased to lead.
+        """
+        if newest.leader == UNLED:
+            return
+        before, epoch = self.led_by or (newest.leader, newest.leader_epoch)
+        self.led_by = newest.leader, newest.leader_epoch
+        if newest.leader == before and newest.leader_epoch <= epoch + 1:
+            return
+        is_next, is_off = newest.leader_epoch == epoch + 1, before not in newest.replicas
+        for broker, one in self.replicas.items():
+            if not (is_next and broker in newest.isr and (is_off or broker == newest.leader)):
+                one.had_nothing_ms = None
+                self.added.pop(broker, None)
 
     def leads(self, newest: Look) -> bool:
         """Whether the leader answers."""
@@ -525,6 +544,7 @@ class Clock:
             self._doubt(place, known.seen_at_ms)
             known.leader_epoch = newest.leader_epoch
         known.assign(newest.replicas, self.metadata_ms)
+        known.lead(newest)
         for look in looks:
             known.ends.see(look)
             if look.broker in newest.replicas:
@@ -543,7 +563,7 @@ class Clock:
             if (
                 broker in known.replicas
                 and _has_copied(was, known.absences.get(broker))
-                and _is_late(was, newest.at_ms)
+                and (_is_late(was, newest.at_ms) or _copied_from_two(was, known.replicas[broker]))
             ):
                 one = Late(place, broker, newest.at_ms, self._with_pauses(known, was))
                 if one.absence == was:
@@ -640,6 +660,11 @@ def _is_not_compacted(look: Look) -> bool:
 def _has_copied(was: Absence, now: Absence | None) -> bool:
     """Whether a replica got something between two looks: it is back, or its high watermark has moved."""
     return now is None or (now.lacks_from or 0) > (was.lacks_from or 0)
+
+
+def _copied_from_two(was: Absence, now: _Replica) -> bool:
+    """Whether one that was being added may have copied what was written before the watch from two leaders."""
+    return was.bound_ms is None and was.presence is Presence.COPYING and now.had_nothing_ms is None
 
 
 def _is_late(was: Absence, at_ms: int) -> bool:
