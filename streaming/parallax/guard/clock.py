@@ -45,7 +45,7 @@ class Presence(StrEnum):
     BEHIND = "behind"
     """It answers, and its log ends below what was written some time ago, or it is not in sync."""
     COPYING = "copying"
-    """It was not seen in sync yet: the replica is being added."""
+    """It was not seen in sync yet, and began with nothing while it was watched: the replica is being added."""
 
 
 class Unclear(StrEnum):
@@ -230,9 +230,13 @@ class _Replica:
     has_answered: bool = False
     absent_since_ms: int | None = None
     was_in_sync: bool = False
+    had_nothing_ms: int | None = None
+    """It copied all that it holds later than this; None where it may hold what it was given before the watch."""
 
     def take_in(self, look: Look) -> None:
         self.has_answered = look.log_end_offset is not None
+        if look.log_end_offset == 0:
+            self.had_nothing_ms = look.at_ms
         if look.log_end_offset is not None:
             end = self.log_end_offset = look.log_end_offset
             self.high_watermark = end if look.high_watermark is None else min(look.high_watermark, end)
@@ -304,9 +308,41 @@ class _Partition:
     topic_id: str = ""
     seen_at_ms: int = 0
     leader_epoch: int = UNLED
+    led_by: tuple[int, int] | None = None
+    """The last leader that was known, and its epoch."""
     assigned: tuple[int, ...] = ()
+    removed: frozenset[int] = frozenset()
+    """Brokers that hosted it once: one that was away when it was taken off may still have its log."""
+    added: dict[int, int] = field(default_factory=dict)
+    """Those that were added since it is watched, and until when they had nothing."""
     replicas: dict[int, _Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)
+
+    def assign(self, replicas: tuple[int, ...], metadata_ms: int) -> None:
+        """Take in which replicas there are; one that is added to those that were known has nothing yet."""
+        added = set(replicas) - set(self.assigned) - self.removed if self.assigned else ()
+        self.added |= dict.fromkeys(added, self.seen_at_ms - metadata_ms)
+        self.added = {b: at for b, at in self.added.items() if b in replicas}
+        self.removed |= set(self.assigned) - set(replicas)
+        self.assigned = replicas
+        self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
+
+    def lead(self, newest: Look) -> None:
+        """Take in who leads. What is copied from two that are cleaned on their own counts as if it were held before.
+
+        One that leads now, or was in sync when the old leader was taken off, was so before that one ceased to lead.
+        """
+        if newest.leader == UNLED:
+            return
+        before, epoch = self.led_by or (newest.leader, newest.leader_epoch)
+        self.led_by = newest.leader, newest.leader_epoch
+        if newest.leader == before and newest.leader_epoch <= epoch + 1:
+            return
+        is_next, is_off = newest.leader_epoch == epoch + 1, before not in newest.replicas
+        for broker, one in self.replicas.items():
+            if not (is_next and broker in newest.isr and (is_off or broker == newest.leader)):
+                one.had_nothing_ms = None
+                self.added.pop(broker, None)
 
     def leads(self, newest: Look) -> bool:
         """Whether the leader answers."""
@@ -507,12 +543,13 @@ class Clock:
         if known.leader_epoch != newest.leader_epoch:
             self._doubt(place, known.seen_at_ms)
             known.leader_epoch = newest.leader_epoch
-        known.replicas = {b: r for b, r in known.replicas.items() if b in newest.replicas}
-        known.assigned = newest.replicas
+        known.assign(newest.replicas, self.metadata_ms)
+        known.lead(newest)
         for look in looks:
             known.ends.see(look)
             if look.broker in newest.replicas:
-                known.replicas.setdefault(look.broker, _Replica()).take_in(look)
+                new = _Replica(had_nothing_ms=known.added.get(look.broker))
+                known.replicas.setdefault(look.broker, new).take_in(look)
             if look.policy_at_ms is not None and look.retention_ms is not None:
                 self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
@@ -526,7 +563,7 @@ class Clock:
             if (
                 broker in known.replicas
                 and _has_copied(was, known.absences.get(broker))
-                and _is_late(was, newest.at_ms)
+                and (_is_late(was, newest.at_ms) or _copied_from_two(was, known.replicas[broker]))
             ):
                 one = Late(place, broker, newest.at_ms, self._with_pauses(known, was))
                 if one.absence == was:
@@ -571,13 +608,17 @@ class Clock:
         self, place: TopicPartition, broker: int, replica: _Replica, without: int | None, newest: Look
     ) -> Absence:
         presence = Presence.BEHIND if replica.has_answered else Presence.AWAY
-        if replica.has_answered and not replica.was_in_sync and without is None:
-            presence = Presence.COPYING
         since = (newest.at_ms if replica.absent_since_ms is None else replica.absent_since_ms) - self._look_ms
+        in_force = since
         if without is not None:
-            since = without - self._look_ms
+            since = in_force = without - self._look_ms
+        elif replica.has_answered and not replica.was_in_sync and replica.had_nothing_ms is not None:
+            presence = Presence.COPYING
+            since = replica.had_nothing_ms - self._look_ms
+            # Settings count from before a time, by more than metadata may be old: they are known since these were.
+            in_force = since + self.metadata_ms
         known = self._retentions.get(place.topic)
-        retention = None if known is None else known.smallest_since(since, newest.at_ms)
+        retention = None if known is None else known.smallest_since(in_force, newest.at_ms)
         unclear = None
         if without is None:
             unclear = Unclear.COPYING if presence is Presence.COPYING else Unclear.BEFORE_WATCH
@@ -619,6 +660,11 @@ def _is_not_compacted(look: Look) -> bool:
 def _has_copied(was: Absence, now: Absence | None) -> bool:
     """Whether a replica got something between two looks: it is back, or its high watermark has moved."""
     return now is None or (now.lacks_from or 0) > (was.lacks_from or 0)
+
+
+def _copied_from_two(was: Absence, now: _Replica) -> bool:
+    """Whether one that was being added may have copied what was written before the watch from two leaders."""
+    return was.bound_ms is None and was.presence is Presence.COPYING and now.had_nothing_ms is None
 
 
 def _is_late(was: Absence, at_ms: int) -> bool:

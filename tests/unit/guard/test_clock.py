@@ -154,12 +154,72 @@ def test_a_replica_that_is_added_has_no_bound_while_it_copies_what_was_written_b
 
 
 def test_a_copy_within_half_the_retention_is_not_late_and_a_longer_one_is() -> None:
-    for took, is_late in ((HOUR // 2 - 10_000, False), (HOUR // 2 + 10_000, True)):
+    for took, is_late in ((HOUR // 2 - 20_000, False), (HOUR // 2 + 10_000, True)):
         known = clock()
         known.observe(tick(0, {1: 100, 3: 100}, REST))
         known.observe(tick(2_000, {1: 100, 3: 100, 2: 40}, REST))
         known.observe(tick(2_000 + took, {1: 100, 3: 100, 2: 100}, ALL))
         assert bool(known.late()) == is_late
+
+
+def test_a_replica_that_was_there_and_behind_when_the_watch_began_is_late_as_it_copies() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 2: 50, 3: 100}, REST))
+    assert (only(known).presence, only(known).unclear) == (Presence.BEHIND, Unclear.BEFORE_WATCH)
+    (late,) = known.observe(tick(5_000, {1: 100, 2: 80, 3: 100}, REST))
+    known.observe(tick(10_000, {1: 100, 2: 100, 3: 100}, ALL))
+    assert (late.broker, known.absences()) == (2, [])
+
+
+def test_a_replica_that_was_seen_empty_is_being_added_and_one_that_returns_to_a_broker_may_have_its_old_log() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 2: 0, 3: 100}, REST))
+    assert only(known).presence is Presence.COPYING
+    known.observe(tick(2_000, {1: 100, 2: 50, 3: 100}, REST))
+    assert (only(known).presence, known.late()) == (Presence.COPYING, [])
+    known.observe(tick(4_000, {1: 100, 3: 100}, REST))
+    known.observe(tick(6_000, {1: 100, 2: 50, 3: 100}, REST))
+    assert (only(known).presence, only(known).unclear) == (Presence.BEHIND, Unclear.BEFORE_WATCH)
+
+
+def test_a_copy_counts_from_when_it_was_last_seen_not_to_have_begun() -> None:
+    known = clock()
+    known.observe(tick(0, {1: 100, 3: 100}, REST))
+    known.observe(tick(HOUR // 2, {1: 100, 2: 40, 3: 100}, REST))
+    known.observe(tick(HOUR // 2 + 2_000, {1: 100, 2: 100, 3: 100}, ALL))
+    assert [late.broker for late in known.late()] == [2]
+
+
+def copying() -> Clock:
+    """Broker 2 is being added, and copies from broker 1."""
+    known = clock()
+    known.observe(tick(0, {1: 100, 3: 100}, REST))
+    known.observe(tick(2_000, {1: 100, 2: 40, 3: 100}, REST))
+    return known
+
+
+def test_an_added_replica_that_copies_from_two_leaders_is_late() -> None:
+    known = copying()
+    known.observe(tick(4_000, {1: 100, 2: 40, 3: 100}, (3, 1), epoch=1))
+    assert (known.late(), only(known).unclear) == ([], Unclear.BEFORE_WATCH)
+    known.observe(tick(6_000, {1: 100, 2: 100, 3: 100}, (3, 1, 2), epoch=1))
+    assert [late.broker for late in known.late()] == [2]
+    for isr, epoch in (((3, 1, 2), 1), ((1, 2, 3), 2), ((2, 1, 3), 2)):
+        known = copying()
+        known.observe(tick(4_000, {1: 100, 2: 100, 3: 100}, isr, epoch=epoch))
+        assert [late.broker for late in known.late()] == [2], "nobody saw who led in between"
+
+
+def test_an_added_replica_that_was_in_sync_before_another_one_led_is_not_late() -> None:
+    known = copying()
+    known.observe(tick(4_000, {1: 100, 2: 100, 3: 100}, (2, 1, 3), epoch=1))
+    assert known.late() == [], "it leads itself"
+    known = copying()
+    known.observe(tick(4_000, {2: 100, 3: 100}, (3, 2), epoch=1))
+    assert known.late() == [], "the old leader was taken off once all were in sync"
+    known = copying()
+    known.observe(tick(4_000, {1: 100, 2: 100, 3: 100}, (1, 2, 3), epoch=1))
+    assert known.late() == [], "the same one leads on"
 
 
 def test_a_replica_in_sync_that_does_not_answer_us_has_what_is_committed() -> None:
