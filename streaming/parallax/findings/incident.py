@@ -91,6 +91,7 @@ def incident_event(
     proofs: Sequence[Proof],
     known: Finding | None,
     at: datetime,
+    singles: Sequence[Finding] = (),
 ) -> Finding:
     """Put an event of an incident together.
 
@@ -102,10 +103,12 @@ def incident_event(
         proofs: what to show of single members; where there is none, what the last event showed.
         known: its last event, if there is one.
         at: when it was decided.
+        singles: findings of single keys that become part of it: it is exposed where any of them is.
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
     leads = any_exposed(group.broker, proofs) if proofs else known is not None and known.exposed
+    leads = leads or any(single.exposed for single in singles)
     evidence: dict[str, Any] = {
         "incident": {
             "count": tally.count,

@@ -289,7 +289,7 @@ class Incidents:
             members = Members(group.place)
             members.add([claim_of(single) for single in singles[:_ABSORBED]], State.WRONG)
         finding_id = incident_id(self.cluster_id, group)
-        return incident_event(finding_id, group, tally, members, proven.proofs, proven.event, at)
+        return incident_event(finding_id, group, tally, members, proven.proofs, proven.event, at, singles)
 
     def _report_at(self, proven: Proven) -> float:
         """When an event of a group is due; infinite where there is none to report.

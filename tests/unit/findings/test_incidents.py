@@ -326,6 +326,22 @@ class TestGroups:
         assert life.counts == [100]
 
 
+def test_an_incident_that_is_made_of_single_findings_is_exposed_where_any_of_them_is() -> None:
+    def leading(claim: Claim) -> Answers:
+        return answers(claim, shown(3), NONE, leader=2 if claim.key_hash_lo == 0 else 1)
+
+    life = Flood()
+    for key in range(ALONE + 1):
+        life.suspect(lost(key))
+        life.settle(leading)
+    (event,) = life.open
+    assert event.is_incident
+    singles = [e for e in life.table if not e.is_incident and e.status is FindingStatus.CONFIRMED]
+    assert [e.exposed for e in singles] == [True] + [False] * (len(singles) - 1)
+    assert event.exposed
+    assert "If broker 2 becomes the leader" not in event.summary
+
+
 def test_a_probe_that_hangs_about_one_broker_holds_up_no_other() -> None:
     def of_the_accused(claim: Claim) -> Answers:
         return Answers({b: replica(b, shown(3) if b == claim.broker else NONE) for b in (1, 2, 3)}, leader=1)
