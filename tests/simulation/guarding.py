@@ -22,7 +22,7 @@ from typing import Any
 
 from parallax.guard.clock import Absence, Clock, Ended, Late, Look
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
-from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind, Phase, is_marked
+from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, Phase, is_marked
 from parallax.guard.horizons import Lap, Part, Reading
 from parallax.guard.pauses import PauseWatch
 from parallax.model import TopicPartition
@@ -315,7 +315,8 @@ class World:
                     name: Shown(own.get(name, DEFAULTS[name]), name in own) for name in (RETENTION, RATIO, LAG)
                 }
         is_in_sync = self.isr == set(self.brokers)
-        return TopicSeen(self.current.topic_id, shown, frozenset(self.isr), is_in_sync, free)
+        in_sync = frozenset(Absentee(PLACE.partition, b) for b in self.isr)
+        return TopicSeen(self.current.topic_id, shown, frozenset(self.isr), is_in_sync, free, in_sync=in_sync)
 
 
 @dataclass(slots=True)

@@ -97,6 +97,7 @@ class TopicSeen:
         free_percent: of the fullest log directory that holds one of its replicas; None where it is not known.
         unreadable: why the brokers do not show its settings; empty where they do.
         spaceless: why they do not say how much space there is; empty where they do, or nobody asked.
+        in_sync: the replicas that are, of each partition; nothing of the others.
     """
 
     topic_id: str
@@ -106,6 +107,7 @@ class TopicSeen:
     free_percent: float | None = None
     unreadable: str = ""
     spaceless: str = ""
+    in_sync: frozenset[Absentee] = frozenset()
 
     def agreed(self, name: str) -> Shown | None:
         """What all of them show of a setting; None where they do not agree, or one does not answer."""
@@ -157,6 +159,7 @@ class Guard:
     record: Record = field(default_factory=Record)
     _asked: dict[str, _Asked] = field(default_factory=dict)
     _in_sync_since: dict[str, int] = field(default_factory=dict)
+    _back_since: dict[str, dict[Absentee, int]] = field(default_factory=dict)
     _let_go_ms: int | None = None
 
     def take_in(self, events: Iterable[Event]) -> None:
@@ -201,6 +204,7 @@ class Guard:
                 self._in_sync_since.setdefault(topic, now_ms)
             else:
                 self._in_sync_since.pop(topic, None)
+            self._note_back(now_ms, topic, looked, by_topic.get(topic, ()))
             step = next(self._steps(now_ms, topic, looked, by_topic.get(topic, [])), None)
             if isinstance(step, Append) and step.event.kind is EventKind.RELEASING:
                 self._let_go_ms = now_ms
@@ -220,7 +224,18 @@ class Guard:
         if (topic in self.record.spent or topic in self.record.refused) and self._is_settled(now_ms, topic):
             yield Append(Event(EventKind.IN_SYNC, "", topic, seen.topic_id, now_ms))
             return
+        since = self._back_since.get(topic, {})
+        if back := sorted(who for who, at_ms in since.items() if now_ms - at_ms >= self.rules.settle_ms):
+            yield Append(Event(EventKind.IN_SYNC, "", topic, seen.topic_id, now_ms, absent=tuple(back)))
+            return
         yield from self._begin(now_ms, topic, seen, absent)
+
+    def _note_back(self, now_ms: int, topic: str, seen: TopicSeen, absent: Iterable[Absence]) -> None:
+        """Note since when replicas that it holds for no more are in sync: their next absence is another one."""
+        away = {Absentee(one.place.partition, one.broker) for one in absent}
+        before = self._back_since.get(topic, {})
+        back = (self.record.spent.get(topic, frozenset()) & seen.in_sync) - away
+        self._back_since[topic] = {who: before.get(who, now_ms) for who in back}
 
     # --- to hold ----------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ class EventKind(StrEnum):
     ADVISED = "advised"
     """What it would do, where it may not act."""
     IN_SYNC = "in_sync"
-    """The replicas of a hold that ended early are in sync again."""
+    """The replicas of a hold that ended early are in sync again: those that it names, else all of the topic."""
     ASKED_HOLD = "asked_hold"
     """A person asks for a hold, whoever is absent."""
     ASKED_RELEASE = "asked_release"
@@ -183,8 +183,7 @@ class Record:
             self._ask(event)
             return
         if event.kind is EventKind.IN_SYNC:
-            self.spent.pop(event.topic, None)
-            self.refused.pop(event.topic, None)
+            self._back(event)
             return
         if event.kind in (EventKind.REFUSED, EventKind.ADVISED):
             self._refuse(event)
@@ -216,6 +215,13 @@ class Record:
         self.last.setdefault(event.topic, {}).update(changed)
         if event.kind is EventKind.INTENDED and event.level == 2 and RATIO not in changed:
             ever.pop(RATIO, None)  # somebody else had paused it already: no request of the guard's did
+
+    def _back(self, event: Event) -> None:
+        left = self.spent.pop(event.topic, frozenset()) - set(event.absent)
+        if event.absent and left:
+            self.spent[event.topic] = left
+        if not event.absent:
+            self.refused.pop(event.topic, None)
 
     def _refuse(self, event: Event) -> None:
         """What a person asked for and is refused is not done later, when nobody expects it any more."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from parallax.errors import one_line
 from parallax.guard.decide import Shown, TopicSeen
-from parallax.guard.holds import SETTINGS
+from parallax.guard.holds import SETTINGS, Absentee
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic
@@ -73,9 +73,8 @@ class Lookout:
             refused = next((one_line(one.problem) for one in told.values() if isinstance(one, Unauthorized)), "")
             in_sync = all(set(p.isr) == set(p.replicas) for p in one.partitions.values()) and name not in absent
             share, why = free.get(name, (None, ""))
-            seen[name] = TopicSeen(
-                one.topic_id, settings, must[name], in_sync, share, unreadable=refused, spaceless=why
-            )
+            there_now = frozenset(Absentee(number, b) for number, p in one.partitions.items() for b in p.isr)
+            seen[name] = TopicSeen(one.topic_id, settings, must[name], in_sync, share, refused, why, there_now)
         for name, gone in found.items():
             if gone is None or isinstance(gone.error, UnknownTopic):
                 since = self._gone_since.setdefault(name, time.monotonic())

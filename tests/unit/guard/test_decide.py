@@ -8,7 +8,19 @@ import pytest
 
 from parallax.guard.clock import Absence, Presence, Unclear
 from parallax.guard.decide import AGAIN_MS, TAKES_MS, Action, Alter, Append, Guard, Rules, Shown, TopicSeen
-from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind, Phase, commands, is_marked, is_same
+from parallax.guard.holds import (
+    LAG,
+    NO_LAG,
+    RATIO,
+    RETENTION,
+    Absentee,
+    Event,
+    EventKind,
+    Phase,
+    commands,
+    is_marked,
+    is_same,
+)
 from parallax.model import TopicPartition
 
 NOW = 1_700_000_000_000
@@ -51,6 +63,7 @@ class Table:
                 frozenset(brokers),
                 is_in_sync=not self.absent,
                 free_percent=self.free,
+                in_sync=frozenset(Absentee(0, b) for b in range(1, 9)) - {Absentee(0, a.broker) for a in self.absent},
             )
             for topic, brokers in self.settings.items()
         }
@@ -630,3 +643,27 @@ def test_an_adviser_says_what_can_be_done_where_cleaning_may_not_be_paused() -> 
     assert table.run(10) == ["advised"]
     assert RATIO not in table.events[0].reason
     assert "a promise to delete" in table.events[0].reason
+
+
+def test_a_replica_that_was_in_sync_is_held_for_again_though_another_is_still_away() -> None:
+    table = Table()
+    table.absent = [absence(HOUR // 4), absence(HOUR // 4, broker=4)]
+    assert table.run() == ["intended", "held"]
+    table.now += RULES.max_hold_ms
+    table.absent = [absence(-1), absence(-1, broker=4)]
+    assert table.run() == ["releasing", "released"]
+    table.absent = [absence(-1, broker=4)]
+    table.tick()
+    table.now += RULES.settle_ms // 2
+    near = table.now - NOW + HOUR // 2
+    table.absent = [absence(near), absence(near, broker=4)]
+    assert table.run() == [], "it was not in sync for long enough"
+    table.absent = [absence(near, broker=4)]
+    assert table.run() == []
+    table.now += RULES.settle_ms
+    assert table.run() == ["in_sync"]
+    table.guard = Guard(RULES)
+    table.guard.take_in(table.events)
+    table.absent = [absence(near), absence(near, broker=4)]
+    assert table.run() == ["intended", "held"]
+    assert table.guard.record.holds["orders"].absent == {Absentee(0, 2)}

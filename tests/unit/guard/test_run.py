@@ -11,7 +11,8 @@ import pytest
 from parallax.config import GuardSettings
 from parallax.guard.clock import Absence, Presence
 from parallax.guard.command import in_words, open_holds, read_record
-from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Event, EventKind
+from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind
+from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused
 from parallax.guard.run import GuardRounds, GuardStatus, GuardThread
 from parallax.guard.table import GuardTable
@@ -105,6 +106,11 @@ def test_a_topic_is_held_and_put_back(cluster: Cluster, rounds: Callable[..., Gu
         last = one.round()
     assert last.holds == ()
     assert cluster.settings == dict.fromkeys((1, 2, 3), FIRST)
+
+
+def test_a_look_tells_which_replicas_are_in_sync(cluster: Cluster) -> None:
+    with closing(Lookout(cast("ReplicaClient", cluster), needs_space=False)) as lookout:
+        assert lookout.look({"orders"}, {"orders"})["orders"].in_sync == {Absentee(0, 1), Absentee(0, 3)}
 
 
 def test_each_look_tells_who_cleans_nothing_and_the_record_who_did_when_it_was_held(
