@@ -28,7 +28,7 @@ TRAILING_MS = 30_000
 """A replica whose log end others had passed so long ago is behind (``replica.lag.time.max.ms`` of Kafka)."""
 SETTINGS_MS = 60_000
 """For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
-brokers take over a change of it one after the other."""
+brokers take over a change of it one after the other. For longer where it is asked for more rarely."""
 FORGET_MS = 900_000
 """Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
 _FIRST_MS = 10_000
@@ -194,9 +194,13 @@ class Retentions:
     """The smallest ``delete.retention.ms`` in force since a time, for one topic.
 
     Kept are the values that were the smallest from some time on, smallest first, each with when it was last in force.
+
+    Args:
+        settings_ms: for so long after it was seen a value counts as known, and so long before a look.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
+        self._settings_ms = settings_ms
         self._known: list[tuple[int, int]] = []
         self._first_ms = 0
 
@@ -215,9 +219,9 @@ class Retentions:
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
         """The smallest value in force at a time or later; None where it was not seen from then on, or lately."""
-        if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - SETTINGS_MS:
+        if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
             return None
-        since_ms = min(at_ms - SETTINGS_MS, self._known[-1][1])
+        since_ms = min(at_ms - self._settings_ms, self._known[-1][1])
         return next(value for value, until in self._known if until >= since_ms)
 
 
@@ -368,6 +372,8 @@ class Clock:
         self._skew_ms = clock_skew_ms
         self._look_ms = look_ms
         self.metadata_ms = metadata_ms
+        # The settings are asked for with the metadata.
+        self._settings_ms = max(SETTINGS_MS, metadata_ms + _FIRST_MS)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._retentions: dict[str, Retentions] = {}
         self._late: dict[tuple[TopicPartition, int], Late] = {}
@@ -535,7 +541,7 @@ class Clock:
             self._pauses = {topic: one for topic, one in self._pauses.items() if topic in names}
 
     def _of_topic(self, topic: str) -> Retentions:
-        return self._retentions.setdefault(topic, Retentions())
+        return self._retentions.setdefault(topic, Retentions(self._settings_ms))
 
     def _observe(self, place: TopicPartition, looks: Sequence[Look]) -> list[Late]:
         newest = looks[-1]

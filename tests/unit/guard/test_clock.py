@@ -130,6 +130,20 @@ def test_without_the_settings_no_bound_is_known() -> None:
     assert (only(known).bound_ms, only(known).unclear) == (None, Unclear.SETTINGS)
 
 
+def test_settings_count_as_known_until_they_are_asked_for_again() -> None:
+    every = 4 * SETTINGS_MS
+    known = Clock(clock_skew_ms=SKEW, look_ms=LOOK, metadata_ms=every + 2 * LOOK)
+    for at in range(0, 2 * every, 10_000):
+        isr = ALL if at < every - 20_000 else REST
+        looks = tick(at, {1: 10, 2: 10 if isr == ALL else None, 3: 10}, isr)
+        known.observe([look._replace(policy_at_ms=START + at // every * every) for look in looks])
+    assert only(known).bound_ms == bound(2 * every - 10_000)
+    known.observe(
+        [look._replace(policy_at_ms=START + every) for look in tick(3 * every, {1: 10, 2: None, 3: 10}, REST)]
+    )
+    assert only(known).unclear is Unclear.SETTINGS
+
+
 def test_settings_that_were_seen_only_after_the_absence_began_give_no_bound() -> None:
     known = clock()
     known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, retention=None))
