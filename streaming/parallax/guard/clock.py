@@ -204,10 +204,17 @@ class Retentions:
         self._known: list[tuple[int, int]] = []
         self._first_ms = 0
 
-    def see(self, at_ms: int, retention_ms: int) -> None:
-        """Take in that a value was in force at a time; one that is told late counts as of the newest look."""
+    def see(self, at_ms: int, retention_ms: int) -> int | None:
+        """Take in that a value was in force at a time; one that is told late counts as of the newest look.
+
+        Returns:
+            Since when it may have been in force, where it is lower than the one that was seen before it.
+        """
+        lowered = None
         if self._known:
             last, until = self._known[-1]
+            if retention_ms < last:
+                lowered = until - self._settings_ms
             at_ms = max(at_ms, until)
             # It may have been in force until the look that shows another one.
             self._known[-1] = last, at_ms
@@ -216,6 +223,7 @@ class Retentions:
         while self._known and self._known[-1][0] >= retention_ms:
             self._known.pop()
         self._known.append((retention_ms, at_ms))
+        return lowered
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
         """The smallest value in force at a time or later; None where it was not seen from then on, or lately."""
@@ -458,6 +466,9 @@ class Clock:
         pauses = self._pauses.get(absence.place.topic)
         if lacks_from is None or absence.bound_ms is None or pauses is None or pauses.topic_id != known.topic_id:
             return
+        in_force = self._of_topic(absence.place.topic).smallest_since(absence.since_ms, known.seen_at_ms)
+        if in_force is None or in_force < (absence.retention_ms or 0):
+            return  # its bound is judged by what was in force before
         before = self._kept[key].since if key in self._kept else {}
         since = {b: (span.from_ms, known.seen_at_ms) for b, span in pauses.spans.items()}
         since = {b: one for b, one in since.items() if one[0] < absence.bound_ms}
@@ -470,6 +481,13 @@ class Clock:
         for key, kept in self._kept.items():
             if key[0] == place:
                 sure = {b: one for b, one in kept.since.items() if one[1] <= sure_ms}
+                self._kept[key] = kept._replace(since=sure)
+
+    def _doubt_since(self, topic: str, lowered_ms: int) -> None:
+        """A lower retention may have been in force since a time: what began later was judged by too late a bound."""
+        for key, kept in self._kept.items():
+            if key[0].topic == topic:
+                sure = {b: one for b, one in kept.since.items() if one[0] <= lowered_ms}
                 self._kept[key] = kept._replace(since=sure)
 
     def _reach(self, kept: _Kept | None, absence: Absence, replicas: Iterable[int]) -> Span | None:
@@ -557,7 +575,9 @@ class Clock:
                 new = _Replica(had_nothing_ms=known.added.get(look.broker))
                 known.replicas.setdefault(look.broker, new).take_in(look)
             if look.policy_at_ms is not None and look.retention_ms is not None:
-                self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
+                lowered = self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
+                if lowered is not None:
+                    self._doubt_since(place.topic, lowered)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
         known.ends.thin([*reached, *known.readings.offsets()])
         known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)

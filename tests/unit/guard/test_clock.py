@@ -487,6 +487,23 @@ def test_a_bound_that_turns_earlier_while_a_topic_is_held_does_not_undo_the_hold
     known = clock()
     away(known)
     known.observe(tick(BOUND - 60_000, {1: 12, 2: None, 3: 12}, REST))
-    held(known, *minutes(BOUND - 60_000, BOUND))
+    held(known, *minutes(BOUND - 180_000, BOUND))
     known.observe(tick(BOUND, {1: 12, 2: None, 3: 12}, REST, retention=1_000))
     assert only(known).is_held, "what is lowered while nothing is cleaned removes nothing"
+
+
+def test_a_retention_that_may_have_been_lowered_before_a_topic_was_held_is_what_the_hold_is_judged_by() -> None:
+    for lower, is_held in ((30_000, False), (HOUR // 2, True)):
+        known = clock()
+        away(known)
+        known.observe(tick(100_000, {1: 12, 2: None, 3: 12}, REST))
+        other = TopicPartition("orders", 1)
+        known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, place=other))
+        known.observe(tick(100_000, {1: 12, 2: None, 3: 12}, REST, place=other))
+        held(known, 110_000)
+        assert [one.is_held for one in known.absences()] == [True, True]
+        known.observe(tick(115_000, {1: 12, 2: None, 3: 12}, REST, retention=lower))
+        held(known, 116_000)
+        assert {one.place: one.is_held for one in known.absences()} == {PLACE: is_held, other: False}
+        known.observe(tick(117_000, {1: 12, 2: None, 3: 12}, REST, retention=lower, place=other))
+        assert [one.is_held for one in known.absences()] == [is_held, is_held]
