@@ -13,7 +13,7 @@ docs/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -323,19 +323,20 @@ class _Partition:
     led_by: tuple[int, int] | None = None
     """The last leader that was known, and its epoch."""
     assigned: tuple[int, ...] = ()
-    removed: frozenset[int] = frozenset()
-    """Brokers that hosted it once: one that was away when it was taken off may still have its log."""
+    removed: dict[int, int] = field(default_factory=dict)
+    """Brokers that hosted it once, and the look that did not show them any more: one that was away may still have its
+    log."""
     added: dict[int, int] = field(default_factory=dict)
     """Those that were added since it is watched, and until when they had nothing."""
     replicas: dict[int, _Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)
 
-    def assign(self, replicas: tuple[int, ...], metadata_ms: int) -> None:
+    def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
         """Take in which replicas there are; one that is added to those that were known has nothing yet."""
-        added = set(replicas) - set(self.assigned) - self.removed if self.assigned else ()
+        added = set(replicas) - set(self.assigned) - self.removed.keys() if self.assigned else ()
         self.added |= dict.fromkeys(added, self.seen_at_ms - metadata_ms)
         self.added = {b: at for b, at in self.added.items() if b in replicas}
-        self.removed |= set(self.assigned) - set(replicas)
+        self.removed |= dict.fromkeys(set(self.assigned) - set(replicas), at_ms)
         self.assigned = replicas
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
@@ -558,6 +559,19 @@ class Clock:
             self._kept = {key: one for key, one in self._kept.items() if key[0] in self._partitions}
             self._pauses = {topic: one for topic, one in self._pauses.items() if topic in names}
 
+    def _assign(self, known: _Partition, newest: Look) -> None:
+        known.assign(newest.replicas, newest.at_ms, self.metadata_ms)
+        # Metadata that do not name a replica may be older than those that did.
+        sure_ms = newest.at_ms - self.metadata_ms
+        off = {b for b, at in known.removed.items() if b not in newest.replicas and at < sure_ms}
+        if off:
+            self._drop_late(newest.place, off.__contains__)
+
+    def _drop_late(self, place: TopicPartition, is_gone: Callable[[int], bool]) -> None:
+        """Forget who was late of a partition, where what it copied is gone with its log."""
+        self._late = {key: one for key, one in self._late.items() if key[0] != place or not is_gone(key[1])}
+        self._unsettled = [one for one in self._unsettled if one[0].place != place or not is_gone(one[0].broker)]
+
     def _of_topic(self, topic: str) -> Retentions:
         return self._retentions.setdefault(topic, Retentions(self._settings_ms))
 
@@ -567,7 +581,7 @@ class Clock:
         if known.leader_epoch != newest.leader_epoch:
             self._doubt(place, known.seen_at_ms)
             known.leader_epoch = newest.leader_epoch
-        known.assign(newest.replicas, self.metadata_ms)
+        self._assign(known, newest)
         known.lead(newest)
         for look in looks:
             known.ends.see(look)
@@ -606,6 +620,7 @@ class Clock:
         if known is None or (topic_id and known.topic_id and topic_id != known.topic_id):
             if known is not None:
                 self._retentions.pop(place.topic, None)
+                self._drop_late(place, lambda _: True)
             known = self._partitions[place] = _Partition(Ends(self.metadata_ms), Readings(self.metadata_ms))
         known.topic_id = topic_id or known.topic_id
         return known

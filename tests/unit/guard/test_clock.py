@@ -283,6 +283,40 @@ def test_a_replica_that_is_back_after_its_bound_is_late_until_an_audit_that_bega
     assert known.late() == []
 
 
+def late_one() -> Clock:
+    """Broker 2 copied something too late, and is in sync."""
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST))
+    known.observe(tick(HOUR, {1: 12, 2: 12, 3: 12}, ALL))
+    assert len(known.late()) == 1
+    return known
+
+
+def test_a_replica_is_late_until_its_topic_is_another_one() -> None:
+    known = late_one()
+    known.observe(tick(HOUR + 1_000, {1: 0, 2: 0, 3: 0}, ALL, topic_id="b"))
+    assert known.late() == []
+
+
+def test_a_replica_is_late_until_it_was_taken_off_its_broker_for_longer_than_metadata_may_be_old() -> None:
+    known = late_one()
+    known.observe(tick(HOUR + 1_000, {1: 12, 3: 12}, REST))
+    known.observe(tick(HOUR + METADATA, {1: 12, 3: 12}, REST))
+    assert len(known.late()) == 1
+    known.observe(tick(HOUR + METADATA + 2_000, {1: 12, 3: 12}, REST))
+    assert known.late() == []
+
+
+def test_a_replica_that_old_metadata_did_not_name_stays_late() -> None:
+    known = late_one()
+    known.observe(tick(HOUR + 1_000, {1: 12, 3: 12}, REST))
+    for at in (HOUR + 2_000, HOUR + 3 * METADATA):
+        known.observe(tick(at, {1: 12, 2: 12, 3: 12}, ALL))
+    known.observe(tick(HOUR + 3 * METADATA + 1_000, {1: 12, 3: 12}, REST))
+    assert len(known.late()) == 1
+
+
 def test_a_replica_that_copies_after_its_bound_is_late_though_its_bound_moves_on_with_what_it_copies() -> None:
     known = clock()
     known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
