@@ -13,7 +13,7 @@ docs/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -28,7 +28,7 @@ TRAILING_MS = 30_000
 """A replica whose log end others had passed so long ago is behind (``replica.lag.time.max.ms`` of Kafka)."""
 SETTINGS_MS = 60_000
 """For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
-brokers take over a change of it one after the other."""
+brokers take over a change of it one after the other. For longer where it is asked for more rarely."""
 FORGET_MS = 900_000
 """Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
 _FIRST_MS = 10_000
@@ -194,16 +194,27 @@ class Retentions:
     """The smallest ``delete.retention.ms`` in force since a time, for one topic.
 
     Kept are the values that were the smallest from some time on, smallest first, each with when it was last in force.
+
+    Args:
+        settings_ms: for so long after it was seen a value counts as known, and so long before a look.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings_ms: int = SETTINGS_MS) -> None:
+        self._settings_ms = settings_ms
         self._known: list[tuple[int, int]] = []
         self._first_ms = 0
 
-    def see(self, at_ms: int, retention_ms: int) -> None:
-        """Take in that a value was in force at a time; one that is told late counts as of the newest look."""
+    def see(self, at_ms: int, retention_ms: int) -> int | None:
+        """Take in that a value was in force at a time; one that is told late counts as of the newest look.
+
+        Returns:
+            Since when it may have been in force, where it is lower than the one that was seen before it.
+        """
+        lowered = None
         if self._known:
             last, until = self._known[-1]
+            if retention_ms < last:
+                lowered = until - self._settings_ms
             at_ms = max(at_ms, until)
             # It may have been in force until the look that shows another one.
             self._known[-1] = last, at_ms
@@ -212,12 +223,13 @@ class Retentions:
         while self._known and self._known[-1][0] >= retention_ms:
             self._known.pop()
         self._known.append((retention_ms, at_ms))
+        return lowered
 
     def smallest_since(self, at_ms: int, now_ms: int) -> int | None:
         """The smallest value in force at a time or later; None where it was not seen from then on, or lately."""
-        if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - SETTINGS_MS:
+        if not self._known or self._first_ms > at_ms + _FIRST_MS or self._known[-1][1] < now_ms - self._settings_ms:
             return None
-        since_ms = min(at_ms - SETTINGS_MS, self._known[-1][1])
+        since_ms = min(at_ms - self._settings_ms, self._known[-1][1])
         return next(value for value, until in self._known if until >= since_ms)
 
 
@@ -311,19 +323,20 @@ class _Partition:
     led_by: tuple[int, int] | None = None
     """The last leader that was known, and its epoch."""
     assigned: tuple[int, ...] = ()
-    removed: frozenset[int] = frozenset()
-    """Brokers that hosted it once: one that was away when it was taken off may still have its log."""
+    removed: dict[int, int] = field(default_factory=dict)
+    """Brokers that hosted it once, and the look that did not show them any more: one that was away may still have its
+    log."""
     added: dict[int, int] = field(default_factory=dict)
     """Those that were added since it is watched, and until when they had nothing."""
     replicas: dict[int, _Replica] = field(default_factory=dict)
     absences: dict[int, Absence] = field(default_factory=dict)
 
-    def assign(self, replicas: tuple[int, ...], metadata_ms: int) -> None:
+    def assign(self, replicas: tuple[int, ...], at_ms: int, metadata_ms: int) -> None:
         """Take in which replicas there are; one that is added to those that were known has nothing yet."""
-        added = set(replicas) - set(self.assigned) - self.removed if self.assigned else ()
+        added = set(replicas) - set(self.assigned) - self.removed.keys() if self.assigned else ()
         self.added |= dict.fromkeys(added, self.seen_at_ms - metadata_ms)
         self.added = {b: at for b, at in self.added.items() if b in replicas}
-        self.removed |= set(self.assigned) - set(replicas)
+        self.removed |= dict.fromkeys(set(self.assigned) - set(replicas), at_ms)
         self.assigned = replicas
         self.replicas = {b: one for b, one in self.replicas.items() if b in replicas}
 
@@ -368,6 +381,8 @@ class Clock:
         self._skew_ms = clock_skew_ms
         self._look_ms = look_ms
         self.metadata_ms = metadata_ms
+        # The settings are asked for with the metadata.
+        self._settings_ms = max(SETTINGS_MS, metadata_ms + _FIRST_MS)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._retentions: dict[str, Retentions] = {}
         self._late: dict[tuple[TopicPartition, int], Late] = {}
@@ -452,6 +467,9 @@ class Clock:
         pauses = self._pauses.get(absence.place.topic)
         if lacks_from is None or absence.bound_ms is None or pauses is None or pauses.topic_id != known.topic_id:
             return
+        in_force = self._of_topic(absence.place.topic).smallest_since(absence.since_ms, known.seen_at_ms)
+        if in_force is None or in_force < (absence.retention_ms or 0):
+            return  # its bound is judged by what was in force before
         before = self._kept[key].since if key in self._kept else {}
         since = {b: (span.from_ms, known.seen_at_ms) for b, span in pauses.spans.items()}
         since = {b: one for b, one in since.items() if one[0] < absence.bound_ms}
@@ -464,6 +482,13 @@ class Clock:
         for key, kept in self._kept.items():
             if key[0] == place:
                 sure = {b: one for b, one in kept.since.items() if one[1] <= sure_ms}
+                self._kept[key] = kept._replace(since=sure)
+
+    def _doubt_since(self, topic: str, lowered_ms: int) -> None:
+        """A lower retention may have been in force since a time: what began later was judged by too late a bound."""
+        for key, kept in self._kept.items():
+            if key[0].topic == topic:
+                sure = {b: one for b, one in kept.since.items() if one[0] <= lowered_ms}
                 self._kept[key] = kept._replace(since=sure)
 
     def _reach(self, kept: _Kept | None, absence: Absence, replicas: Iterable[int]) -> Span | None:
@@ -534,8 +559,21 @@ class Clock:
             self._kept = {key: one for key, one in self._kept.items() if key[0] in self._partitions}
             self._pauses = {topic: one for topic, one in self._pauses.items() if topic in names}
 
+    def _assign(self, known: _Partition, newest: Look) -> None:
+        known.assign(newest.replicas, newest.at_ms, self.metadata_ms)
+        # Metadata that do not name a replica may be older than those that did.
+        sure_ms = newest.at_ms - self.metadata_ms
+        off = {b for b, at in known.removed.items() if b not in newest.replicas and at < sure_ms}
+        if off:
+            self._drop_late(newest.place, off.__contains__)
+
+    def _drop_late(self, place: TopicPartition, is_gone: Callable[[int], bool]) -> None:
+        """Forget who was late of a partition, where what it copied is gone with its log."""
+        self._late = {key: one for key, one in self._late.items() if key[0] != place or not is_gone(key[1])}
+        self._unsettled = [one for one in self._unsettled if one[0].place != place or not is_gone(one[0].broker)]
+
     def _of_topic(self, topic: str) -> Retentions:
-        return self._retentions.setdefault(topic, Retentions())
+        return self._retentions.setdefault(topic, Retentions(self._settings_ms))
 
     def _observe(self, place: TopicPartition, looks: Sequence[Look]) -> list[Late]:
         newest = looks[-1]
@@ -543,7 +581,7 @@ class Clock:
         if known.leader_epoch != newest.leader_epoch:
             self._doubt(place, known.seen_at_ms)
             known.leader_epoch = newest.leader_epoch
-        known.assign(newest.replicas, self.metadata_ms)
+        self._assign(known, newest)
         known.lead(newest)
         for look in looks:
             known.ends.see(look)
@@ -551,7 +589,9 @@ class Clock:
                 new = _Replica(had_nothing_ms=known.added.get(look.broker))
                 known.replicas.setdefault(look.broker, new).take_in(look)
             if look.policy_at_ms is not None and look.retention_ms is not None:
-                self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
+                lowered = self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
+                if lowered is not None:
+                    self._doubt_since(place.topic, lowered)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
         known.ends.thin([*reached, *known.readings.offsets()])
         known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)
@@ -580,6 +620,7 @@ class Clock:
         if known is None or (topic_id and known.topic_id and topic_id != known.topic_id):
             if known is not None:
                 self._retentions.pop(place.topic, None)
+                self._drop_late(place, lambda _: True)
             known = self._partitions[place] = _Partition(Ends(self.metadata_ms), Readings(self.metadata_ms))
         known.topic_id = topic_id or known.topic_id
         return known

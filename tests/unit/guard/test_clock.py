@@ -130,6 +130,20 @@ def test_without_the_settings_no_bound_is_known() -> None:
     assert (only(known).bound_ms, only(known).unclear) == (None, Unclear.SETTINGS)
 
 
+def test_settings_count_as_known_until_they_are_asked_for_again() -> None:
+    every = 4 * SETTINGS_MS
+    known = Clock(clock_skew_ms=SKEW, look_ms=LOOK, metadata_ms=every + 2 * LOOK)
+    for at in range(0, 2 * every, 10_000):
+        isr = ALL if at < every - 20_000 else REST
+        looks = tick(at, {1: 10, 2: 10 if isr == ALL else None, 3: 10}, isr)
+        known.observe([look._replace(policy_at_ms=START + at // every * every) for look in looks])
+    assert only(known).bound_ms == bound(2 * every - 10_000)
+    known.observe(
+        [look._replace(policy_at_ms=START + every) for look in tick(3 * every, {1: 10, 2: None, 3: 10}, REST)]
+    )
+    assert only(known).unclear is Unclear.SETTINGS
+
+
 def test_settings_that_were_seen_only_after_the_absence_began_give_no_bound() -> None:
     known = clock()
     known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, retention=None))
@@ -267,6 +281,40 @@ def test_a_replica_that_is_back_after_its_bound_is_late_until_an_audit_that_bega
     assert known.late() == [late]
     known.audited(PLACE, START + HOUR + 1)
     assert known.late() == []
+
+
+def late_one() -> Clock:
+    """Broker 2 copied something too late, and is in sync."""
+    known = clock()
+    known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL))
+    known.observe(tick(2_000, {1: 12, 2: None, 3: 12}, REST))
+    known.observe(tick(HOUR, {1: 12, 2: 12, 3: 12}, ALL))
+    assert len(known.late()) == 1
+    return known
+
+
+def test_a_replica_is_late_until_its_topic_is_another_one() -> None:
+    known = late_one()
+    known.observe(tick(HOUR + 1_000, {1: 0, 2: 0, 3: 0}, ALL, topic_id="b"))
+    assert known.late() == []
+
+
+def test_a_replica_is_late_until_it_was_taken_off_its_broker_for_longer_than_metadata_may_be_old() -> None:
+    known = late_one()
+    known.observe(tick(HOUR + 1_000, {1: 12, 3: 12}, REST))
+    known.observe(tick(HOUR + METADATA, {1: 12, 3: 12}, REST))
+    assert len(known.late()) == 1
+    known.observe(tick(HOUR + METADATA + 2_000, {1: 12, 3: 12}, REST))
+    assert known.late() == []
+
+
+def test_a_replica_that_old_metadata_did_not_name_stays_late() -> None:
+    known = late_one()
+    known.observe(tick(HOUR + 1_000, {1: 12, 3: 12}, REST))
+    for at in (HOUR + 2_000, HOUR + 3 * METADATA):
+        known.observe(tick(at, {1: 12, 2: 12, 3: 12}, ALL))
+    known.observe(tick(HOUR + 3 * METADATA + 1_000, {1: 12, 3: 12}, REST))
+    assert len(known.late()) == 1
 
 
 def test_a_replica_that_copies_after_its_bound_is_late_though_its_bound_moves_on_with_what_it_copies() -> None:
@@ -473,6 +521,23 @@ def test_a_bound_that_turns_earlier_while_a_topic_is_held_does_not_undo_the_hold
     known = clock()
     away(known)
     known.observe(tick(BOUND - 60_000, {1: 12, 2: None, 3: 12}, REST))
-    held(known, *minutes(BOUND - 60_000, BOUND))
+    held(known, *minutes(BOUND - 180_000, BOUND))
     known.observe(tick(BOUND, {1: 12, 2: None, 3: 12}, REST, retention=1_000))
     assert only(known).is_held, "what is lowered while nothing is cleaned removes nothing"
+
+
+def test_a_retention_that_may_have_been_lowered_before_a_topic_was_held_is_what_the_hold_is_judged_by() -> None:
+    for lower, is_held in ((30_000, False), (HOUR // 2, True)):
+        known = clock()
+        away(known)
+        known.observe(tick(100_000, {1: 12, 2: None, 3: 12}, REST))
+        other = TopicPartition("orders", 1)
+        known.observe(tick(0, {1: 10, 2: 10, 3: 10}, ALL, place=other))
+        known.observe(tick(100_000, {1: 12, 2: None, 3: 12}, REST, place=other))
+        held(known, 110_000)
+        assert [one.is_held for one in known.absences()] == [True, True]
+        known.observe(tick(115_000, {1: 12, 2: None, 3: 12}, REST, retention=lower))
+        held(known, 116_000)
+        assert {one.place: one.is_held for one in known.absences()} == {PLACE: is_held, other: False}
+        known.observe(tick(117_000, {1: 12, 2: None, 3: 12}, REST, retention=lower, place=other))
+        assert [one.is_held for one in known.absences()] == [is_held, is_held]
