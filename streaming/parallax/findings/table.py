@@ -26,7 +26,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from parallax.errors import one_line
-from parallax.findings.finding import Finding
+from parallax.findings.evidence import check_form
+from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.incident import check_evidence
 from parallax.views.fencing import FencedError, epoch_marks
 from parallax.views.unused import remove_unused
@@ -227,6 +228,7 @@ def _event(uri: str, row: Mapping[str, Any]) -> Finding:
             f"storage.path: {uri}: event {row['sequence']} is of a newer version of Parallax ({error}); use that one"
         ) from error
     try:
+        check_form(evidence_of(event))
         check_evidence(event)
     except ValueError as error:
         raise _damaged(uri, row, error) from error

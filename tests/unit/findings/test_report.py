@@ -155,7 +155,7 @@ class TestWhatIsAskedFor:
                 "1": {
                     "high_watermark": 9,
                     "key": {"visible": None, "complete": True},
-                    "markers": [{"offset": 7, "type": "abort"}],
+                    "markers": [{"offset": 7, "producer_id": 4, "type": "abort"}],
                     "open_transactions": [],
                 },
                 "2": {"high_watermark": 8, "key": {"visible": {"offset": 3, "value_size": 5}, "complete": True}},

@@ -1,0 +1,120 @@
+"""The form of an event's evidence, as far as anything reads it: checked once, where events are read from the table.
+
+What `parallax.findings.answers` and `parallax.findings.finding` write has this form. Whatever an event may lack, since
+earlier versions did not write it, has a default here; what is there must be of the right type, so that no reader of an
+event has to look again. Parts that nothing reads may have any form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from parallax.findings.sides import VALUE
+from parallax.model import NOBODY, UNKNOWN
+
+_OFFSET_DIGITS = 19
+"""Digits that the largest offset has."""
+
+
+def _offsets_in_names(sides: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Refuse a side that says it shows the value at an offset, and names none."""
+    for text in sides:
+        named = text.removeprefix(VALUE)
+        if text.startswith(VALUE) and not (named.isascii() and named.isdigit() and len(named) <= _OFFSET_DIGITS):
+            raise ValueError("no offset")
+    return sides
+
+
+_BrokerId = Annotated[str, StringConstraints(pattern=r"^-?[0-9]{1,10}$")]
+_Sides = Annotated[dict[str, list[int]], AfterValidator(_offsets_in_names)]
+
+
+class _Part(BaseModel):
+    """A part of the document: nothing is converted, and what is not named here is not looked at."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class _Record(_Part):
+    offset: int
+    outcome: str
+    producer_id: int
+
+
+class _Value(_Part):
+    offset: int
+    value_size: int
+
+
+class _Marker(_Part):
+    offset: int
+    producer_id: int
+    type: str
+
+
+class _Aborted(_Part):
+    producer_id: int
+    first_offset: int
+
+
+class _Open(_Part):
+    producer_id: int
+    start_offset: int
+
+
+class _Key(_Part):
+    visible: _Value | None = None
+    complete: bool = True
+
+
+class _Replica(_Part):
+    error: str | None = None
+    high_watermark: int = UNKNOWN
+    last_stable_offset: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
+    log_end_offset: int = UNKNOWN
+    committed: list[_Record] = []
+    markers: list[_Marker] = []
+    aborted: list[_Aborted] = []
+    open_transactions: list[_Open] | None = None
+    open_error: str | None = None
+    key: _Key | None = None
+
+
+class _Recorded(_Part):
+    markers: dict[_BrokerId, str | None] | None = None
+    outcomes: dict[_BrokerId, str | None] | None = None
+    sides: _Sides | None = None
+
+
+class _Incident(_Part):
+    ended: dict[str, int] = {}
+
+
+class _Proof(_Part):
+    offset: int
+    key: str | None
+
+
+class _Evidence(_Part):
+    leader: int = NOBODY
+    replicas: dict[_BrokerId, _Replica] = {}
+    sides: _Sides | None = None
+    recorded: _Recorded | None = None
+    incident: _Incident = _Incident()
+    proofs: list[_Proof] = []
+
+
+def check_form(evidence: Mapping[str, Any]) -> None:
+    """Check that evidence has the form that everything that reads it relies on.
+
+    Raises:
+        ValueError: it is JSON of another form than events have.
+    """
+    try:
+        _Evidence.model_validate(evidence)
+    except ValidationError as error:
+        raise ValueError("its evidence is of another form than that of an event") from error
