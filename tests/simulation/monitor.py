@@ -239,9 +239,14 @@ class Monitor(Readers):
             if between is not None and between():
                 seen.append(copy.deepcopy(self.cluster))
 
-        answers = ask(self.cluster, action.claims, moving, self._history)
+        answers = ask(self.cluster, action.claims, moving, self._history, self._policy)
         for then in self._handle(Answered([(action, answers)])):
             self.todo += self._append(then, tuple(seen)) if isinstance(then, Append) else [then]
+
+    @property
+    def _policy(self) -> str:
+        """The topic's cleanup policy, as the brokers say it."""
+        return ",".join(["compact"] * self.compacted + ["delete"] * self.deletes)
 
     def _note_again(self, claims: Iterable[Claim]) -> None:
         """Count those that are probed because they were raised again."""

@@ -36,6 +36,7 @@ from parallax.findings.requests import (
     Marks,
     Points,
     PointsShown,
+    Policy,
     Producers,
     Question,
     Recreated,
@@ -77,6 +78,7 @@ def ask(
     claims: Sequence[Claim],
     between: Callable[[], None] = lambda: None,
     history: Callable[[], KeyHistory] = KeyHistory,
+    policy: str | None = None,
 ) -> list[Answers]:
     """What the replicas answer to a probe of claims that accuse one of them.
 
@@ -85,12 +87,17 @@ def ask(
         claims: what is claimed.
         between: called before each request; lets the cluster move on.
         history: what the views have recorded of keys when it is called.
+        policy: the topic's cleanup policy; None where nobody says.
     """
-    return driven(questions(claims, cluster.now), lambda question: _answer(cluster, question, between, history))
+    return driven(questions(claims, cluster.now), lambda question: _answer(cluster, question, between, history, policy))
 
 
 def _answer(
-    cluster: Cluster, question: Question, between: Callable[[], None], history: Callable[[], KeyHistory]
+    cluster: Cluster,
+    question: Question,
+    between: Callable[[], None],
+    history: Callable[[], KeyHistory],
+    policy: str | None,
 ) -> Any:
     if isinstance(question, Where):
         return Whereabouts(tuple(cluster.replicas), tuple(sorted(cluster.isr)), cluster.leader)
@@ -102,6 +109,8 @@ def _answer(
         return _transaction(cluster, question)
     if isinstance(question, Recreated):
         return False
+    if isinstance(question, Policy):
+        return policy
     return {broker: _reading(cluster, broker, question.wants, between, history) for broker in question.brokers}
 
 

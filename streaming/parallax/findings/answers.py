@@ -215,6 +215,8 @@ class Answers:
         key: the key's bytes, where the payload setting lets them be read.
         rest: the same about the other records of the transaction, each with its claim (`parallax.findings.effect`).
         recreated: the accused's readers noticed since the finding was confirmed that its log is another one.
+        cleanup_policy: the topic's setting ``cleanup.policy`` after the replicas had answered; None where nobody asked
+            for it, or it is not known.
         rest_unknown: what is not known of the transaction's other records; None where all were asked about.
     """
 
@@ -228,6 +230,7 @@ class Answers:
     rest: tuple[tuple[Any, Answers], ...] = ()
     rest_unknown: str | None = None
     recreated: bool = False
+    cleanup_policy: str | None = None
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
         """Whether the leader lacks what a truncated log lost of a leader epoch: that ends there in its log, or below.
@@ -258,7 +261,8 @@ class Answers:
 
     def evidence(self) -> dict[str, Any]:
         """JSON-able form, for the ``evidence`` column: the values as answered, nothing judged."""
-        return {
+        policy = {} if self.cleanup_policy is None else {"cleanup_policy": self.cleanup_policy}
+        return policy | {
             "asked_at_ms": self.asked_at_ms,
             "leader": self.leader,
             "isr": list(self.isr),

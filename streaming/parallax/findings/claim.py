@@ -173,6 +173,7 @@ class Claim:
         renamed: it was about another transaction, and is about the one that holds the accused back now.
         deleted_at: another replica is found to show a value of the key that was deleted at this offset or above: values
             below it bear no witness; -1 where none is found.
+        ended: it is of a finding that is resolved.
         freed: of a suspect, a finding had explained it, or was the same, and has ended: only what is shown live proves
             it now.
     """
@@ -197,6 +198,7 @@ class Claim:
     deleted_at: int = UNKNOWN
     all_compared: bool = True
     confirmed_at_ms: int = 0
+    ended: bool = False
 
     @property
     def cause(self) -> str:

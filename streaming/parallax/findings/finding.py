@@ -307,6 +307,7 @@ def claim_of(finding: Finding) -> Claim:
         spread=has_spread(finding),
         all_compared=finding.broker == NOBODY or _has_compared_all(evidence),
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
+        ended=finding.status is FindingStatus.RESOLVED,
     )
 
 

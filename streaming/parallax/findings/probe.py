@@ -21,6 +21,7 @@ from parallax.findings.questions import Reading, driven, questions, reading
 from parallax.findings.replica_probe import ReplicaProbe, chunks, holds
 from parallax.findings.requests import (
     Coordinators,
+    Policy,
     Question,
     Recreated,
     Transaction,
@@ -35,6 +36,7 @@ from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher, Payload
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, UnknownTopic, Unreachable
 
+_POLICY = "cleanup.policy"
 _ASKS = 4
 """How many probes ask one broker at once."""
 
@@ -138,6 +140,8 @@ class Prober:
             return TransactionRecords() if self._recorded is None else self._recorded.transaction(question)
         if isinstance(question, Recreated):
             return self._recorded is not None and self._recorded.was_recreated(question)
+        if isinstance(question, Policy):
+            return self._policy(question.topic)
         wants = question.wants
         look_up = history.setdefault(wants.keys, _LazyHistory(lambda: self._look_up(wants)))
         asked = {b: self._lanes.submit(b, partial(self._ask, wants, b, look_up)) for b in question.brokers}
@@ -164,6 +168,15 @@ class Prober:
         if place is None:
             return Whereabouts(gone=f"{topic}-{partition} does not exist any more")
         return Whereabouts(tuple(place.replicas), tuple(place.isr), place.leader, found.topic_id)
+
+    def _policy(self, topic: str) -> str | None:
+        """The topic's cleanup policy; None where no broker says, or it may not be read."""
+        try:
+            given = self.client.topic_configs([topic], [_POLICY], timeout_ms=self.settings.probe_timeout_ms)
+        except ReplicaError:
+            return None
+        found = given.get(topic)
+        return found.get(_POLICY) if isinstance(found, dict) else None
 
     def _coordinators(self, question: Coordinators) -> dict[int, CoordinatorAnswer]:
         """Ask the transaction coordinators about the producers; what they do not say is reported, not guessed."""

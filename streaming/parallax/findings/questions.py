@@ -26,6 +26,9 @@ needed, for a replica goes on replicating between two requests:
 *A replica that is asked for keys: its last stable offset before and after.* Its cleaner goes on meanwhile, and takes a
 value away for the sake of a record that lies above the one and below the other. Who shows that value has to be as far.
 
+*The cleanup policy last.* Of a log that begins too high: what a policy had deleted when the logs were asked was allowed
+by one that was set before.
+
 On a partition that is being written to, the accused seldom has passed a place that another reached a moment before. So
 it is asked again, a bounded number of times, until it has.
 """
@@ -58,6 +61,7 @@ from parallax.findings.requests import (
     Marks,
     Points,
     PointsShown,
+    Policy,
     Producers,
     Question,
     Recreated,
@@ -68,7 +72,7 @@ from parallax.findings.requests import (
     Whereabouts,
 )
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import UNKNOWN, IsolationLevel
+from parallax.model import UNKNOWN, FindingKind, IsolationLevel
 
 _ASKED_AGAIN = 3
 """How often the accused is asked again at most until it has passed where another replica's log ended."""
@@ -160,6 +164,9 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
     if producers:
         coordinators = yield Coordinators(tuple(producers))
     found = yield from _rounds(asked, where.replicas)
+    policy: str | None = None
+    if any(c.kind is FindingKind.LOG_HEAD_MISSING for c in asked):
+        policy = yield Policy(first.topic)
     rest, unknown = yield from _the_rest(asked, found, where.replicas)
     recreated: bool = False
     if since := [c.confirmed_at_ms for c in asked if c.suspect_id in rest and c.confirmed_at_ms]:
@@ -180,6 +187,7 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
             ),
             rest_unknown=unknown.get(claim.suspect_id),
             recreated=recreated and claim.suspect_id in rest,
+            cleanup_policy=policy,
         )
         for claim in claims
     ]

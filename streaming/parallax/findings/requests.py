@@ -139,7 +139,14 @@ class Recreated:
     since_ms: int
 
 
-Question = Where | Coordinators | Ask | Transaction | Recreated
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The setting ``cleanup.policy`` of a topic. Answered by its value; by None where the cluster does not say."""
+
+    topic: str
+
+
+Question = Where | Coordinators | Ask | Transaction | Recreated | Policy
 
 
 # What is asked of one replica. Answering may raise; then the replica has not answered at all.

@@ -15,7 +15,7 @@ from tests.unit.findings.decide.answered import OPEN, answers, claim, holding, r
 
 
 def said(c: Claim, *given: ReplicaAnswer, leader: int = 1) -> str:
-    asked: Answers = answers(*given, leader=leader)
+    asked: Answers = answers(*given, leader=leader, cleanup_policy="compact")
     return summary(c, decide(c, asked), asked)
 
 

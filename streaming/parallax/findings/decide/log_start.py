@@ -8,12 +8,16 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 def head_missing(case: Case) -> Decision:
     """Compare where the logs begin: the accused against those that begin below it.
 
-    That the topic is only compacted is part of the claim: the comparison has seen it for as long as the logs differed.
+    That the topic was only compacted is part of the claim: the comparison has seen it for as long as the logs differed.
+    It may have changed since. So nothing is confirmed, nor said to be lost on all, where the policy deletes records
+    now, or is not known: retention and DeleteRecords move log starts, on each replica at another time.
     """
     start = case.accused.log_start_offset
     lower = [a for a in case.others if a.log_start_offset < start]
     if start < case.claim.offset and not lower:
         return case.dismissed(f"the log of broker {case.accused.broker} begins at offset {start} again")
+    if (explained := _may_be_explained(case)) is not None:
+        return explained
     if lower:
         least = min(a.log_start_offset for a in lower)
         return case.confirmed(
@@ -21,3 +25,21 @@ def head_missing(case: Case) -> Decision:
             f"as low as {least}, and the topic is only compacted"
         )
     return case.unproven(f"no replica's log begins below offset {start} any more", Resolution.SPREAD)
+
+
+def _may_be_explained(case: Case) -> Decision | None:
+    """Judge logs that a cleanup policy may have let begin where they do; None where none may have."""
+    policy, offset = case.answers.cleanup_policy, case.claim.offset
+    if policy is None:
+        return case.pending("the topic's cleanup policy is not known, which may explain where logs begin")
+    least = min(a.log_start_offset for a in (case.accused, *case.others))
+    if "delete" in policy:
+        if case.live_only and least > offset:
+            reason = f"the topic's cleanup policy deletes records now, and every log begins at offset {least} or above"
+            return case.unproven(reason, Resolution.DELETED)
+        return case.pending("the topic's cleanup policy deletes records now, which may explain where logs begin")
+    if case.claim.ended and case.accused.log_start_offset > offset:
+        # It had been put right. What has moved the start since, a policy that was set for a while or another loss, the
+        # comparison has to say: of this finding nothing proves it.
+        return case.pending(f"the log of broker {case.accused.broker} begins above what it had lost and got back")
+    return None

@@ -102,6 +102,8 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
     newer record of the key or a later log start, or when a record that should not be shown is not shown.
     """
     claim = replace(case.claim, kind=decision.kind)
+    if claim.kind is FindingKind.LOG_HEAD_MISSING and decision.resolution is Resolution.DELETED:
+        return decision
     if not claim.spread and claim.broker == NOBODY:
         return agreed_without_proof(case, decision)
     wrong = [_is_wrong(claim, answer) for answer in (case.accused, *case.others)]

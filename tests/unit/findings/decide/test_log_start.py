@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parallax.findings.answers import Answers
+import pytest
+
+from parallax.findings.answers import Answers, ReplicaAnswer
+from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution, Verdict, decide
 from parallax.model import FindingKind
-from tests.unit.findings.decide.answered import claim, outcome_of, replica, silent
+from tests.unit.findings.decide.answered import claim, replica, silent
 
 CLAIM = claim(FindingKind.LOG_HEAD_MISSING, offset=5)
+COMPACT, BOTH = "compact", "compact,delete"
+
+
+def answered(*replicas: ReplicaAnswer, policy: str | None = COMPACT) -> Answers:
+    return Answers({r.broker: r for r in replicas}, leader=1, cleanup_policy=policy)
+
+
+def beginning(*starts: int, policy: str | None = COMPACT) -> Answers:
+    given = (replica(broker, log_start_offset=start) for broker, start in zip((1, 2, 3), starts, strict=True))
+    return answered(*given, policy=policy)
+
+
+def outcome_of(known: Claim, *replicas: ReplicaAnswer, live_only: bool = False) -> Verdict:
+    return decide(known, answered(*replicas), live_only=live_only).verdict
 
 
 def test_a_log_that_begins_above_another_has_lost_its_head() -> None:
@@ -30,7 +47,7 @@ def test_one_that_begins_lower_than_it_did_and_still_above_another_lacks_its_hea
 
 
 def test_what_no_log_holds_any_more_is_lost_on_all_and_not_healed() -> None:
-    answers = Answers({b: replica(b, log_start_offset=5) for b in (1, 2, 3)})
+    answers = beginning(5, 5, 5)
     decision = decide(CLAIM, answers)
     assert (decision.verdict, decision.resolution) == (Verdict.DISMISSED, Resolution.SPREAD)
 
@@ -42,6 +59,31 @@ def test_a_replica_that_may_still_hold_it_is_waited_for() -> None:
 
 
 def test_what_is_lost_on_all_stays_lost() -> None:
-    answers = Answers({b: replica(b, log_start_offset=5) for b in (1, 2, 3)})
+    answers = beginning(5, 5, 5)
     decision = decide(replace(CLAIM, spread=True), answers, live_only=True)
     assert (decision.verdict, decision.resolution) == (Verdict.DISMISSED, Resolution.SPREAD)
+
+
+@pytest.mark.parametrize("policy", [BOTH, "delete", None])
+@pytest.mark.parametrize("known", [CLAIM, replace(CLAIM, ended=True), replace(CLAIM, spread=True)])
+def test_nothing_is_confirmed_where_a_policy_may_have_moved_a_log_start(known: Claim, policy: str | None) -> None:
+    for starts in ((0, 6, 0), (0, 5, 0), (5, 5, 5)):
+        for live_only in (False, True):
+            decision = decide(known, beginning(*starts, policy=policy), live_only=live_only)
+            assert decision.verdict is Verdict.PENDING, starts
+
+
+def test_what_a_policy_has_moved_every_log_above_is_over_and_not_said_to_have_healed_or_spread() -> None:
+    for known in (CLAIM, replace(CLAIM, spread=True)):
+        decision = decide(known, beginning(6, 6, 8, policy=BOTH), live_only=True)
+        assert (decision.verdict, decision.resolution) == (Verdict.DISMISSED, Resolution.DELETED)
+        silence = answered(replica(1, log_start_offset=6), replica(2, log_start_offset=6), silent(3), policy=BOTH)
+        assert decide(known, silence, live_only=True).verdict is Verdict.PENDING
+
+
+def test_a_head_that_was_put_right_is_not_missing_again_for_a_start_that_has_moved_since() -> None:
+    ended = replace(CLAIM, ended=True)
+    for starts in ((0, 6, 0), (6, 6, 6)):
+        assert decide(ended, beginning(*starts), live_only=True).verdict is Verdict.PENDING
+    assert decide(ended, beginning(0, 5, 0), live_only=True).verdict is Verdict.CONFIRMED
+    assert decide(CLAIM, beginning(0, 6, 0), live_only=True).verdict is Verdict.CONFIRMED
