@@ -243,6 +243,7 @@ def test_what_a_tired_person_types_is_done_or_refused_in_one_line(
     kafka.create_topics([topic, f"{topic}.2"], replicas=[1, 2, 3], config=MADE)
     one, other = Typist(tmp_path / "one", kafka.bootstrap_servers), Typist(tmp_path / "other", kafka.bootstrap_servers)
     lab = guarded(topic)
+    await_known(lab, topic)
     before = lab.own(topic)
     nobody = Typist(tmp_path / "nobody", "127.0.0.1:1")
     assert "no broker answered within 1000 ms" in nobody.wrong("hold", topic)
@@ -282,6 +283,7 @@ def test_a_topic_that_is_re_created_while_it_is_held_keeps_its_own_settings(
 ) -> None:
     kafka.create_topics([topic], replicas=[1, 2, 3], config=MADE)
     one, lab = Typist(tmp_path / "one", kafka.bootstrap_servers), guarded(topic)
+    await_known(lab, topic)
     one("hold", topic)
     delete_topics(kafka, [topic])
     other = MADE | {"delete.retention.ms": "700000"}
@@ -289,6 +291,19 @@ def test_a_topic_that_is_re_created_while_it_is_held_keeps_its_own_settings(
     assert "let go of" in one("release", topic)
     assert lab.own(topic) == {RETENTION: "700000", RATIO: MADE[RATIO]}
     assert one.asked[-1] is EventKind.ABANDONED
+
+
+def await_known(lab: Guarded, topic: str) -> None:
+    """Wait until each broker shows the topic's settings and its log, or the guard would have to refuse a hold."""
+    place = TopicPartition(topic, 0)
+
+    def known(broker: int) -> bool:
+        settings = lab.client.own_configs(broker, [topic], SETTINGS)[topic]
+        return isinstance(settings, dict) and any(
+            place in found.sizes for found in lab.client.log_dirs(broker, [place])
+        )
+
+    until(lambda: all(known(broker) for broker in lab.lab.brokers), f"{topic} to be known to all brokers", timeout=60)
 
 
 @contextlib.contextmanager
@@ -307,6 +322,7 @@ def test_a_guard_that_dies_between_two_steps_leaves_what_the_next_one_puts_back(
 ) -> None:
     kafka.create_topic(topic, replicas=[1, 2, 3], config=MADE)
     lab, one = guarded(topic), Typist(tmp_path / "one", kafka.bootstrap_servers)
+    await_known(lab, topic)
     before = lab.own(topic)
     with rounds_of(lab, one.storage, topic) as rounds:
         for _ in range(after):
@@ -323,6 +339,7 @@ def test_a_tool_that_reverts_what_is_held_wins_once_and_for_all(
 ) -> None:
     kafka.create_topic(topic, replicas=[1, 2, 3], config=MADE)
     lab, storage = guarded(topic), str(tmp_path / "data")
+    await_known(lab, topic)
     before = lab.own(topic)
 
     def revert() -> None:
