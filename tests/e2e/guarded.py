@@ -28,14 +28,16 @@ PATIENT = replace(GUARDED, conductor=_Patient)
 
 TOPICS = [f"{PREFIX}{HELD}{suffix}" for suffix in SCENARIOS["all"].scripts]
 
-GUARD = {
+QUICK = {
     "mode": "act",
     "clock_skew_ms": 0,
     "settle_s": 3,
     "stagger_s": 0,
     "min_free_percent": 1,
-    "topics": TOPICS,
 }
+"""Settings of a guard that acts and puts back within seconds."""
+
+GUARD = QUICK | {"topics": TOPICS}
 """Settings of the job's guard: it looks after the topics that it is to hold, and no others."""
 
 

@@ -33,18 +33,12 @@ from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
 from tests.e2e import witness
 from tests.e2e.clocked import in_words, watched
+from tests.e2e.guarded import QUICK
 from tests.e2e.job_process import JobProcess, await_exactly
 from tests.e2e.kafka_tools import run_as_written
 
 pytestmark = pytest.mark.timeout(1500)
 
-GUARD = {
-    "mode": "act",
-    "clock_skew_ms": 0,
-    "settle_s": 3,
-    "stagger_s": 0,
-    "min_free_percent": 1,
-}
 READ = {"metadata_refresh_ms": 1000, "progress_interval_ms": 1000}
 MADE = {"cleanup.policy": "compact", "delete.retention.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 
@@ -54,7 +48,7 @@ class Guarded:
 
     def __init__(self, lab: Cluster, folder: Path, pattern: str, **guard: object) -> None:
         self.lab = lab
-        self.job = JobProcess(folder, lab.bootstrap_servers, pattern, guard=GUARD | guard, read=READ)
+        self.job = JobProcess(folder, lab.bootstrap_servers, pattern, guard=QUICK | guard, read=READ)
         self.client = ReplicaClient({"bootstrap.servers": lab.bootstrap_servers})
 
     def holds(self) -> list[Hold]:
