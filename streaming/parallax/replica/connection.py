@@ -25,7 +25,7 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from parallax.replica import fetch_response, looking, versions
+from parallax.replica import fetch_response, looking, requests, versions
 from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, from_code
 from parallax.replica.options import Address, Options
 from parallax.replica.types import Greeting
@@ -164,6 +164,18 @@ class Connection:
             return kind.decode(body)
         except (ValueError, struct.error, IndexError, MemoryError, TypeError) as error:
             raise ProtocolError(f"the answer is not a {kind.name}") from error
+
+    def is_another(self, broker: int, deadline: Deadline) -> bool | None:
+        """Whether who answers here is another broker than that; None where it does not tell.
+
+        Raises:
+            OSError: it did not answer.
+        """
+        request = requests.who_answers(broker)
+        try:
+            return requests.is_another(self._call(request.message, request.versions, deadline))
+        except BrokerTooOld:
+            return None
 
     def greeting(self) -> Greeting:
         """What the broker showed of itself when the connection was made."""

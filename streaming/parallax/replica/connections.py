@@ -45,6 +45,7 @@ class Connections:
         self._idle: dict[Target, list[Connection]] = {}
         self._failed_at: dict[Address, float] = {}
         self._stale: set[int] = set()
+        self._untold: set[int] = set()
         self.addresses: dict[int, Address] = {}
         self.cluster_id: str | None = None
 
@@ -145,8 +146,39 @@ class Connections:
                 connection = idle.pop()
                 connection.reused = True
                 return connection
-        address = self._address(target, deadline) if isinstance(target, int) else target
-        return Connection(address, self._options, deadline)
+        if not isinstance(target, int):
+            return Connection(target, self._options, deadline)
+        connection = Connection(self._address(target, deadline), self._options, deadline)
+        try:
+            self._check_who_answers(target, connection, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_who_answers(self, broker: int, connection: Connection, deadline: Deadline) -> None:
+        """Refuse a connection on which another broker answers.
+
+        An address may have gone to another broker since metadata named it (a pod's, a container's), and what is read of
+        one replica would count as another's. A broker that does not tell, for want of DESCRIBE_CONFIGS on the cluster,
+        is asked once and believed.
+
+        Raises:
+            Unreachable: another broker answers there.
+        """
+        if broker in self._untold:
+            return
+        told = connection.is_another(broker, deadline)
+        if told:
+            host, port = connection.address
+            raise Unreachable(f"another broker answers at {host}:{port}, its address in the metadata", broker=broker)
+        if told is None:
+            self._untold.add(broker)
+
+    def distrust(self, target: Target) -> None:
+        """Ask where a broker is before it is connected to again: a connection to it has ended."""
+        if isinstance(target, int):
+            self._failed(target)
 
     def give_back(self, target: Target, connection: Connection) -> None:
         """Keep a connection for the next request, or close it where there are enough or the broker has moved."""
@@ -183,7 +215,7 @@ class Connections:
             raise translated from error
 
     def _failed(self, broker: int) -> None:
-        """Drop what is idle to the broker and look its address up again before it is asked the next time."""
+        """Drop what is idle to the broker and look its address up again before it is connected to the next time."""
         with self._lock:
             dropped = self._idle.pop(broker, [])
             self._stale.add(broker)
@@ -213,7 +245,8 @@ class Exchange:
     """One request to one target and its response.
 
     An idle connection may have died without notice. So where a connection that was idle fails, the request is sent
-    once more on a new one. Both methods close the connection when they raise.
+    once more on a new one, to where the cluster's metadata say then that the broker is. Both methods close the
+    connection when they raise.
 
     Raises:
         OSError: the target refused, closed, or (TimeoutError) did not answer in time.
@@ -259,6 +292,7 @@ class Exchange:
                 if self._connection is None or not self._connection.reused:
                     raise
                 self.drop()
+                self._connections.distrust(self._target)
                 return step(self._sent(deadline, fresh=True))
         except BaseException:
             self.drop()

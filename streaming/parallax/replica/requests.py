@@ -36,8 +36,10 @@ LATEST, EARLIEST_LOCAL = -1, -4
 """ListOffsets' special timestamps; asked by the debugging replica, LATEST is the log end offset."""
 
 _CONSUMER = -1
-_TOPIC = 2
-"""DescribeConfigs' resource type for a topic."""
+_TOPIC, _BROKER = 2, 4
+"""DescribeConfigs' resource types (``ConfigResource.Type``)."""
+_INVALID_REQUEST, _ANOTHER_BROKER = 42, "nexpected broker id"
+"""How a broker refuses to describe another broker (``ConfigHelper.describeConfigs``, every version since 0.11)."""
 _DYNAMIC_TOPIC_CONFIG = 1
 _SET, _DELETE = 0, 1
 _ALTER_CONFIGS = 11
@@ -134,6 +136,21 @@ def own_configs_of(broker: int, response: Any) -> dict[str, dict[str, Config] | 
         }
         for result in response.results
     }
+
+
+def who_answers(broker: int) -> Request:
+    """Ask a broker for a setting of its own, by its id: no broker gives those of another one."""
+    kind = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = [kind(resource_type=_BROKER, resource_name=str(broker), configuration_keys=["broker.id"])]
+    return Request(DescribeConfigsRequest(resources=wanted), versions.DESCRIBE_CONFIGS)
+
+
+def is_another(response: Any) -> bool | None:
+    """Whether the answer to `who_answers` is another broker's; None where it tells nothing, as without the right."""
+    codes = {(result.error_code, result.error_message or "") for result in response.results}
+    if any(code == _INVALID_REQUEST and _ANOTHER_BROKER in message for code, message in codes):
+        return True
+    return None if not codes or any(code for code, _ in codes) else False
 
 
 def alter_configs(topic: str, settings: Mapping[str, str | None]) -> Request:

@@ -26,7 +26,8 @@ def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 
     Args:
         storage: ``storage.path``.
         isolation: which view.
-        since_ms: only files written at or after this time are read, milliseconds since the epoch.
+        since_ms: only rows recorded at or after this time count, milliseconds since the epoch. The time of a file is
+            not enough: retention carries old rows over into new files, and compaction joins them.
 
     Returns:
         The readers that have a position row in those files.
@@ -39,16 +40,17 @@ def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 
     written: Any = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
     young: Any = pc.greater_equal(written, pa.scalar(since_ms, pa.int64()))
     paths: list[Any] = actions.filter(young)["path"].to_pylist()
-    return latest(position_rows(table, _COLUMNS, paths), isolation) if paths else {}
+    return latest(position_rows(table, _COLUMNS, paths, since_ms), isolation) if paths else {}
 
 
-def position_rows(table: Any, columns: Iterable[str], paths: Iterable[str] | None = None) -> Any:
+def position_rows(table: Any, columns: Iterable[str], paths: Iterable[str] | None = None, since_ms: int = 0) -> Any:
     """The position rows of a view, with the date on which they were recorded.
 
     Args:
         table: ``deltalake.DeltaTable``.
         columns: of the view.
         paths: of the files to read; None for all.
+        since_ms: leaves out rows recorded before this time, milliseconds since the epoch.
 
     Returns:
         A ``pyarrow.Table``, in no order.
@@ -57,7 +59,9 @@ def position_rows(table: Any, columns: Iterable[str], paths: Iterable[str] | Non
     wanted = None if paths is None else set(paths)
     fragments = [f for f in whole.get_fragments() if wanted is None or f.path in wanted]
     dataset: Any = pds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
-    return dataset.to_table(columns=[*columns, RECORDED_ON], filter=pc.field("kind") == int(RowKind.POSITION))
+    since = pa.scalar(max(since_ms, 0), pa.timestamp("ms", "UTC"))
+    wanted_rows = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("timestamp") >= since)
+    return dataset.to_table(columns=[*columns, RECORDED_ON], filter=wanted_rows)
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
@@ -68,7 +72,7 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
         isolation: whose rows they are.
     """
     found: dict[Reader, Recorded] = {}
-    for row in rows.take(list(last_rows(rows).values())).to_pylist():
+    for row in rows.take(pa.array(last_rows(rows).values(), pa.int64())).to_pylist():
         position = row["position"]
         found[Reader(int(isolation), row["broker"], row["topic"], row["partition"])] = Recorded(
             row["offset"], position["topic_id"] or "", ReadEvent(position["event"]), epoch=row["leader_epoch"]

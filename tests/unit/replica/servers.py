@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 
@@ -100,11 +101,20 @@ _MOST = 100 << 20
 
 
 class Broker:
-    """Answers ApiVersions and Metadata as broker 1 of a cluster of one; Fetch as given."""
+    """Answers ApiVersions and Metadata as broker 1 of a cluster of one; Fetch as given.
+
+    Attributes:
+        own_id: what it says of itself where it is asked for settings of a broker; None where it speaks no such request.
+        may_be_asked: whether whoever asks has the right to see these settings.
+        lives_at: the port at which its metadata have broker 1; its own at first.
+    """
 
     def __init__(self, fetch_versions: tuple[int, int] = (4, 18)) -> None:
         self.fetch_versions = fetch_versions
-        self.port = 0
+        self.own_id: int | None = None
+        self.may_be_asked = True
+        self.asked = 0
+        self.port = self.lives_at = 0
         self.connections = 0
         self.on_fetch: Callable[[socket.socket, int], None] | None = None
 
@@ -126,18 +136,35 @@ class Broker:
                 _send(connection, correlation, self._versions(), version)
             elif key == MetadataRequest.API_KEY:
                 _send(connection, correlation, self._metadata(), version)
+            elif key == DescribeConfigsRequest.API_KEY:
+                self.asked += 1
+                _send(connection, correlation, self._described(body, version), version)
             elif key == FetchRequest.API_KEY and self.on_fetch is not None:
                 self.on_fetch(connection, correlation)
 
     def _versions(self) -> Any:
         kind = ApiVersionsResponse.ApiVersion
         spoken = {1: self.fetch_versions, 2: (1, 10), 3: (0, 12), 18: (0, 4)}
+        if self.own_id is not None:
+            spoken[32] = (1, 4)
         keys = [kind(api_key=k, min_version=low, max_version=high) for k, (low, high) in spoken.items()]
         return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
 
+    def _described(self, body: bytes, version: int) -> Any:
+        """As ``ConfigHelper.describeConfigs`` answers for a broker."""
+        request = DescribeConfigsRequest.decode(body, version=version, header=True)
+        wanted = request.resources[0].resource_name
+        code, message = (0, None) if self.may_be_asked else (31, "Cluster authorization failed.")
+        if not code and wanted != str(self.own_id):
+            code, message = 42, f"Unexpected broker id, expected {self.own_id} or empty string, but received {wanted}"
+        result = DescribeConfigsResponse.DescribeConfigsResult(
+            error_code=code, error_message=message, resource_type=4, resource_name=wanted, configs=[]
+        )
+        return DescribeConfigsResponse(throttle_time_ms=0, results=[result])
+
     def _metadata(self) -> Any:
         kind = MetadataResponse.MetadataResponseBroker
-        brokers = [kind(node_id=1, host="127.0.0.1", port=self.port, rack=None)]
+        brokers = [kind(node_id=1, host="127.0.0.1", port=self.lives_at, rack=None)]
         return MetadataResponse(throttle_time_ms=0, brokers=brokers, cluster_id="small", controller_id=1, topics=[])
 
 
@@ -145,7 +172,7 @@ class Broker:
 def broker(fetch_versions: tuple[int, int] = (4, 18)) -> Iterator[Broker]:
     one = Broker(fetch_versions)
     with server(one) as (_, port):
-        one.port = port
+        one.port = one.lives_at = port
         yield one
 
 

@@ -70,6 +70,45 @@ def test_an_idle_connection_is_used_again() -> None:
         assert one.connections == 2, "one to learn the address, one to the broker"
 
 
+class TestWhereAnAddressHasGoneToAnotherBroker:
+    def test_a_request_is_sent_again_to_where_the_broker_is_now(self) -> None:
+        with broker() as old, broker() as new, connections(old) as pool:
+            old.own_id = new.own_id = 1
+            old.on_fetch = new.on_fetch = hang_up
+            pool.exchange(1, NOTHING, Deadline(2000))
+            old.lives_at = new.port
+            reached = new.connections
+            with pytest.raises(Unreachable):
+                pool.exchange(1, RECORDS, Deadline(2000))
+            assert new.connections == reached + 1, "the idle connection died, and the metadata were asked anew"
+
+    def test_nothing_is_read_of_another_broker_under_its_name(self) -> None:
+        with broker() as one, connections(one) as pool:
+            one.own_id = 1
+            pool.exchange(1, NOTHING, Deadline(2000))
+            one.own_id, fetched = 3, []
+
+            def closing_once(connection: socket.socket, _: int) -> None:
+                fetched.append(connection)
+                connection.shutdown(socket.SHUT_RDWR)
+
+            one.on_fetch = closing_once
+            with pytest.raises(Unreachable, match=r"^broker 1: another broker answers at 127\.0\.0\.1:\d+, "):
+                pool.exchange(1, RECORDS, Deadline(2000))
+            assert len(fetched) == 1, "that of the connection on which broker 1 had answered"
+            with pytest.raises(Unreachable, match="another broker answers"):
+                pool.exchange(1, RECORDS, Deadline(2000))
+
+    def test_a_broker_that_does_not_tell_is_asked_once_and_read(self) -> None:
+        with broker() as one, connections(one) as pool:
+            one.own_id, one.may_be_asked, one.on_fetch = 3, False, hang_up
+            for _ in range(2):
+                pool.exchange(1, NOTHING, Deadline(2000))
+                with pytest.raises(Unreachable, match="closed"):
+                    pool.exchange(1, RECORDS, Deadline(2000))
+            assert one.asked == 1
+
+
 def test_a_name_that_is_advertised_and_cannot_be_encoded_is_not_resolved() -> None:
     with pytest.raises(ConnectionError, match=r"the name broker1\.\.b cannot be resolved"):
         _resolve(("broker1..b", 9092), Deadline(5000))

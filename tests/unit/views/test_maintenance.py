@@ -50,6 +50,15 @@ def test_the_position_of_an_idle_reader_is_carried_over(storage: str) -> None:
     assert positions(storage) == {1: (6, "A"), 2: (7, "A")}
 
 
+def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_since(storage: str) -> None:
+    record(storage, OLD, 1, 5000)
+    record(storage, OLD, 2, 7)
+    assert drop_older(storage, RC.option, TODAY)
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    assert recorded_positions(storage, RC, now_ms - 60_000) == {}, "the file is young, its rows are not"
+    assert positions(storage) == {1: (5000, "A"), 2: (7, "A")}
+
+
 def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
     record(storage, OLD, 1, 5000)
     record(storage, OLD, 2, 5000)
