@@ -248,13 +248,24 @@ class Guard:
             if who in spent:
                 continue
             left = one.bound_ms - now_ms if one.bound_ms is not None else None
-            if left is None and one.presence is Presence.COPYING:
-                left = 1  # what it is copying may be stamped already
+            if left is None and self._may_be_near(now_ms, one):
+                left = 1
             if left is None or left <= 0 or left > self.rules.lead_ms:
                 continue
             level = max(level, 2 if self._must_pause(now_ms, one, left) else 1)
             found.append(who)
         return level, tuple(sorted(found))
+
+    def _may_be_near(self, now_ms: int, one: Absence) -> bool:
+        """Whether to act for a replica whose bound is not known.
+
+        What it is copying may be stamped already. One that has been away since before anything was known of it, or of
+        its topic's settings, may not have missed anything yet: a topic may have been created a moment before. It is
+        given a quarter of the retention first, in which a broker restarts.
+        """
+        if one.presence is Presence.COPYING:
+            return True
+        return now_ms - one.since_ms >= min(self.rules.lead_ms, one.retention_ms or 0) // 4
 
     def _must_pause(self, now_ms: int, one: Absence, left: int) -> bool:
         """Whether more time alone is not enough for a replica whose bound is so near.

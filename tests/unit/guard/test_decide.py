@@ -305,13 +305,27 @@ def test_an_adviser_says_what_it_would_do_and_never_asks_for_it() -> None:
     assert "--add-config delete.retention.ms=" in advice.reason
 
 
-@pytest.mark.parametrize(
-    "one", [absence(-1), absence(None, unclear=Unclear.BEFORE_WATCH), absence(None, unclear=Unclear.SETTINGS)]
-)
-def test_what_is_lost_already_or_not_known_is_not_held(one: Absence) -> None:
+def test_what_is_lost_already_is_not_held() -> None:
     table = Table()
-    table.absent = [one]
+    table.absent = [absence(-1)]
     assert table.run() == []
+
+
+def test_where_the_bound_is_not_known_a_replica_is_held_for_once_it_has_been_away_for_a_quarter_of_the_retention() -> (
+    None
+):
+    table = Table()
+    unknown = absence(None, unclear=Unclear.BEFORE_WATCH, retention_ms=40_000)
+    table.absent = [replace(unknown, since_ms=NOW - 5_000)]
+    assert [action for _ in range(4) for action in table.tick()] == []
+    table.absent = [replace(unknown, since_ms=NOW - 10_000)]
+    assert table.run() == ["intended", "held"]
+
+
+def test_where_the_retention_is_not_known_for_long_enough_it_is_held_for_at_once() -> None:
+    table = Table()
+    table.absent = [absence(None, unclear=Unclear.SETTINGS, since_ms=NOW - 1_000, retention_ms=None)]
+    assert table.run() == ["intended", "held"]
 
 
 def test_a_replica_that_copies_its_log_is_held_for_at_once() -> None:
