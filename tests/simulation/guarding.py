@@ -9,6 +9,8 @@ these does not hold:
 - a replica that the guard held the topic for before its bound misses nothing by that absence;
 - no tombstone that an absent replica lacks goes before the bound of the clock, but for those that were overwritten;
 - a replica that comes back to what consumers would see otherwise elsewhere had its bound passed, and is called late;
+  neither holds of what was `Taken` by a retention that nobody had shown that clock yet. Once it was shown, what is said
+  of a replica that is still away has to be true again;
 - one whose topic the guard held on all others from before its bound until it was back is not called late;
 - in the end the settings are as they were, or as somebody else set them, and no value of a guard's is left.
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from parallax.guard.clock import Absence, Clock, Ended, Late, Look
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
@@ -58,6 +60,34 @@ class Pass:
     bound: int
     retention: int
     dirty_from: int
+    in_force_from: int
+    """When the settings were made that its broker went by."""
+
+
+class Taken(NamedTuple):
+    """A tombstone that a pass took away, and by what.
+
+    Attributes:
+        began: when the pass began.
+        retention: that it was removed by, where nothing is stamped; None where it went by the horizon in the log.
+        in_force_from: when that retention was set.
+    """
+
+    offset: int
+    began: int
+    retention: int | None
+    in_force_from: int
+
+    def is_unforeseen_by(self, shown: list[tuple[int, int]]) -> bool:
+        """Whether the retention that it went by was not shown to a clock since it was set, nor a lower one.
+
+        Args:
+            shown: when each look at the settings was taken, and what it showed.
+        """
+        retention = self.retention
+        if retention is None:
+            return False
+        return not any(at >= self.in_force_from and value <= retention for at, value in shown)
 
 
 @dataclass(slots=True)
@@ -96,6 +126,7 @@ class Version:
     topic_id: str
     settings: dict[str, str]
     by: str = "start"
+    at: int = START
 
 
 class World:
@@ -219,12 +250,12 @@ class World:
                 settings.pop(name, None)
             else:
                 settings[name] = value
-        self.versions.append(Version(self.current.topic_id, settings, by))
+        self.versions.append(Version(self.current.topic_id, settings, by, self.now))
         self.done[f"altered by {by}"] += 1
 
     def recreate(self) -> None:
         first = self.versions[0].settings
-        self.versions.append(Version(f"id-{len(self.versions)}", dict(first), "recreated"))
+        self.versions.append(Version(f"id-{len(self.versions)}", dict(first), "recreated", self.now))
         for broker in self.brokers.values():
             broker.log, broker.leo, broker.hw, broker.cleaned_to, broker.running = {}, 0, 0, 0, None
             broker.applied, broker.absent_from = len(self.versions) - 1, None if broker.up else 0
@@ -245,10 +276,11 @@ class World:
         is_paused = float(settings[RATIO]) >= 1 and int(settings[LAG]) >= 2**62
         if broker.up and broker.running is None and not is_paused and broker.hw > broker.cleaned_to:
             retention = int(settings[RETENTION])
-            broker.running = Pass(self.now + broker.fast, broker.hw, retention, broker.cleaned_to)
+            made = self.versions[broker.applied].at
+            broker.running = Pass(self.now + broker.fast, broker.hw, retention, broker.cleaned_to, made)
 
-    def end_pass(self, broker: Broker) -> list[int]:
-        """What a pass takes away: the offsets of tombstones that are gone, but for those that were overwritten."""
+    def end_pass(self, broker: Broker) -> list[Taken]:
+        """What a pass takes away of tombstones, but for those that were overwritten."""
         run, broker.running = broker.running, None
         if run is None:
             return []
@@ -262,7 +294,8 @@ class World:
             elif not rec.alive and self._is_over(broker, rec, run):
                 del broker.log[offset]
                 if self.truth.get(rec.key) == (offset, False):
-                    gone.append(offset)
+                    by = run.retention if broker.is_old else None
+                    gone.append(Taken(offset, run.at - broker.fast, by, run.in_force_from))
             elif not rec.alive and rec.horizon is None and not broker.is_old:
                 rec.horizon = run.at + run.retention
         broker.cleaned_to = run.bound
@@ -341,6 +374,8 @@ class Monitor:
     """Those that came back to something wrong, and have to be called late."""
     late_ones: list[Late] = field(default_factory=list)
     """Those that the clock called late since that was checked last."""
+    shown: list[tuple[int, int]] = field(default_factory=list)
+    """When it looked at the topic's settings, and what retention the broker that it asked went by."""
     blind: int = 0
     """A broker that it can never read."""
     laps: dict[int, Lap] = field(default_factory=dict)
@@ -396,6 +431,7 @@ class Monitor:
     def observe(self, world: World) -> list[Late]:
         looks = world.looks()
         self.looks.append(looks)
+        self.shown.append((world.now, int(world.view(world.leading)[RETENTION])))
         return self.clock.observe(looks)
 
     # -- pointed reads ---------------------------------------------------------------------------------------------
@@ -456,8 +492,8 @@ class History:
         self.recreates = rng.random() < 0.1
         self.theirs: list[dict[str, str | None]] = []
         self.dangerous = self.guarded = self.holds = 0
-        self.missed: dict[int, int] = {}
-        """By broker that is away, when the pass began that first took something that it lacks."""
+        self.missed: dict[int, list[Taken]] = {}
+        """By broker that is away, what was taken that it lacks."""
 
     # -- the life of it --------------------------------------------------------------------------------------------
 
@@ -480,9 +516,9 @@ class History:
         else:
             self._seldom(roll)
         world.replicate()
-        absent = {b for b, broker in world.brokers.items() if broker.absent_from is not None}
-        self.missed = {b: at for b, at in self.missed.items() if b in absent}
         self._check_return()
+        absent = {b for b, broker in world.brokers.items() if broker.absent_from is not None}
+        self.missed = {b: taken for b, taken in self.missed.items() if b in absent}
         self._clean()
         for monitor in self.monitors:
             self._round(monitor)
@@ -546,9 +582,8 @@ class History:
         world = self.world
         for broker in world.brokers.values():
             if broker.running is not None and self.rng.random() < 0.5:
-                began = broker.running.at - broker.fast
-                for offset in world.end_pass(broker):
-                    self._removed(broker, offset, began)
+                for taken in world.end_pass(broker):
+                    self._removed(broker, taken)
             elif self.rng.random() < broker.often:
                 world.begin_pass(broker)
 
@@ -557,29 +592,41 @@ class History:
         for broker in self.world.wrong:
             self.world.done["came back wrong"] += 1
             for monitor in self.monitors:
+                is_unforeseen = self._is_unforeseen(monitor, broker)
+                self.world.done["came back wrong unforeseen"] += is_unforeseen
                 for one in monitor.clock.absences():
-                    if one.broker == broker and one.bound_ms is not None and self.world.now < one.bound_ms:
+                    if one.broker != broker or is_unforeseen:
+                        continue
+                    if one.bound_ms is not None and self.world.now < one.bound_ms:
                         raise Broken(f"broker {broker} came back wrong at {self.world.now}, bound {one.bound_ms}")
-                    if one.broker == broker and monitor.up:
+                    if monitor.up:
                         monitor.wrong.add(broker)
                 if broker in monitor.known:
                     raise Broken(f"broker {broker} came back wrong although the topic was held for it")
         self.world.wrong = []
 
-    def _removed(self, cleaner: Broker, offset: int, began: int) -> None:
+    def _is_unforeseen(self, monitor: Monitor, broker: int) -> bool:
+        """Whether all that a broker misses went by a retention that a clock was not shown."""
+        missed = self.missed.get(broker, [])
+        return bool(missed) and all(taken.is_unforeseen_by(monitor.shown) for taken in missed)
+
+    def _removed(self, cleaner: Broker, taken: Taken) -> None:
         """A tombstone is gone: nobody that is absent and lacks it may have counted on it."""
+        offset, began = taken.offset, taken.began
         for broker in self.world.brokers.values():
             if broker.absent_from is None or broker.lost_tail or broker.leo > offset or broker is cleaner:
                 continue
             self.dangerous += 1
-            self.missed.setdefault(broker.id, began)
+            self.missed.setdefault(broker.id, []).append(taken)
             for monitor in self.monitors:
+                is_unforeseen = taken.is_unforeseen_by(monitor.shown)
                 for absence in monitor.clock.absences():
                     if absence.broker != broker.id or absence.bound_ms is None:
                         continue
                     # The monitor that is down still says what it said last.
-                    if began < absence.bound_ms:
+                    if began < absence.bound_ms and not is_unforeseen:
                         raise Broken(f"offset {offset} went at {began}, bound {absence.bound_ms}")
+                    self.world.done["unforeseen"] += began < absence.bound_ms
                 if broker.id in monitor.known and began > monitor.known[broker.id]:
                     raise Broken(f"offset {offset} went although the topic was held for broker {broker.id}")
 
@@ -667,8 +714,9 @@ class History:
             raise Broken(f"brokers {monitor.wrong} came back wrong and are not called late")
         away = {one.broker: one for one in monitor.clock.absences()}
         for broker, one in away.items():
-            if not world.brokers[broker].lost_tail and (one.bound_ms or 0) > self.missed.get(broker, 2**60):
-                raise Broken(f"something went at {self.missed[broker]}, and the bound is said to be {one.bound_ms}")
+            known = [t.began for t in self.missed.get(broker, ()) if not t.is_unforeseen_by(monitor.shown)]
+            if known and not world.brokers[broker].lost_tail and (one.bound_ms or 0) > min(known):
+                raise Broken(f"something went at {min(known)}, and the bound is said to be {one.bound_ms}")
         back = monitor.held.keys() - away.keys()
         world.done["back while held"] += sum(world.now >= monitor.held[broker][0] for broker in back)
         for broker, (_, had, replicas) in list(monitor.held.items()):
