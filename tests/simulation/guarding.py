@@ -20,6 +20,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from parallax.guard.clock import Absence, Clock, Ended, Late, Look
@@ -50,6 +51,8 @@ class Rec:
     alive: bool
     at: int
     horizon: int | None = None
+    stamped_by: tuple[int, int] = (0, 0)
+    """The retention that its horizon was reckoned by, and when that was set."""
 
 
 @dataclass(slots=True)
@@ -69,13 +72,13 @@ class Taken(NamedTuple):
 
     Attributes:
         began: when the pass began.
-        retention: that it was removed by, where nothing is stamped; None where it went by the horizon in the log.
+        retention: that it was removed by, or its horizon was reckoned by.
         in_force_from: when that retention was set.
     """
 
     offset: int
     began: int
-    retention: int | None
+    retention: int
     in_force_from: int
 
     def is_unforeseen_by(self, shown: list[tuple[int, int]]) -> bool:
@@ -84,10 +87,7 @@ class Taken(NamedTuple):
         Args:
             shown: when each look at the settings was taken, and what it showed.
         """
-        retention = self.retention
-        if retention is None:
-            return False
-        return not any(at >= self.in_force_from and value <= retention for at, value in shown)
+        return not any(at >= self.in_force_from and value <= self.retention for at, value in shown)
 
 
 @dataclass(slots=True)
@@ -253,6 +253,11 @@ class World:
         self.versions.append(Version(self.current.topic_id, settings, by, self.now))
         self.done[f"altered by {by}"] += 1
 
+    def was_lowered_since(self, at: int) -> bool:
+        """Whether somebody lowered the retention since a time."""
+        known = [(v.at, int(v.settings.get(RETENTION, DEFAULTS[RETENTION]))) for v in self.versions]
+        return any(made >= at and value < before for (_, before), (made, value) in pairwise(known))
+
     def recreate(self) -> None:
         first = self.versions[0].settings
         self.versions.append(Version(f"id-{len(self.versions)}", dict(first), "recreated", self.now))
@@ -294,10 +299,10 @@ class World:
             elif not rec.alive and self._is_over(broker, rec, run):
                 del broker.log[offset]
                 if self.truth.get(rec.key) == (offset, False):
-                    by = run.retention if broker.is_old else None
-                    gone.append(Taken(offset, run.at - broker.fast, by, run.in_force_from))
+                    by, made = (run.retention, run.in_force_from) if broker.is_old else rec.stamped_by
+                    gone.append(Taken(offset, run.at - broker.fast, by, made))
             elif not rec.alive and rec.horizon is None and not broker.is_old:
-                rec.horizon = run.at + run.retention
+                rec.horizon, rec.stamped_by = run.at + run.retention, (run.retention, run.in_force_from)
         broker.cleaned_to = run.bound
         self.done["pass"] += 1
         return gone
@@ -533,6 +538,7 @@ class History:
             self._gitops()
         elif roll < 0.448 and self.recreates:
             world.recreate()
+            self.missed = {}
             self._forget_bounds()
         elif roll < 0.455:
             self.free = rng.choice((5.0, 50.0, 50.0))
@@ -704,7 +710,7 @@ class History:
         }
         for late in monitor.late_ones:
             world.done["late"] += 1
-            bound, _, replicas = monitor.held.get(late.broker, (0, 0, set()))
+            bound, _, replicas, _ = monitor.held.get(late.broker, (0, 0, set(), 0))
             if bound and replicas == world.brokers.keys() and replicas - {late.broker} <= paused:
                 raise Broken(f"broker {late.broker} is called late, but was held for from before {bound}")
             monitor.clock.audited(PLACE, world.now + 1)
@@ -719,14 +725,22 @@ class History:
                 raise Broken(f"something went at {min(known)}, and the bound is said to be {one.bound_ms}")
         back = monitor.held.keys() - away.keys()
         world.done["back while held"] += sum(world.now >= monitor.held[broker][0] for broker in back)
-        for broker, (_, had, replicas) in list(monitor.held.items()):
+        for broker, (_, had, replicas, since) in list(monitor.held.items()):
             has_lost = broker in away and (away[broker].lacks_from or 0) < had
-            if broker in back or has_lost or replicas != world.brokers.keys() or not replicas - {broker} <= paused:
+            # A retention that was lowered since may have been in force on some broker before it was seen.
+            is_earlier = broker in away and (away[broker].bound_ms or 0) < since and world.was_lowered_since(since)
+            if (
+                broker in back
+                or has_lost
+                or is_earlier
+                or replicas != world.brokers.keys()
+                or not replicas - {broker} <= paused
+            ):
                 del monitor.held[broker]
         for broker, one in away.items():
             is_early = one.bound_ms is not None and one.lacks_from is not None and world.now < one.bound_ms
             if is_early and broker not in monitor.held and world.brokers.keys() - {broker} <= paused:
-                monitor.held[broker] = one.bound_ms or 0, one.lacks_from or 0, set(world.brokers)
+                monitor.held[broker] = one.bound_ms or 0, one.lacks_from or 0, set(world.brokers), world.now
 
     def _note_held(self, monitor: Monitor) -> None:
         hold = monitor.guard.record.holds.get(TOPIC)
