@@ -41,6 +41,16 @@ GUARD = QUICK | {"topics": TOPICS}
 """Settings of the job's guard: it looks after the topics that it is to hold, and no others."""
 
 
+def what_the_guard_knew(job: JobProcess) -> str:
+    """What may show why it did not act: what the clock and the guard say, the ticks that they go by, and the log."""
+    samples = [s for s in job.samples() if s.name.startswith(("parallax_replica_removal", "parallax_guard"))]
+    lines = [
+        f"{s.name} {s.labels} {s.value}" for s in samples if "topic" not in s.labels or s.labels["topic"] in TOPICS
+    ]
+    log = [line[:300] for line in job.log.read_text().splitlines() if "guard" in line or "query restarts" in line]
+    return "\n".join([*lines, job.diagnosis(TOPICS), *log[-40:]])
+
+
 def assert_kept(lab: Cluster, job: JobProcess, result: ScenarioResult) -> None:
     """Five of ten topics diverged, the five that were held did not, and no setting is left of the guard."""
     assert len(await_exactly(job, result)) == 5

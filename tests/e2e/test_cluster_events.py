@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from parallax.findings.finding import Finding
 from parallax.lab import admin
 from parallax.lab.cluster import Cluster
+from parallax.lab.errors import LabError
 from parallax.lab.scenarios import ScenarioResult, scripts
 from parallax.lab.scenarios.conductor import Conductor
 from parallax.lab.scenarios.group_offset import OFFSETS_TOPIC
@@ -396,7 +397,11 @@ def last_outage(lab: Cluster, watched: Watched) -> list[ScenarioResult]:
         Part("group-offset", "last-", await_observed=seen),
         Part(guarded.PATIENT, guarded.PREFIX, await_observed=seen),
     ]
-    return play(lab, parts)
+    try:
+        return play(lab, parts)
+    except LabError as error:
+        error.add_note(guarded.what_the_guard_knew(watched.job))
+        raise
 
 
 def test_the_offset_of_a_deleted_consumer_group_that_is_alive_again_is_found(
