@@ -461,9 +461,11 @@ class SparkSettings(_Section):
     master: Annotated[str, AfterValidator(_master)] = "local[4]"
     driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
     driver_java_options: str = Field(
-        "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+        "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30 "
+        "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
-        description="Options of Spark's JVM; by default only what runs ten times as often as usual is compiled best.",
+        description="Options of Spark's JVM; by default only what runs ten times as often as usual is compiled best, "
+        "and a heap that is not needed is given back.",
     )
     conf: dict[str, str] = Field(default_factory=dict, repr=False)  # may hold passwords
 

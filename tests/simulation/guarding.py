@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from parallax.guard.clock import Absence, Clock, Ended, Late, Look
-from parallax.guard.decide import Action, Alter, Append, Guard, Rules, Shown, TopicSeen
+from parallax.guard.clock import SETTINGS_MS, Absence, Clock, Ended, Late, Look
+from parallax.guard.decide import TAKES_MS, Action, Alter, Append, Guard, Rules, Shown, TopicSeen
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, Phase, is_marked
 from parallax.guard.horizons import Lap, Part, Reading
 from parallax.guard.pauses import PauseWatch
@@ -253,10 +253,10 @@ class World:
         self.versions.append(Version(self.current.topic_id, settings, by, self.now))
         self.done[f"altered by {by}"] += 1
 
-    def was_lowered_since(self, at: int) -> bool:
-        """Whether somebody lowered the retention since a time."""
+    def lowered_since(self, at: int) -> list[int]:
+        """When somebody lowered the retention since a time."""
         known = [(v.at, int(v.settings.get(RETENTION, DEFAULTS[RETENTION]))) for v in self.versions]
-        return any(made >= at and value < before for (_, before), (made, value) in pairwise(known))
+        return [made for (_, before), (made, value) in pairwise(known) if made >= at and value < before]
 
     def recreate(self) -> None:
         first = self.versions[0].settings
@@ -727,8 +727,11 @@ class History:
         world.done["back while held"] += sum(world.now >= monitor.held[broker][0] for broker in back)
         for broker, (_, had, replicas, since) in list(monitor.held.items()):
             has_lost = broker in away and (away[broker].lacks_from or 0) < had
-            # A retention that was lowered since may have been in force on some broker before it was seen.
-            is_earlier = broker in away and (away[broker].bound_ms or 0) < since and world.was_lowered_since(since)
+            # A retention that was lowered since may have been in force on some broker before it was seen, and for as
+            # long as brokers take to take it over nobody knows that it was not.
+            lowered = world.lowered_since(since)
+            is_earlier = bool(lowered) and broker in away and (away[broker].bound_ms or 0) < since
+            is_earlier = is_earlier or any(at - since < SETTINGS_MS + TAKES_MS for at in lowered)
             if (
                 broker in back
                 or has_lost
@@ -739,6 +742,10 @@ class History:
                 del monitor.held[broker]
         for broker, one in away.items():
             is_early = one.bound_ms is not None and one.lacks_from is not None and world.now < one.bound_ms
+            # A retention that was lowered just now is not seen yet, and the bound is not what is said.
+            is_early = is_early and (one.retention_ms or 0) <= int(
+                world.current.settings.get(RETENTION, DEFAULTS[RETENTION])
+            )
             if is_early and broker not in monitor.held and world.brokers.keys() - {broker} <= paused:
                 monitor.held[broker] = one.bound_ms or 0, one.lacks_from or 0, set(world.brokers), world.now
 
@@ -774,7 +781,19 @@ class History:
             if value not in allowed and not any(
                 a is not None and value is not None and float(a) == float(value) for a in allowed
             ):
+                if name == RATIO and value is not None and float(value) >= 1 and self._is_said_to_be_left():
+                    continue
                 raise Broken(f"{name}={value} is neither the first value nor anybody's: {allowed}")
+
+    def _is_said_to_be_left(self) -> bool:
+        """Whether a guard has put on record that the ratio is another's, and a person has set the lag beside it.
+
+        The guard knows its ratio, which has no mark, by its lag alone. One that no broker showed for half a minute is
+        taken for overruled; should it come all the same, and a person set the lag by then, nobody can tell whose it is.
+        """
+        overruled = [e for m in self.monitors for e in m.events if e.kind is EventKind.OVERRULED]
+        has_said = any(change.name == RATIO for event in overruled for change in event.changes)
+        return has_said and any(LAG in one for one in self.theirs)
 
 
 __all__ = ["Broken", "History"]
