@@ -8,6 +8,7 @@ import pytest
 
 from parallax.model import FindingKind, FindingStatus
 from tests.simulation.history import Op
+from tests.simulation.readers import RC
 from tests.simulation.test_unread import PLAIN, ROUND, STANDARD, SYNC, cleaned
 from tests.simulation.world import World
 
@@ -60,6 +61,21 @@ def test_a_transaction_that_is_open_on_all_and_that_nobody_saw_end_is_merely_lon
     """As before, but for the end marker: it was never written."""
     writes: list[Op] = [("write", PLAIN, 0, 58), SYNC, ROUND]
     assert standing(*OPEN, *writes, *cleaned(1, 3), *LEADS, *WIPED, *STAND) == []
+
+
+def test_of_what_nobody_read_to_end_an_audit_vouches_for_nothing_from_the_last_stable_offset_on() -> None:
+    """As when it is found, but nobody has read any of it before the logs were copied: one that is open is all one sees."""
+    unread = [op for op in (*OPEN, *READ) if op != ROUND]
+    world = World(PROFILE)
+    for op in (*unread, *cleaned(1, 3), *LEADS, *WIPED):
+        world.apply(op)
+    world.settle()
+    assert world.monitor.events == []
+    stands = {replica.lso for replica in world.cluster.replicas.values()}
+    assert stands == {0}
+    assert world.monitor.audited is not None
+    assert world.monitor.audited.compared_up_to[RC] == 0
+    assert world.monitor.coverage.compared_up_to[RC] == 0
 
 
 def test_an_end_marker_that_an_unclean_election_has_lost_is_missing_on_none() -> None:
