@@ -64,7 +64,7 @@ def test_a_transaction_that_is_open_on_all_and_that_nobody_saw_end_is_merely_lon
 
 
 def test_of_what_nobody_read_to_end_an_audit_vouches_for_nothing_from_the_last_stable_offset_on() -> None:
-    """As when it is found, but nobody has read any of it before the logs were copied: one that is open is all one sees."""
+    """As when it is found, but nobody has read any of it before the logs were copied: all see one that is open."""
     unread = [op for op in (*OPEN, *READ) if op != ROUND]
     world = World(PROFILE)
     for op in (*unread, *cleaned(1, 3), *LEADS, *WIPED):
