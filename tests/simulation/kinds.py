@@ -284,6 +284,20 @@ def lost_meanwhile(s: Scene) -> list[Op]:
     return [*ops, *back(s, [away])]
 
 
+def copied_from_frozen(s: Scene) -> list[Op]:
+    """One that has missed an end marker leads, and all others are copied from it before anybody looks again."""
+    victim, writer, end, key = s.some(1)[0], s.draw.choice((1, 3)), s.draw.randrange(2), s.key()
+    ops = [*calm(s), op("write", writer, key, s.value()), SYNC, *seen(s), op("stop", victim), op("end", writer, end)]
+    ops += [op("write", PLAIN, key, s.value()), SYNC, ROUND, *forget(s), *s.perhaps([ROUND])]
+    ops += [op("start", victim), SYNC, op("lead", victim), SYNC]
+    for b in (b for b in s.brokers if b != victim):
+        ops += [op("wipe", b, 1), SYNC] if s.draw.random() < 0.5 else [op("unassign", b), op("assign", b), SYNC]
+    ops += s.perhaps([op("write", PLAIN, s.key(), s.value()), SYNC])
+    for _ in range(4):
+        ops += [ROUND, op("tick", 150)]
+    return ops
+
+
 Script = Callable[[Scene], list[Op]]
 
 KINDS: dict[str, tuple[Script, bool]] = {
@@ -308,10 +322,15 @@ LATER: dict[str, Script] = {
     "a tombstone lost while another is away": lost_meanwhile,
 }
 """Kinds that came later: of faulty histories, from draws of their own, so that the others stay as they were."""
+LATEST: dict[str, Script] = {
+    "all copied from a frozen one": copied_from_frozen,
+}
+"""The same, of seeds from `SINCE` on only."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents"})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
 
+SINCE = 1_920_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -348,7 +367,7 @@ def profile(seed: int, healthy: bool) -> Profile:
 
 def _later(seed: int) -> list[str]:
     draw = random.Random(f"later {seed}")
-    return [name for name in LATER if draw.random() < 1 / 12]
+    return [name for name in [*LATER, *(LATEST if seed >= SINCE else ())] if draw.random() < 1 / 12]
 
 
 def fitting(healthy: bool) -> list[str]:
@@ -368,7 +387,8 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        make = LATER[name] if name in LATER else KINDS[name][0]
+        late = LATER | LATEST
+        make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))
         mixed = script if draw.random() < 0.5 else list(with_noise(draw, p, script))

@@ -53,6 +53,11 @@ def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy:
     assert {kind for w in worlds for kind in w.profile.kinds} == set(kinds.every(healthy))
 
 
+def test_the_properties_hold_in_the_histories_that_came_last() -> None:
+    worlds = hold(range(kinds.SINCE, kinds.SINCE + CHUNK), healthy=False)
+    assert {kind for w in worlds for kind in w.profile.kinds} >= set(kinds.LATEST)
+
+
 @pytest.mark.parametrize("first", [*range(0, 2 * CHUNK, CHUNK), kinds.FIRST], ids=name)
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
 def test_they_hold_as_well_where_every_finding_on_a_key_is_an_incident(first: int, healthy: bool) -> None:

@@ -149,7 +149,8 @@ def _replicas(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "replica_frozen_seconds",
-        "For how long the comparison has seen the last stable offset stand behind that of the other replicas.",
+        "For how long the comparison has seen the last stable offset stand behind that of the other replicas, or all "
+        "of them behind where one has stood before.",
         _REPLICA,
         [(_labels(r), s.frozen_for_s) for r, s in snapshot.replicas.items()],
     )

@@ -291,6 +291,20 @@ def _take_in_positions(p: Any, brokers: Array, rows: Rows, of: Any) -> None:
     for i in range(of[0], of[1]):
         if rows.kind[i] == POSITION and rows.level[i] == READ_COMMITTED:
             p.passed_at = max(p.passed_at, rows.timestamp[i])
+        elif rows.kind[i] == POSITION and rows.event[i] == _OK and rows.leader_epoch[i] >= 0:
+            _take_in_ended(p, rows, i)
+
+
+@_part
+def _take_in_ended(p: Any, rows: Rows, i: int) -> None:
+    """`_take_in_ended`, of one row that is of read_uncommitted and of no event."""
+    stable, epoch, offset = rows.last_stable_offset[i], rows.leader_epoch[i], rows.offset[i]
+    if offset != rows.high_watermark[i] or stable < max(p.ended_to, 0):
+        return
+    if stable == p.ended_to and (epoch < p.ended_epoch or (epoch == p.ended_epoch and offset >= p.ended_below)):
+        return
+    p.ended_to, p.ended_below, p.ended_from = stable, offset, rows.log_start_offset[i]
+    p.ended_epoch, p.ended_on = epoch, rows.broker[i]
 
 
 @_part
@@ -638,7 +652,7 @@ def _has_begun(p: Any, view: int, known_from: int) -> None:
 
 
 @_part
-def _observe(brokers: Array, ticks: Ticks, at: Any, grace_ms: int) -> bool:
+def _observe(p: Any, brokers: Array, ticks: Ticks, at: Any, grace_ms: int) -> bool:
     """`progress.observe`; a last stable offset that has stood still for the grace period is not quiet."""
     order = _sorted(ticks.observed_at[at[0] : at[1]], ticks.broker[at[0] : at[1]])
     for k in order:
@@ -652,14 +666,14 @@ def _observe(brokers: Array, ticks: Ticks, at: Any, grace_ms: int) -> bool:
         if not ticks.reachable[i] or ticks.last_stable_offset[i] == UNKNOWN:
             broker.stalled_reference = broker.stalled_since = UNKNOWN
             continue
-        _follow(brokers, slot, ticks, i)
+        _follow(p, brokers, slot, ticks, i)
         if broker.stalled_since != UNKNOWN and now - broker.stalled_since >= grace_ms:
             return False
     return True
 
 
 @_part
-def _follow(brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
+def _follow(p: Any, brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
     broker, stable = brokers[slot], ticks.last_stable_offset[i]
     moved = stable != broker.last_stable_offset
     broker.high_watermark, broker.last_stable_offset = ticks.high_watermark[i], stable
@@ -670,11 +684,14 @@ def _follow(brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
     for other in range(len(brokers)):
         if other != slot and brokers[other].member and brokers[other].reachable:
             ahead = max(ahead, brokers[other].last_stable_offset)
+    reference = ahead
+    if ahead <= stable and p.ended_to > stable:
+        ahead, reference = p.ended_to, p.ended_below
     if moved or ahead <= stable:
         broker.stalled_reference = broker.stalled_since = UNKNOWN
     if ahead > stable:
-        if broker.stalled_reference == UNKNOWN or broker.stalled_reference > ahead:
-            broker.stalled_reference = ahead
+        if broker.stalled_reference == UNKNOWN or broker.stalled_reference > reference:
+            broker.stalled_reference = reference
         if broker.stalled_since == UNKNOWN and ticks.high_watermark[i] >= broker.stalled_reference:
             broker.stalled_since = ticks.observed_at[i]
 
@@ -983,7 +1000,7 @@ def _one(
     count = _follow_reading(p, brokers, unread, count, rows, of, ticks, at, limits.from_log_start)
     states.unread_rows[k] = count
     _take_in_positions(p, brokers, rows, of)
-    if not _observe(brokers, ticks, at, limits.grace_ms):
+    if not _observe(p, brokers, ticks, at, limits.grace_ms):
         return False
     _follow_heads(p, brokers, rows, of, ticks, at, was_known)
     if at[0] < at[1] and _only_compacts(p) and not _observe_heads(p, brokers, limits.grace_ms):

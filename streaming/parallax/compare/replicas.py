@@ -6,6 +6,7 @@ import numpy as np
 
 from parallax.compare import unread
 from parallax.compare.observations import (
+    EVENT_CODE,
     POSITION,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -17,7 +18,9 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.state import EARLY, MAX_BROKERS, NEVER, PartitionState, new_broker
-from parallax.model import UNKNOWN, UnknownReason
+from parallax.model import UNKNOWN, ReadEvent, UnknownReason
+
+_OK = EVENT_CODE[ReadEvent.OK]
 
 
 def register(state: PartitionState, observations: Observations) -> None:
@@ -205,9 +208,28 @@ def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -
             if len(ends):
                 broker["position"][0, view] = max(int(broker["position"][0, view]), int(rows.offset[ends].max()))
                 _take_in_offsets(broker, rows, int(ends[np.argmax(rows.timestamp[ends])]))
+    _take_in_ended(state, rows)
     committed = is_position & (rows.view == READ_COMMITTED)
     passed = int(rows.timestamp[committed].max(initial=UNKNOWN))
     state.partition["passed_at"] = max(int(state.partition["passed_at"][0]), passed)
+
+
+def _take_in_ended(state: PartitionState, rows: ViewRows) -> None:
+    """Remember up to where all transactions were seen to have ended, the furthest place.
+
+    One answer tells a reader of read_uncommitted the last stable offset and the high watermark. Every transaction that
+    begins below the first has its end marker below the second. Where the reader stands there, the leader epoch of what
+    it read last says of which log that is.
+    """
+    partition = state.partition
+    at = (rows.kind == POSITION) & (rows.view == READ_UNCOMMITTED) & (rows.event == _OK) & (rows.leader_epoch >= 0)
+    at &= (rows.offset == rows.high_watermark) & (rows.last_stable_offset >= max(0, int(partition["ended_to"][0])))
+    for i in np.flatnonzero(at):
+        said = rows.last_stable_offset[i], rows.leader_epoch[i], -rows.offset[i]
+        if said > (partition["ended_to"][0], partition["ended_epoch"][0], -partition["ended_below"][0]):
+            partition["ended_to"], partition["ended_below"] = rows.last_stable_offset[i], rows.offset[i]
+            partition["ended_from"], partition["ended_epoch"] = rows.log_start_offset[i], rows.leader_epoch[i]
+            partition["ended_on"] = rows.broker[i]
 
 
 def _take_in_offsets(broker: Array, rows: ViewRows, i: int) -> None:

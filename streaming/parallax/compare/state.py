@@ -43,6 +43,11 @@ PARTITION = np.dtype(
         ("deletes", "i1"),
         ("head", "<i8"),
         ("deleted_to", "<i8"),
+        ("ended_to", "<i8"),
+        ("ended_below", "<i8"),
+        ("ended_from", "<i8"),
+        ("ended_epoch", "<i4"),
+        ("ended_on", "<i4"),
     ]
 )
 """One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets that a log
@@ -56,7 +61,13 @@ its key; `NEVER` while the topic is compacted, or its policy not known. ``policy
 read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
 (compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
 not, or is not known, the lowest log start that was seen; ``deleted_to``: the highest that was seen while it did.
+``ended_*``: the furthest that all transactions were seen to have ended: those that begin from ``ended_from`` on and
+below ``ended_to`` had their end markers below ``ended_below``, in the log of broker ``ended_on``, of whose last batch
+below that the leader epoch was ``ended_epoch``.
 """
+
+ENDED = ("ended_to", "ended_below", "ended_from", "ended_epoch", "ended_on")
+"""The columns of `PARTITION` on transactions that were seen to have ended."""
 
 BROKER = np.dtype(
     [
@@ -186,7 +197,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 9
+_VERSION = 10
 
 
 NOWHERE = (NEVER, UNKNOWN)
@@ -211,6 +222,8 @@ def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
     row["members_at"] = row["passed_at"] = row["policy_at"] = row["retention_ms"] = UNKNOWN
     for name in ("read_to", "bound_at", "bound", "next_bound_at", "next_bound", "deletes", "head", "deleted_to"):
+        row[name] = UNKNOWN
+    for name in ENDED:
         row[name] = UNKNOWN
     row["strict_from"] = NEVER
     row["unmarked"] = NOWHERE

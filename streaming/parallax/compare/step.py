@@ -105,7 +105,9 @@ def step(
     accusations += _follow_log_starts(work, observations, settings.grace_ms, was_known=was_known)
     accusations += judge(work, left_out, _leader(observations.progress))
     accusations += [
-        a for f in frozen if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms)) is not None
+        a
+        for f in frozen
+        if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms, _ended(work))) is not None
     ]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
@@ -332,7 +334,12 @@ def _follow_progress(state: PartitionState, observations: Observations, grace_ms
         return []
     slots = replicas.slots(state, rows.broker)
     known = np.flatnonzero(slots != UNKNOWN)
-    return progress.observe(state.brokers, rows.take(known), observations.open_transactions, slots[known], grace_ms)
+    listed = observations.open_transactions
+    return progress.observe(state.brokers, rows.take(known), listed, slots[known], grace_ms, _ended(state))
+
+
+def _ended(state: PartitionState) -> progress.Ended:
+    return progress.Ended.of(state.partition)
 
 
 def _leader(rows: ProgressRows) -> int | None:

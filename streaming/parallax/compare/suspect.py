@@ -175,8 +175,9 @@ class BrokerCoverage:
     Attributes:
         read_uncommitted: next offset to read in that view.
         read_committed: next offset to read in that view.
-        frozen_for_s: seconds that its last stable offset has stood behind that of the others, although it has
-            replicated past the place where it should have moved; 0 where it does not.
+        frozen_for_s: seconds that its last stable offset has stood behind that of the others, or where none is ahead
+            behind where one has stood before, although it has replicated past the place where it should have moved; 0
+            where it does not.
     """
 
     broker: int

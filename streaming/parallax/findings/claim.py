@@ -55,6 +55,36 @@ class Differed:
 
 
 @dataclass(frozen=True, slots=True)
+class HadEnded:
+    """Up to where a replica was read to hold the end of every transaction (`parallax.compare.rules.progress.Ended`).
+
+    Attributes:
+        start: where its log began.
+        to: every transaction that begins below this offset had ended.
+        below: with an end marker below this one.
+        epoch: leader epoch of the last batch that it held there.
+        broker: whose log it was.
+    """
+
+    start: int
+    to: int
+    below: int
+    epoch: int
+    broker: int
+
+    @classmethod
+    def parse(cls, part: Any) -> HadEnded | None:
+        """Read what an observation, or `Recorded.as_json`, says; None where it is something else."""
+        numbers = [part.get(f.name) for f in fields(cls)] if isinstance(part, dict) else [None]
+        return cls(*numbers) if all(isinstance(n, int) for n in numbers) else None
+
+    @property
+    def last(self) -> int:
+        """The last offset of which it says in which log that was."""
+        return self.below - 1
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """The observations in the views, by broker id: kept because compaction may have removed the records since.
 
@@ -76,6 +106,7 @@ class Recorded:
         end_unproven: an end marker below the claim's may have been cleaned everywhere before anybody was read: the
             claim's is an upper bound of where the transaction ended, and may be of a later one.
         differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
+        had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -92,6 +123,7 @@ class Recorded:
     uncompacted: bool = False
     end_unproven: bool = False
     differed: Differed | None = None
+    had_ended: HadEnded | None = None
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -118,6 +150,7 @@ class Recorded:
             uncompacted=document.get("uncompacted") is True,
             end_unproven=document.get("end_unproven") is True,
             differed=Differed.parse(document.get("differed")),
+            had_ended=HadEnded.parse(document.get("had_ended")),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -135,10 +168,15 @@ class Recorded:
             found["end_unproven"] = True
         if self.differed is not None:
             found["differed"] = asdict(self.differed)
+        if self.had_ended is not None:
+            found["had_ended"] = asdict(self.had_ended)
         return found
 
 
-_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "end_unproven", "differed")
+_OF_ALL = (
+    *("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "end_unproven", "differed"),
+    "had_ended",
+)
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 

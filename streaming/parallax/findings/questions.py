@@ -99,7 +99,7 @@ class Reading:
             return self.answer
         key = None if claim.key is None else self.keys.get(claim.key)
         # What lies where the claim has a record, or a marker, shows whether the log was replaced by another one.
-        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset, *_before_end(claim)}
+        places = {claim.offset, claim.transaction_start_offset, claim.marker_offset, *_looked_at(claim)}
         offsets = {claim.offset, claim.transaction_start_offset}
         if key is not None and key.visible is not None:
             offsets.add(key.visible.offset)
@@ -347,7 +347,7 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
         topic=claims[0].topic,
         partition=claims[0].partition,
         offsets=frozenset(o for c in claims for o in (c.offset, c.transaction_start_offset) if o != UNKNOWN),
-        markers=frozenset(o for c in claims for o in (c.marker_offset, *_before_end(c)) if o != UNKNOWN),
+        markers=frozenset(o for c in claims for o in (c.marker_offset, *_looked_at(c)) if o != UNKNOWN),
         aborted_from=frozenset(o for c in with_producer if (o := _aborted_from(c)) != UNKNOWN),
         producers=any(c.kind in TRANSACTION_KINDS for c in claims),
         keys=frozenset(c.key for c in claims if c.key is not None) if keys else frozenset(),
@@ -356,15 +356,21 @@ def wanted(claims: Sequence[Claim], replicas: Sequence[int], *, keys: bool = Fal
     )
 
 
-def _before_end(claim: Claim) -> Sequence[int]:
-    """The offsets at which another end marker may have been, where it is not known that there was none."""
-    return (claim.before_end or ()) if claim.recorded.end_unproven else ()
+def _looked_at(claim: Claim) -> Sequence[int]:
+    """Where else a log is looked at: the offsets at which another end marker may have been, if that is not known.
+
+    And how far the log had been read whose transactions had all ended: what lies there says whether it is the same.
+    """
+    between = (claim.before_end or ()) if claim.recorded.end_unproven else ()
+    return between if claim.recorded.had_ended is None else (*between, claim.recorded.had_ended.last)
 
 
 def _epochs(claim: Claim) -> list[int]:
     """The leader epochs whose end shows whether a log is the one that a claim is about."""
     proofs = [claim.proof, *(claim.end_on(broker) for broker in claim.recorded.ends)]
     epochs = [proof[1] for proof in proofs if proof is not None]
+    if claim.recorded.had_ended is not None:
+        epochs.append(claim.recorded.had_ended.epoch)
     return epochs if claim.lost_epoch == UNKNOWN else [*epochs, claim.lost_epoch]
 
 

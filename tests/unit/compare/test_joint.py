@@ -132,8 +132,9 @@ class Partition:
         if self.trouble and rows and draw.random() < 0.03:
             rows = [*rows[:-1], rows[-1] | {"producer_id": 5, "producer_epoch": 0, "outcome": 1}]
         at = self.now + draw.randrange(400)
-        more: dict[str, Any] = {"high_watermark": self.end, "last_stable_offset": self.end}
-        more |= {"log_start_offset": self.start, "topic_id": self.topic_id}
+        stable = draw.choice((self.end, self.end, max(0, self.end - 2)))
+        more: dict[str, Any] = {"high_watermark": self.end, "last_stable_offset": stable}
+        more |= {"log_start_offset": self.start, "topic_id": self.topic_id, "leader_epoch": draw.choice((-1, 4, 4, 5))}
         if (view, broker) not in self.begun:
             self.begun.add((view, broker))
             yield from shown(view, broker, [], since, at, event=ReadEvent.PARTITION_ADDED, **more)
@@ -213,6 +214,17 @@ def test_a_replica_whose_last_stable_offset_stands_still_is_stepped_by_itself_on
     for at in (1_000, 2_000, 3_000):
         assert ways.feed({"t": tick(at, {1: 9, 2: 5, 3: 9}, everywhere(9))}) == {"t"}
     assert ways.feed({"t": tick(4_000, {1: 9, 2: 5, 3: 9}, everywhere(9))}) == set()
+
+
+def test_replicas_that_stand_where_they_had_come_by_before_are_stepped_by_themselves_once_the_grace_has_passed() -> (
+    None
+):
+    ways = BothWays()
+    ways.feed({"t": [row | {"leader_epoch": 4} if "event" in row else row for row in agreeing(0, 5, 10)]})
+    for at in (1_000, 2_000, 3_000):
+        assert ways.feed({"t": tick(at, everywhere(3), everywhere(9))}) == {"t"}
+    assert [b.frozen_for_s for b in ways.last["t"].coverage.brokers] == [2.0, 2.0, 2.0]
+    assert ways.feed({"t": tick(4_000, everywhere(3), everywhere(9))}) == set()
 
 
 def test_more_than_the_cap_lets_in_or_than_is_worth_it_is_stepped_by_itself() -> None:

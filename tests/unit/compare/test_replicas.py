@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from parallax.compare import replicas
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, Observations
@@ -12,6 +13,7 @@ from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
     CANDIDATE,
     CONTENT,
+    ENDED,
     INTERVAL,
     MARKER,
     MAX_BROKERS,
@@ -20,7 +22,7 @@ from parallax.compare.state import (
     PartitionState,
     new_broker,
 )
-from parallax.model import UNKNOWN, UnknownReason
+from parallax.model import UNKNOWN, ReadEvent, UnknownReason
 from tests.unit.compare.history import RC, RU, Row, everywhere, record, shown, tick
 
 VIEWS = (RU, RC)
@@ -248,6 +250,43 @@ class TestPositions:
         assert made.brokers["high_watermark"].tolist() == [9, 3]
         assert made.brokers["stable_told"].tolist() == [8, 2]
         assert made.brokers["reported_at"].tolist() == [70, 40]
+
+    def ended(self, *reads: list[Row]) -> list[tuple[int, ...]]:
+        """What is known after each of these reads, in this order and in the other one, of transactions that ended."""
+        found = []
+        for order in (reads, reads[::-1]):
+            made = state(1, 2)
+            for read in order:
+                self.take_in(made, read)
+            found.append(tuple(int(made.partition[name][0]) for name in ENDED))
+        together = state(1, 2)
+        self.take_in(together, *reads)
+        return [*found, tuple(int(together.partition[name][0]) for name in ENDED)]
+
+    def test_up_to_where_all_transactions_had_ended_is_what_the_furthest_reading_at_the_high_watermark_says(
+        self,
+    ) -> None:
+        level: dict[str, Any] = {"leader_epoch": 4, "log_start_offset": 2}
+        far = shown(RU, 2, [], 9, last_stable_offset=7, **level)
+        assert set(self.ended(shown(RU, 1, [], 9, last_stable_offset=6, **level), far)) == {(7, 9, 2, 4, 2)}
+        assert set(self.ended(shown(RU, 1, [], 12, last_stable_offset=7, **level), far)) == {(7, 9, 2, 4, 2)}
+        newer = shown(RU, 1, [], 12, last_stable_offset=7, leader_epoch=5)
+        assert set(self.ended(newer, far)) == {(7, 12, 0, 5, 1)}
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"high_watermark": 10},
+            {"leader_epoch": -1},
+            {"last_stable_offset": -1},
+            {"event": ReadEvent.LOG_TRUNCATED},
+            {"event": ReadEvent.PARTITION_ADDED},
+        ],
+        ids=str,
+    )
+    def test_no_other_reading_says_that_transactions_had_ended(self, more: dict[str, Any]) -> None:
+        read = shown(RU, 1, [], 9, **({"leader_epoch": 4, "last_stable_offset": 7} | more))
+        assert set(self.ended(read, shown(RC, 1, [], 9, leader_epoch=4))) == {(-1,) * 5}
 
     def test_when_the_last_read_committed_position_was_read_is_known(self) -> None:
         made = state(1)

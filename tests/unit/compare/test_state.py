@@ -14,6 +14,7 @@ from parallax.compare.state import (
     DEFERRED,
     DISPUTED,
     EARLY,
+    ENDED,
     NAMELESS,
     NEVER,
     NOWHERE,
@@ -112,7 +113,7 @@ def test_only_the_place_and_the_id_of_a_new_broker_are_no_unknowns() -> None:
 def test_nothing_is_judged_of_a_fresh_state() -> None:
     row = PartitionState().partition
     unknown = {name: [UNKNOWN] for name in ("members_at", "passed_at", "policy_at", "retention_ms")}
-    unknown |= {name: [UNKNOWN] for name in ("deletes", "head", "deleted_to")}
+    unknown |= {name: [UNKNOWN] for name in ("deletes", "head", "deleted_to", *ENDED)}
     by_view = ("read_to", "bound_at", "bound", "next_bound_at", "next_bound")
     unknown |= {name: [[UNKNOWN, UNKNOWN]] for name in by_view}
     known = {"topic_id": [0], "members_known": [False], "floor": [[0, 0]], "skipped": [[0, 0]], "strict_from": [NEVER]}
@@ -137,4 +138,4 @@ def test_a_table_of_which_all_rows_are_kept_is_not_copied() -> None:
 def test_another_layout_is_another_version() -> None:
     """A job that is started again reads what the program before it wrote: who changes the sizes changes the version."""
     sizes = [f.metadata["dtype"].itemsize for f in fields(PartitionState)]
-    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x09", [202, 152, 16, 34, 17, 26, 8, 20, 45, 61, 60, 25])
+    assert (PartitionState().to_bytes()[:4], sizes) == (b"PXC\x0a", [234, 152, 16, 34, 17, 26, 8, 20, 45, 61, 60, 25])

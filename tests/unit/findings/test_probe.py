@@ -19,9 +19,11 @@ from parallax.findings.history import KeyHistory, ReadLog
 from parallax.findings.keys import Key
 from parallax.findings.probe import Prober
 from parallax.findings.requests import Recreated, TransactionRecords
-from parallax.model import FindingKind, Rule
+from parallax.model import FindingKind, Rule, TopicPartition
 from parallax.replica.decode import ContentHasher
-from tests.unit.findings.logs import TOPIC, Brokers, Log
+from parallax.replica.errors import ReplicaError, Unauthorized, UnknownTopic, Unreachable
+from parallax.replica.types import Watermarks
+from tests.unit.findings.logs import PLACE, TOPIC, Brokers, Log
 
 HASHER = ContentHasher(bytes(16))
 SIZE = 10_000
@@ -274,3 +276,84 @@ def test_what_is_read_is_counted_by_broker(make: Make) -> None:
     judged(prober)
     assert set(prober.read_bytes) == {1, 2, 3}
     assert all(0 < size < BOUND for size in prober.read_bytes.values())
+
+
+class Beginning(Brokers):
+    """Brokers of which the log of 2 begins above the others'; ``policy`` is what they say of the topic's settings."""
+
+    policy: Any
+    asked: list[str]
+
+    def watermarks(self, broker: int, _places: Any, **_: Any) -> dict[TopicPartition, Watermarks]:
+        self.asked.append(f"broker {broker}")
+        return {PLACE: Watermarks(COUNT, COUNT, 5 if broker == 2 else 0, COUNT)}
+
+    def topic_configs(self, topics: Any, names: Any, **_: Any) -> dict[str, Any]:
+        self.asked.append("policy")
+        assert (list(topics), list(names)) == ([TOPIC], ["cleanup.policy"])
+        if isinstance(self.policy, Unreachable):
+            raise self.policy
+        return {} if self.policy is None else {TOPIC: self.policy}
+
+
+HEAD = Claim("s", Rule.LATEST_VALUE, FindingKind.LOG_HEAD_MISSING, TOPIC, 0, 2, 5)
+
+
+@pytest.fixture
+def beginning(brokers: Brokers) -> Beginning:
+    made = Beginning(brokers.logs)
+    made.asked = []
+    return made
+
+
+def with_policy(beginning: Beginning, policy: Any, about: Claim = HEAD) -> tuple[str | None, Decision]:
+    """What the prober makes of the brokers' word on the topic's settings, and what is decided by that."""
+    beginning.policy = policy
+    client: Any = beginning
+    prober = Prober(client, HASHER, FindingSettings())
+    try:
+        (answers,) = prober.probe([about])
+    finally:
+        prober.close()
+    return answers.cleanup_policy, decide(about, answers)
+
+
+def test_a_log_that_begins_too_high_is_judged_by_the_cleanup_policy_which_is_asked_for_after_the_logs(
+    beginning: Beginning,
+) -> None:
+    policy, decision = with_policy(beginning, {"cleanup.policy": "compact", "delete.retention.ms": "1"})
+    assert (policy, decision.verdict, decision.accused) == ("compact", Verdict.CONFIRMED, 2)
+    assert beginning.asked.count("policy") == 1
+    assert beginning.asked[-1] == "policy"
+    assert {"broker 1", "broker 2", "broker 3"} == set(beginning.asked[:-1])
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "delete"])
+def test_a_policy_that_deletes_may_explain_where_a_log_begins(beginning: Beginning, policy: str) -> None:
+    known, decision = with_policy(beginning, {"cleanup.policy": policy})
+    assert (known, decision.verdict) == (policy, Verdict.PENDING)
+    assert "deletes records now" in decision.reason
+
+
+NOT_TOLD: dict[str, Any] = {
+    "no broker answers": Unreachable("no broker answered"),
+    "the right to describe the topic's settings is missing": Unauthorized("DESCRIBE_CONFIGS is not granted"),
+    "the topic is not known there": UnknownTopic("no such topic"),
+    "the topic's settings could not be read": ReplicaError("error 42"),
+    "the topic is left out": None,
+    "the setting is left out": {"delete.retention.ms": "1"},
+}
+
+
+@pytest.mark.parametrize("why", NOT_TOLD)
+def test_without_the_policy_nothing_is_said_of_where_a_log_begins(beginning: Beginning, why: str) -> None:
+    known, decision = with_policy(beginning, NOT_TOLD[why])
+    assert (known, decision.verdict) == (None, Verdict.PENDING)
+    assert "cleanup policy is not known" in decision.reason
+
+
+def test_no_other_claim_has_the_policy_asked_for(beginning: Beginning) -> None:
+    about = Claim("s", Rule.CONTENT, FindingKind.CONTENT_MISMATCH, TOPIC, 0, 2, OLD)
+    policy, _ = with_policy(beginning, {"cleanup.policy": "compact"}, about)
+    assert policy is None
+    assert "policy" not in beginning.asked

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Verdict, decide
 from parallax.findings.questions import Reading, driven, questions, reading, wanted
 from parallax.findings.requests import (
@@ -426,6 +426,15 @@ def test_where_the_leader_epoch_of_what_proves_a_claim_ends_is_asked() -> None:
         answer = requests_of(claim, Marks(50, 40, 0, 60), keys=True)[1].answer
         assert (answer.epoch_ends, answer.epochs_known) == (epochs, epochs.keys())
     assert replace(ended, marker_offset=-1).proof is None
+
+
+def test_the_log_whose_transactions_had_ended_is_asked_for_by_its_last_offset_and_leader_epoch() -> None:
+    before = HadEnded(start=0, to=20, below=30, epoch=7, broker=1)
+    claim = replace(FROZEN, recorded=Recorded(had_ended=before))
+    wants = wanted([claim], (1, 2, 3))
+    assert (wants.epochs, wants.markers) == ({7}, {29})
+    read = Reading(ReplicaAnswer(2, epochs_at={29: 7, 28: 6})).for_claim(claim)
+    assert read.epochs_at == {29: 7}
 
 
 @pytest.mark.parametrize(("found", "end", "known"), [((6, 107), 107, set()), ((7, 107), 107, {7}), (None, None, set())])

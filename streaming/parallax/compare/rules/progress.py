@@ -4,19 +4,49 @@ The clock of a replica that stands still starts when its high watermark has reac
 offset that another replica had when it was first seen ahead, or the highest that any of them has since, where that is
 lower (their logs were truncated). So a replica that does not replicate is no suspect, nor is a high watermark that
 trails by a fetch round or steps back after a restart: any movement of the last stable offset stops the clock.
+
+Where no other is ahead, all may stand below where one has stood before: those that were right may have been copied
+from one that is not. Then the reference is the high watermark that was seen with that (`Ended`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parallax.compare.observations import COMMIT, Array, OpenTransactions, ProgressRows
 from parallax.compare.rules.arrays import slots_of
-from parallax.compare.state import NEVER
+from parallax.compare.state import ENDED, NEVER
 from parallax.compare.suspect import Accusation
 from parallax.model import UNKNOWN, FindingKind, Rule
+
+
+class Ended(NamedTuple):
+    """The furthest that all transactions were seen to have ended, as `PARTITION` keeps it; -1 where nothing was seen.
+
+    Attributes:
+        to: a last stable offset: every transaction that begins below it, and from ``start`` on, had ended.
+        below: the high watermark that was seen with it: the end markers lie below it.
+        start: where that log began.
+        epoch: leader epoch of the last batch that it held below ``below``.
+        broker: whose log it was.
+    """
+
+    to: int = UNKNOWN
+    below: int = UNKNOWN
+    start: int = UNKNOWN
+    epoch: int = UNKNOWN
+    broker: int = UNKNOWN
+
+    @classmethod
+    def of(cls, partition: Array) -> Ended:
+        """What the one row of `PARTITION` says."""
+        return cls(*(int(partition[name][0]) for name in ENDED))
+
+
+NOTHING_ENDED = Ended()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +56,7 @@ class Frozen:
     Attributes:
         slot: the accused.
         last_stable_offset: where it stands.
-        ahead: the highest last stable offset of the others.
+        ahead: the highest last stable offset of the others, or that any has had before where all stand below that.
         seconds: for how long.
         producer_id: of the open transaction that holds it, -1 where the replica did not say.
         start: first offset of that transaction, -1 where the replica did not say.
@@ -40,7 +70,14 @@ class Frozen:
     start: int
 
 
-def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots: Array, grace_ms: int) -> list[Frozen]:
+def observe(
+    brokers: Array,
+    rows: ProgressRows,
+    listed: OpenTransactions,
+    slots: Array,
+    grace_ms: int,
+    ended: Ended = NOTHING_ENDED,
+) -> list[Frozen]:
     """Follow the replicas through the ticks, in the order in which they were observed.
 
     Args:
@@ -49,6 +86,7 @@ def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots:
         listed: the open transactions in them.
         slots: index into ``brokers`` of each row.
         grace_ms: how long a last stable offset may trail.
+        ended: up to where all transactions were seen to have ended.
 
     Returns:
         The frozen replicas, each once: as it was last.
@@ -65,7 +103,7 @@ def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots:
         if not rows.reachable[i] or rows.last_stable_offset[i] == UNKNOWN:
             broker["stalled_reference"] = broker["stalled_since"] = UNKNOWN
             continue
-        ahead = _follow(brokers, slot, rows, int(i))
+        ahead = _follow(brokers, slot, rows, int(i), ended)
         since = int(broker["stalled_since"][0])
         if since != UNKNOWN and now - since >= grace_ms:
             producer, start = _holder(listed, int(rows.broker[i]), now, int(rows.last_stable_offset[i]))
@@ -73,8 +111,8 @@ def observe(brokers: Array, rows: ProgressRows, listed: OpenTransactions, slots:
     return list(found.values())
 
 
-def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int) -> int:
-    """Take one row in; returns the highest last stable offset of the other reachable replicas."""
+def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int, ended: Ended) -> int:
+    """Take one row in; returns the last stable offset that the replica should have come to, as far as is known."""
     broker = brokers[slot : slot + 1]
     moved = rows.last_stable_offset[i] != broker["last_stable_offset"][0]
     for name in ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"):
@@ -83,13 +121,15 @@ def _follow(brokers: Array, slot: int, rows: ProgressRows, i: int) -> int:
         broker["stable_told"], broker["reported_at"] = rows.last_stable_offset[i], rows.observed_at[i]
     others = brokers["member"] & brokers["reachable"]
     others[slot] = False
-    ahead = int(brokers["last_stable_offset"][others].max(initial=UNKNOWN))
+    ahead = reference = int(brokers["last_stable_offset"][others].max(initial=UNKNOWN))
+    if ahead <= rows.last_stable_offset[i] < ended.to:
+        ahead, reference = ended.to, ended.below
     if moved or ahead <= rows.last_stable_offset[i]:
         broker["stalled_reference"] = broker["stalled_since"] = UNKNOWN
     if ahead > rows.last_stable_offset[i]:
         # Where the others do not show as much any more (their logs were truncated), it need not reach that either.
-        if broker["stalled_reference"][0] == UNKNOWN or broker["stalled_reference"][0] > ahead:
-            broker["stalled_reference"] = ahead
+        if broker["stalled_reference"][0] == UNKNOWN or broker["stalled_reference"][0] > reference:
+            broker["stalled_reference"] = reference
         if broker["stalled_since"][0] == UNKNOWN and rows.high_watermark[i] >= broker["stalled_reference"][0]:
             broker["stalled_since"] = rows.observed_at[i]
     return ahead
@@ -105,8 +145,13 @@ def _holder(listed: OpenTransactions, broker: int, observed_at: int, stands_at: 
     return int(listed.producer_id[first]), int(listed.start_offset[first])
 
 
-def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> Accusation | None:
+def accuse(
+    frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int, ended: Ended = NOTHING_ENDED
+) -> Accusation | None:
     """Name the transaction that freezes a replica; None while it cannot be named but might be soon.
+
+    Of those that a transaction freezes all, one is named; none if one was read to have missed the transaction's end
+    marker, for that is a suspect already.
 
     The transaction's start is the one that its read_uncommitted rows show, where they show it: the name of the
     divergence must be the same as that of the marker which was missed.
@@ -116,6 +161,7 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
         mine = mine[mine["producer_id"] == frozen.producer_id]
     producer, start, missed = frozen.producer_id, frozen.start, UNKNOWN
     shown: dict[str, str] = {}
+    more: dict[str, Any] = {}
     epoch = UNKNOWN
     if len(mine):
         interval = mine[np.argmin(mine["start"])]
@@ -128,7 +174,13 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
     if producer == UNKNOWN and frozen.seconds * 1000 < 3 * grace_ms:
         return None
     ahead = brokers["member"] & brokers["reachable"] & (brokers["last_stable_offset"] > frozen.last_stable_offset)
-    if missed == UNKNOWN and start != UNKNOWN and not (brokers["log_start_offset"][ahead] <= start).any():
+    if not ahead.any():
+        is_reported = (intervals["producer_id"] == producer) & (intervals["end"] == NEVER)
+        is_reported &= intervals["missed"] != NEVER
+        if is_reported.any() or not _speaks_for_all(frozen, brokers, ended) or not ended.start <= start < ended.to:
+            return None
+        more = {"had_ended": ended._asdict()}
+    elif missed == UNKNOWN and start != UNKNOWN and not (brokers["log_start_offset"][ahead] <= start).any():
         return None  # None of those that are ahead held the transaction's beginning: it may be open, unknown to them.
     return Accusation(
         Rule.PROGRESS,
@@ -145,5 +197,17 @@ def accuse(frozen: Frozen, brokers: Array, intervals: Array, grace_ms: int) -> A
             "stands_at": frozen.last_stable_offset,
             "others_at": frozen.ahead,
             "seconds": round(frozen.seconds, 3),
+            **more,
         },
     )
+
+
+def _speaks_for_all(frozen: Frozen, brokers: Array, ended: Ended) -> bool:
+    """Whether all replicas stand where this one does, and are past where the transactions had ended; the first of them.
+
+    While one is away it may be right: it says so, or stands there too, when it is back.
+    """
+    members = brokers[brokers["member"]]
+    stands = members["reachable"] & (members["last_stable_offset"] == frozen.last_stable_offset)
+    stands &= members["high_watermark"] >= ended.below
+    return bool(stands.all()) and int(brokers["broker"][frozen.slot]) == int(members["broker"].min())

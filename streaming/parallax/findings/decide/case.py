@@ -281,6 +281,16 @@ def is_replaced(case: Case, offset: int, epoch: int, accused: ReplicaAnswer) -> 
     return any(is_of_another_epoch(a, offset, epoch) for a in known)
 
 
+def all_have_held(case: Case, offset: int, epoch: int) -> bool:
+    """Whether every replica is seen to hold the log in which there was a record of a leader epoch at an offset.
+
+    Leader epochs only grow along a log, and one leader writes all that is of an epoch: two logs that hold it there are
+    one up to there. Nobody may be away, for the log that stands may be another.
+    """
+    everyone = (case.accused, *case.others)
+    return not case.absent and all(_has_held(a, offset, epoch, sure=True) for a in everyone)
+
+
 def _has_held(answer: ReplicaAnswer, offset: int, epoch: int, *, sure: bool) -> bool:
     """Whether a log has held a record of a leader epoch at an offset, though the cleaner may have taken it.
 

@@ -11,6 +11,7 @@ from parallax.findings.decide.case import (
     Case,
     Decision,
     Verdict,
+    all_have_held,
     broker_list,
     is_another_log,
     is_replaced,
@@ -146,7 +147,8 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     claim, accused = case.claim, case.accused
     start = claim.transaction_start_offset
     is_open = [accused.broker, *(a.broker for a in case.others if _holds_it(case, a))]
-    has_ended = _ended_by_coordinator(case) or (not claim.renamed and _ended_by_record(case))
+    by_record = not claim.renamed and (_ended_by_record(case) or _ended_before(case, held))
+    has_ended = by_record or _ended_by_coordinator(case)
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
@@ -248,6 +250,20 @@ def _ended_by_record(case: Case) -> bool:
     replaced = {a.broker for a in case.others if is_another_log(claim, a)}
     recorded = claim.recorded.markers.keys() - replaced - {claim.broker}
     return bool(recorded) and UNKNOWN < claim.marker_offset < case.accused.high_watermark
+
+
+def _ended_before(case: Case, held: OpenTransaction) -> bool:
+    """Whether a replica was read to hold the end of the transaction, in the very log that all hold open now.
+
+    It began in what that replica had read when its last stable offset was past it, so that it had its end marker. What
+    is open is never cleaned. So where all logs are that one, the accused is past the marker and has not got it. Of a
+    topic that is not compacted that replica may have lost the transaction's records, and with them what held it open.
+    """
+    before = case.claim.recorded.had_ended
+    if before is None or case.claim.recorded.uncompacted:
+        return False
+    is_past = case.accused.high_watermark >= before.below and before.start <= held.start_offset < before.to
+    return is_past and all_have_held(case, before.last, before.epoch)
 
 
 def _past_the_marker(claim: Claim, accused: ReplicaAnswer, closed: Sequence[ReplicaAnswer]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from parallax.compare.observations import COMMIT, Array, OpenTransactions, ProgressRows
 from parallax.compare.rules import progress
@@ -27,6 +28,8 @@ class Ticks:
     def __init__(self, count: int = 3) -> None:
         self.brokers = brokers(count)
 
+    ended = progress.NOTHING_ENDED
+
     def tick(
         self, at: int, stable: dict[int, int], high: dict[int, int] | None = None, opened: tuple = (), **more: Any
     ) -> list[progress.Frozen]:
@@ -47,7 +50,7 @@ class Ticks:
             [{"broker": b, "observed_at": at, "producer_id": p, "start_offset": s} for b, p, s in opened]
         )
         slots = np.array([broker - 1 for broker in stable])
-        return progress.observe(self.brokers, ProgressRows.from_rows(rows), listed, slots, GRACE)
+        return progress.observe(self.brokers, ProgressRows.from_rows(rows), listed, slots, GRACE, self.ended)
 
     def stand(self, *at: int, **more: Any) -> list[progress.Frozen]:
         found: list[progress.Frozen] = []
@@ -170,6 +173,86 @@ class TestTheClock:
         for at in (1000, 1300):
             found = ticks.tick(at, {1: 50, 2: 0, 3: 50})
         assert [f.last_stable_offset for f in found] == [0]
+
+
+class TestAllThatStandWhereOneHadComeBy:
+    ENDED = progress.Ended(to=40, below=60, start=0, epoch=4, broker=1)
+
+    def ticks(self, ended: progress.Ended = ENDED) -> Ticks:
+        made = Ticks()
+        made.ended = ended
+        return made
+
+    def stand(self, ticks: Ticks, high: int = 100, lso: int = 10) -> list[progress.Frozen]:
+        for at in (1000, 1299):
+            assert ticks.tick(at, dict.fromkeys((1, 2, 3), lso), dict.fromkeys((1, 2, 3), high)) == []
+        return ticks.tick(1300, dict.fromkeys((1, 2, 3), lso), dict.fromkeys((1, 2, 3), high))
+
+    def test_they_are_frozen_after_the_grace_period(self) -> None:
+        found = self.stand(self.ticks())
+        assert [(f.slot, f.last_stable_offset, f.ahead) for f in found] == [(0, 10, 40), (1, 10, 40), (2, 10, 40)]
+
+    def test_they_are_not_before_they_have_replicated_past_the_end_markers_that_were_there(self) -> None:
+        assert self.stand(self.ticks(), high=59) == []
+        assert len(self.stand(self.ticks(), high=60)) == 3
+
+    def test_they_are_not_where_they_have_come_as_far(self) -> None:
+        assert self.stand(self.ticks(), lso=40) == []
+        assert len(self.stand(self.ticks(), lso=39)) == 3
+
+    def test_one_that_is_ahead_is_the_reference_again(self) -> None:
+        ticks = self.ticks()
+        for at in (1000, 1300):
+            found = ticks.tick(at, {1: 20, 2: 10, 3: 10}, {1: 100, 2: 20, 3: 19})
+        assert [(f.slot, f.ahead) for f in found] == [(0, 40), (1, 20)]
+
+    def accuse(
+        self,
+        slot: int = 0,
+        *,
+        start: int = 10,
+        ended: progress.Ended = ENDED,
+        missed: int = NEVER,
+        missed_by: int = 0,
+        producer_id: int = 9,
+        **columns: Any,
+    ) -> Any:
+        frozen = progress.Frozen(slot, 10, 40, 1.0, 9, start)
+        asked = brokers()
+        asked["high_watermark"], asked["last_stable_offset"] = 100, 10
+        for name, values in columns.items():
+            asked[name] = values
+        row = {"slot": missed_by, "producer_id": producer_id, "start": start, "end": NEVER, "over_by": NEVER}
+        known = table(INTERVAL, 1, **row, missed=missed, missed_type=COMMIT)
+        return progress.accuse(frozen, asked, known, GRACE, ended)
+
+    def test_one_of_them_is_suspected_with_what_had_ended(self) -> None:
+        made = self.accuse()
+        assert (made.broker, made.producer_id, made.transaction_start_offset, made.marker_offset) == (1, 9, 10, -1)
+        assert made.observations["had_ended"] == {"to": 40, "below": 60, "start": 0, "epoch": 4, "broker": 1}
+        assert self.accuse(1) is None
+        assert self.accuse(1, member=[False, True, True]).broker == 2
+
+    def test_where_one_was_read_to_have_missed_the_end_marker_that_is_a_suspect_already(self) -> None:
+        assert self.accuse(missed=12) is None
+        assert self.accuse(missed=12, missed_by=2) is None
+        assert self.accuse(missed=12, missed_by=2, producer_id=8) is not None
+
+    @pytest.mark.parametrize(
+        "columns",
+        [
+            {"reachable": [True, True, False]},
+            {"last_stable_offset": [10, 10, 9]},
+            {"high_watermark": [100, 100, 59]},
+            {"start": 40},
+            {"start": -1},
+            {"ended": ENDED._replace(start=11)},
+            {"ended": progress.NOTHING_ENDED},
+        ],
+        ids=str,
+    )
+    def test_nobody_is_while_one_may_be_right_or_where_nobody_has_seen_it_end(self, columns: dict[str, Any]) -> None:
+        assert self.accuse(**columns) is None
 
 
 class TestTheHolder:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, ReplicaAnswer
-from parallax.findings.claim import Claim, Recorded
+from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
 from tests.unit.findings.decide.answered import OPEN, PID, answers, claim, holding, record, replica, shows, silent
@@ -112,6 +112,79 @@ class TestAMarkerThatIsMissingOnAll:
         spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
         got = found(spread, *(holding(b, "aborted") for b in (1, 2, 3)))
         assert ended(got) == (Verdict.DISMISSED, Resolution.UNPROVEN)
+
+
+class TestWhatWasReadToHaveEnded:
+    """All replicas hold open what one of them had been read to hold the end of, and nobody has read the end marker."""
+
+    BEFORE = HadEnded(start=0, to=40, below=60, epoch=4, broker=1)
+
+    def suspect(self, **fields: Any) -> Claim:
+        before = replace(self.BEFORE, **fields)
+        return claim(FindingKind.READ_COMMITTED_FROZEN, marker_offset=-1, recorded=Recorded(had_ended=before))
+
+    def copy(self, broker: int, **fields: Any) -> ReplicaAnswer:
+        """A replica whose log is of epoch 4 up to offset 80, with a batch of that left at offset 59 or above."""
+        log: dict[str, Any] = {"epoch_ends": {4: 80}, "epochs_known": frozenset({4}), "epochs_at": {59: 4}}
+        return stuck(broker, **(log | fields))
+
+    def copies(self, **fields: Any) -> list[ReplicaAnswer]:
+        return [self.copy(1), self.copy(2), self.copy(3, **fields)]
+
+    def test_is_lost_on_all_where_all_hold_the_log_that_was_read(self) -> None:
+        got = decide(self.suspect(), answers(*self.copies()))
+        assert ended(got) == SPREAD
+        assert got.kind is FindingKind.READ_COMMITTED_FROZEN
+        last = self.copies(epoch_ends={4: 100}, epochs_at={})
+        assert ended(decide(self.suspect(), answers(*last))) == SPREAD, "it is the last epoch of its log"
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"epoch_ends": {4: 59}},
+            {"epoch_ends": {4: None}, "epochs_known": frozenset()},
+            {"epochs_known": frozenset()},
+            {"epochs_at": {59: 5}},
+            {"epochs_at": {}},
+            {"epoch_ends": {}, "epochs_known": frozenset(), "epochs_at": {}},
+        ],
+        ids=str,
+    )
+    def test_is_merely_long_where_one_log_may_be_another(self, fields: dict[str, Any]) -> None:
+        got = decide(self.suspect(), answers(*self.copies(**fields)))
+        assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
+
+    @pytest.mark.parametrize(
+        ("fields", "spread"),
+        [
+            ({"to": 11}, True),
+            ({"to": 10}, False),
+            ({"start": 10}, True),
+            ({"start": 11}, False),
+            ({"below": 101}, False),
+        ],
+        ids=str,
+    )
+    def test_is_what_began_in_what_was_read_and_has_been_replicated_past(
+        self, fields: dict[str, Any], spread: bool
+    ) -> None:
+        log: dict[str, Any] = {"epoch_ends": {4: 110}, "epochs_at": {59: 4, 100: 4}}
+        copies = [self.copy(b, **log) for b in (1, 2, 3)]
+        assert decide(self.suspect(**fields), answers(*copies)).has_spread is spread
+
+    def test_waits_for_one_that_is_away_and_is_not_lost_where_one_has_ended_it(self) -> None:
+        got = decide(self.suspect(), answers(self.copy(1), self.copy(2), silent(3)))
+        assert got.verdict is Verdict.PENDING
+        got = decide(self.suspect(), answers(self.copy(1), self.copy(2), replica(3)))
+        assert got.verdict is Verdict.CONFIRMED
+
+    def test_says_nothing_of_another_transaction_nor_where_nothing_is_compacted(self) -> None:
+        other = (OpenTransaction(producer_id=7, start_offset=10),)
+        others = [replace(self.copy(b), open_transactions=other) for b in (1, 2, 3)]
+        assert not decide(self.suspect(), answers(*others)).has_spread
+        suspect = self.suspect()
+        uncompacted = replace(suspect, recorded=replace(suspect.recorded, uncompacted=True))
+        assert not decide(uncompacted, answers(*self.copies())).has_spread
 
 
 class TestAnOutcome:
