@@ -542,9 +542,9 @@ def guard_status(config: JobConfig = None, data: JobData = None, output: OutputF
         typer.echo(as_json({"holds": [document(hold, kafka) for hold in holds], "refused": refused}))
         return
     typer.echo("\n".join(in_words(hold, kafka) for hold in holds) or "nothing is held")
-    for hold in holds if settings is not None else ():
-        if said := stranded(hold.topic, settings.guard.mode):
-            say(said)
+    mode = "act" if settings is None else settings.guard.mode
+    for said in filter(None, (stranded(hold.topic, mode) for hold in holds)):
+        say(said)
     for event in record.refused.values():
         typer.echo(refused_in_words(event, kafka))
 
