@@ -269,7 +269,8 @@ class Rules:
                 "warning",
                 f"Settings of {topic} are held while a replica is away",
                 "For {{ $value | humanizeDuration }} the guard has kept tombstones of {{ $labels.topic }} for longer, "
-                "or paused its cleaning. It puts the settings back once the replica is in sync: parallax guard status.",
+                "or paused its cleaning. It puts the settings back once the replica is in sync (parallax guard "
+                "status); where guard.mode is not act nothing does but parallax guard release {{ $labels.topic }}.",
             ),
             self._alert(
                 "ParallaxGuardRefused",

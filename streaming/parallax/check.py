@@ -20,6 +20,8 @@ from uuid import uuid4
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
 from parallax.guard.decide import INTERNAL
+from parallax.guard.holds import Record, stranded
+from parallax.guard.table import GuardTable, GuardTableError
 from parallax.guard.timekeeper import Absences, clock_of, recorded
 from parallax.guard.words import summed
 from parallax.java import find_java
@@ -332,8 +334,9 @@ def _guard(
     configs: Mapping[str, Mapping[str, str] | ReplicaError],
     silent: set[int],
 ) -> Iterator[Line]:
-    """The rights of the guard, where there is one."""
+    """What is held that nothing puts back, and the rights of the guard where there is one."""
     mode = settings.guard.mode
+    yield from _stranded(settings)
     if mode == "off":
         return
     names = sorted(topic.name for topic in topics if _may_be_held(topic.name, settings, configs.get(topic.name)))
@@ -356,6 +359,20 @@ def _guard(
         yield Line(
             "guard", Result.FINE, f"guard.mode is {mode}, and it has its rights on {len(names)} compacted topics."
         )
+
+
+def _stranded(settings: Settings) -> Iterator[Line]:
+    mode, storage = settings.guard.mode, settings.storage.path
+    try:
+        events = GuardTable(storage, create=False).news() if GuardTable.is_there(storage) else []
+    except GuardTableError as error:
+        yield Line("guard", Result.UNKNOWN, f"what is held is not known ({one_line(error)}).")
+        return
+    record = Record()
+    record.take_in(events)
+    for topic, hold in sorted(record.holds.items()):
+        if hold.is_open and (said := stranded(topic, mode)):
+            yield Line("guard", Result.WRONG, f"{said}.")
 
 
 def _may_be_held(name: str, settings: Settings, given: Mapping[str, str] | ReplicaError | None) -> bool:

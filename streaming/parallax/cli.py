@@ -529,9 +529,11 @@ def guard_status(config: JobConfig = None, data: JobData = None, output: OutputF
     """Show which topics are held, what was changed, and what puts it back by hand."""
     from parallax.config import load
     from parallax.guard.command import addressed, document, in_words, open_holds, read_record, refused_in_words
+    from parallax.guard.holds import stranded
 
     record, _ = read_record(_storage(config, data))
-    kafka = None if config is None else load(config).kafka
+    settings = None if config is None else load(config)
+    kafka = None if settings is None else settings.kafka
     holds = open_holds(record)
     if output is Format.json:
         refused = [
@@ -540,6 +542,9 @@ def guard_status(config: JobConfig = None, data: JobData = None, output: OutputF
         typer.echo(as_json({"holds": [document(hold, kafka) for hold in holds], "refused": refused}))
         return
     typer.echo("\n".join(in_words(hold, kafka) for hold in holds) or "nothing is held")
+    mode = "act" if settings is None else settings.guard.mode
+    for said in filter(None, (stranded(hold.topic, mode) for hold in holds)):
+        say(said)
     for event in record.refused.values():
         typer.echo(refused_in_words(event, kafka))
 

@@ -30,7 +30,7 @@ from parallax.findings.manager import FindingsManager
 from parallax.guard.account import beside
 from parallax.guard.clock import Absence
 from parallax.guard.pointed import PointedThread
-from parallax.guard.run import GuardRounds, GuardThread
+from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
 from parallax.preflight import check_cluster
@@ -186,7 +186,10 @@ class Job:
         if self._client is not None:
             self._pointed = PointedThread(settings, self._client, self._absent, self._timekeeper.read)
             self._pointed.start()
-        if settings.guard.mode != "off" and self._client is not None:
+        if settings.guard.mode == "off":
+            self._guard = GuardThread(lambda: OffRounds(settings.storage.path), self.state.update_guard, OFF_ROUND_S)
+            self._guard.start()
+        elif self._client is not None:
             client, path, on_paused = self._client, settings.storage.path, self._timekeeper.paused
             self._guard = GuardThread(
                 lambda: GuardRounds(settings.guard, path, client, self._absent, on_paused=on_paused),

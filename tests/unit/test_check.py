@@ -15,6 +15,8 @@ import pytest
 from parallax import check as module
 from parallax.check import Line, Result, _storage, check, exit_code
 from parallax.config import Settings, validate
+from parallax.guard.holds import Change, Event, EventKind
+from parallax.guard.table import GuardTable
 from parallax.model import MissingRight, TopicPartition
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
 from parallax.replica.errors import Unauthorized, Unreachable
@@ -329,6 +331,19 @@ def rights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, guard: dict[str, Any
 
 def test_of_a_guard_that_is_off_nothing_is_asked_or_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert rights(monkeypatch, tmp_path, {}, may_alter_configs=None, log_dirs=None) == []
+
+
+@pytest.mark.parametrize("mode", ["off", "advise", "act"])
+def test_what_is_held_and_nothing_puts_back_is_named_with_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str
+) -> None:
+    monkeypatch.setattr(module, "ReplicaClient", Client)
+    settings = of(tmp_path, guard={"mode": mode})
+    change = Change("delete.retention.ms", "1", "3")
+    GuardTable(settings.storage.path).append(Event(EventKind.INTENDED, "h", "orders", "a", 1, 1, (change,)))
+    said = [line.text for line in check(settings) if (line.about, line.result) == ("guard", Result.WRONG)]
+    stranded = f"guard.mode is {mode}: nothing puts back what is held of orders but `parallax guard release orders`."
+    assert said == ([] if mode == "act" else [stranded])
 
 
 @pytest.mark.parametrize("mode", ["advise", "act"])

@@ -561,7 +561,7 @@ def _guard(snapshot: Snapshot) -> Iterator[Metric]:
         "guard_works",
         "1 while the guard can do its work, 0 while it cannot; not there where guard.mode is off.",
         (),
-        [([], float(status.error is None))] if status is not None else [],
+        [([], float(status.error is None))] if status is not None and not status.is_off else [],
     )
 
 

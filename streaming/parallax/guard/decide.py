@@ -379,14 +379,14 @@ class Guard:
             yield changed
         elif hold.phase is Phase.RELEASING:
             yield from self._put_back(now_ms, hold, seen)
-        elif reason := self._end(now_ms, hold, seen):
+        elif reason := self._end(now_ms, hold, seen, absent):
             if reason == "refused":
                 yield from self._told(now_ms, hold, seen, f"{self._asked[hold.hold_id].refusal}\n{_by_hand(hold)}")
             yield self._event(now_ms, hold, EventKind.RELEASING, reason)
         elif hold.phase is Phase.HELD:
             yield from self._escalate(now_ms, hold, seen, absent)
         else:
-            yield from self._set(now_ms, hold, seen)
+            yield from self._set(now_ms, hold, seen, absent)
 
     def _told(self, now_ms: int, hold: Hold, seen: TopicSeen, reason: str) -> Iterator[Action]:
         """Say once what cannot be done with a hold that stands."""
@@ -455,12 +455,21 @@ class Guard:
         is_of_a_guard = own is not None and is_marked(change.name, own)
         return change.before if is_of_a_guard or (change.name == RATIO and self._is_anothers(seen)) else own
 
-    def _end(self, now_ms: int, hold: Hold, seen: TopicSeen) -> str:
+    def _is_stale(self, now_ms: int, hold: Hold, absent: Collection[Absence]) -> bool:
+        """Whether what a process that is gone intended is needed by no absence any more, nor by a person."""
+        is_of_another = hold.hold_id not in self._asked and now_ms - hold.at_ms > TAKES_MS
+        if hold.phase is not Phase.INTENDED or not is_of_another or self.record.asked.get(hold.topic):
+            return False
+        return self._wanted(now_ms, hold.topic, absent)[0] == 0
+
+    def _end(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> str:
         """Why a hold is over; empty where it is not."""
         if hold.left:
             return "overruled"
         if self.record.asked.get(hold.topic) is False:
             return "asked"
+        if not hold.held and self._is_stale(now_ms, hold, absent):
+            return "stale"  # a request that was made all the same, and comes late, is put back as any
         known = self._asked.get(hold.hold_id)
         if known is not None and known.refusal:
             return "refused"
@@ -510,7 +519,7 @@ class Guard:
             return f"{LAG}={lag.value} may be a promise to delete: guard.compaction_lag_topics allows it"
         return ""
 
-    def _set(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:
+    def _set(self, now_ms: int, hold: Hold, seen: TopicSeen, absent: Collection[Absence]) -> Iterator[Action]:
         """From the intent to where every broker shows it."""
         if all(self._is_ours(seen, change) for change in hold.own):
             event = self._event(now_ms, hold, EventKind.HELD).event
@@ -522,7 +531,7 @@ class Guard:
             return
         to_send = {c.name: c.ours for c in hold.own if c.name not in hold.held and self._is_before(seen, c)}
         rests = known is not None and now_ms - known.at_ms < AGAIN_MS
-        if hold.phase is Phase.INTENDED and to_send and not rests:
+        if hold.phase is Phase.INTENDED and to_send and not rests and not self._is_stale(now_ms, hold, absent):
             yield Alter(hold.hold_id, hold.topic, to_send)
 
     def _put_back(self, now_ms: int, hold: Hold, seen: TopicSeen) -> Iterator[Action]:

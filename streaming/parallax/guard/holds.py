@@ -301,6 +301,13 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
     return "\n".join([f"{base} --add-config {added}"] * bool(added) + [f"{base} --delete-config {gone}"] * bool(gone))
 
 
+def stranded(topic: str, mode: str) -> str:
+    """That nobody ends a hold, and what does; empty where ``guard.mode`` is ``act``."""
+    if mode == "act":
+        return ""
+    return f"guard.mode is {mode}: nothing puts back what is held of {topic} but `parallax guard release {topic}`"
+
+
 __all__ = [
     "BROKERS",
     "EARLY",
@@ -320,4 +327,5 @@ __all__ = [
     "commands",
     "is_marked",
     "is_same",
+    "stranded",
 ]

@@ -13,7 +13,7 @@ from parallax.config import GuardSettings
 from parallax.errors import one_line
 from parallax.guard.clock import Absence
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules
-from parallax.guard.holds import Event, EventKind, Hold
+from parallax.guard.holds import Event, EventKind, Hold, Record, stranded
 from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused, PauseWatch
 from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
@@ -23,12 +23,17 @@ from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unreachable
 log = structlog.get_logger(__name__)
 
 ROUND_S = 1.0
+OFF_ROUND_S = 30.0
+"""How soon it is seen that what an earlier job held was put back, where there is no guard."""
 _LOUD = frozenset({EventKind.OVERRULED, EventKind.REFUSED, EventKind.ABANDONED})
 
 
 @dataclass(frozen=True, slots=True)
 class GuardStatus:
-    """What the guard is doing; ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes."""
+    """What the guard is doing; ``error`` says why it can do nothing, ``sizes`` how large held topics are, in bytes.
+
+    Where ``is_off``, there is none: only what is on record of earlier ones is told.
+    """
 
     holds: tuple[Hold, ...] = ()
     refused: tuple[Event, ...] = ()
@@ -36,6 +41,7 @@ class GuardStatus:
     events: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     error: str | None = None
+    is_off: bool = False
 
 
 def rules_of(settings: GuardSettings, mark: int) -> Rules:
@@ -86,6 +92,7 @@ class GuardRounds:
         known = self._table.news()
         self.guard = Guard(rules_of(settings, self._table.mark))
         self.guard.take_in(known)
+        _warn_of_stranded(self.guard.record, settings.mode)
         self._pauses = PauseWatch(known)
         self._lookout = Lookout(client, needs_space=settings.min_free_percent > 0)
         self._counts: dict[str, int] = {}
@@ -184,17 +191,61 @@ class GuardRounds:
             self.guard.answered(action)
 
 
+def _warn_of_stranded(record: Record, mode: str) -> None:
+    for hold in record.holds.values():
+        if hold.is_open and (said := stranded(hold.topic, mode)):
+            log.warning(said, topic=hold.topic, since_ms=hold.began_ms)
+
+
+class OffRounds:
+    """Tells what is still held where ``guard.mode`` is ``off``: reads the table, and asks the cluster nothing.
+
+    Args:
+        storage: ``storage.path``.
+    """
+
+    def __init__(self, storage: str) -> None:
+        self._storage = storage
+        self._table: GuardTable | None = None
+        self._record = Record()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def round(self) -> GuardStatus:
+        """Look at the table.
+
+        Raises:
+            GuardTableError: it cannot be read.
+        """
+        is_first = self._table is None
+        if self._table is None and GuardTable.is_there(self._storage):
+            self._table = GuardTable(self._storage, create=False)
+        if self._table is not None:
+            self._record.take_in(self._table.news())
+            if is_first:
+                _warn_of_stranded(self._record, "off")
+        return GuardStatus(tuple(hold for hold in self._record.holds.values() if hold.is_open), is_off=True)
+
+
 class GuardThread:
     """Runs rounds in a thread of its own until it is stopped; a failure is told and tried again.
 
     Args:
         make: makes the rounds.
         on_change: called with the status after each round.
+        every_s: how soon the next round begins; the first does after `ROUND_S`.
     """
 
-    def __init__(self, make: Callable[[], GuardRounds], on_change: Callable[[GuardStatus], None]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], GuardRounds | OffRounds],
+        on_change: Callable[[GuardStatus], None],
+        every_s: float = ROUND_S,
+    ) -> None:
         self._make = make
         self._on_change = on_change
+        self._every_s = every_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
 
@@ -208,9 +259,11 @@ class GuardThread:
         self._thread.join(10)
 
     def _run(self) -> None:
-        rounds: GuardRounds | None = None
+        rounds: GuardRounds | OffRounds | None = None
         last = GuardStatus()
-        while not self._stop.wait(ROUND_S):
+        wait_s = ROUND_S
+        while not self._stop.wait(wait_s):
+            wait_s = self._every_s
             try:
                 rounds = rounds or self._make()
                 last = rounds.round()
@@ -227,4 +280,4 @@ class GuardThread:
         self._on_change(replace(last, error=error))
 
 
-__all__ = ["ROUND_S", "GuardRounds", "GuardStatus", "GuardThread", "rules_of"]
+__all__ = ["OFF_ROUND_S", "ROUND_S", "GuardRounds", "GuardStatus", "GuardThread", "OffRounds", "rules_of"]

@@ -64,6 +64,18 @@ class GuardTable:
         self._table: DeltaTable = self._tried(self._made if create else lambda: DeltaTable(self._uri))
         self._sequence = 0
 
+    @staticmethod
+    def is_there(storage: str) -> bool:
+        """Whether any guard has ever put anything on record here.
+
+        Raises:
+            GuardTableError: the path cannot be read.
+        """
+        try:
+            return DeltaTable.is_deltatable(rust_uri(storage, GUARD_EVENTS))
+        except _FAILURES as error:
+            raise GuardTableError(f"storage.path: {storage}: cannot be read ({one_line(error)})") from error
+
     def _made(self) -> DeltaTable:
         configuration: Mapping[str, str | None] = {"delta.appendOnly": "true"}
         return DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=configuration)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -183,6 +183,63 @@ def test_a_guard_that_dies_at_any_step_goes_on_from_what_is_on_record(stops_afte
         table.do(table.tick(RULES.settle_ms))
     assert table.own() == FIRST_OWN
     assert not table.guard.record.holds["orders"].is_open
+
+
+def intended() -> Table:
+    """An intent of a process that died before it asked for anything, days ago."""
+    table = Table()
+    table.absent = [absence(60_000)]
+    (intent,) = table.tick()
+    assert isinstance(intent, Append)
+    table.guard = Guard(RULES)
+    table.guard.take_in(table.events)
+    table.now += 2 * RULES.max_hold_ms
+    return table
+
+
+def asked_of(table: Table, rounds: int = 10) -> list[Mapping[str, str | None]]:
+    """The changes that are asked for in some rounds."""
+    sent = []
+    for _ in range(rounds):
+        actions = table.tick()
+        sent += [action.settings for action in actions if isinstance(action, Alter)]
+        table.do(actions)
+    return sent
+
+
+@pytest.mark.parametrize("left", [None, -1])
+def test_an_intent_that_no_absence_needs_any_more_is_closed_without_a_change(left: int | None) -> None:
+    table = intended()
+    table.absent = [] if left is None else [absence(left)]
+    assert asked_of(table) == []
+    assert [str(event.kind) for event in table.events] == ["intended", "releasing", "released"]
+    assert table.own() == FIRST_OWN
+    table.absent = [absence(table.now - NOW + 60_000)]
+    assert table.run() == ["intended", "held"], "and it spends no absence"
+
+
+def test_an_intent_to_pause_cleaning_that_is_needed_no_more_is_not_carried_out() -> None:
+    table = held(HOUR * 3 // 4)
+    table.absent = [absence(HOUR // 4)]
+    (intent,) = table.tick()
+    assert isinstance(intent, Append)
+    table.guard = Guard(RULES)
+    table.guard.take_in(table.events)
+    table.now, table.absent = table.now + TAKES_MS + HOUR, []
+    assert all(RATIO not in sent for sent in asked_of(table))
+    table.now += RULES.settle_ms
+    table.run()
+    assert table.own() == FIRST_OWN
+
+
+def test_an_intent_whose_absence_still_needs_it_is_carried_out_by_the_next_process() -> None:
+    table = Table()
+    table.absent = [absence(HOUR // 4)]
+    table.tick()
+    table.guard = Guard(RULES)
+    table.guard.take_in(table.events)
+    table.now += TAKES_MS + 1
+    assert table.run() == ["held"]
 
 
 def test_it_lets_go_once_all_have_been_in_sync_for_a_while() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from parallax.config import GuardSettings
 from parallax.guard.clock import Absence, Presence
@@ -14,7 +15,7 @@ from parallax.guard.command import in_words, open_holds, read_record
 from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind
 from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused
-from parallax.guard.run import GuardRounds, GuardStatus, GuardThread
+from parallax.guard.run import GuardRounds, GuardStatus, GuardThread, OffRounds
 from parallax.guard.table import GuardTable
 from parallax.lab.waiting import until
 from parallax.model import TopicPartition
@@ -206,6 +207,39 @@ def test_what_a_person_asks_for_is_on_record_before_it_is_done(
     one = rounds(list)
     one.append(Event(EventKind.ASKED_HOLD, "", "orders", "", 1))
     assert (kinds(tmp_path), cluster.altered) == ([EventKind.ASKED_HOLD], 0)
+
+
+@pytest.mark.parametrize("mode", ["off", "advise"])
+def test_what_is_held_when_the_guard_is_switched_off_is_told_and_left_alone(
+    cluster: Cluster, rounds: Callable[..., GuardRounds], tmp_path: Path, mode: str
+) -> None:
+    absent = soon()
+    acting = rounds(lambda: absent)
+    for _ in range(3):
+        acting.round()
+    before, cluster.isr = cluster.altered, (1, 2, 3)
+    cluster.settings[2] = dict(cluster.settings[1])
+    with structlog.testing.capture_logs() as said:
+        one = OffRounds(str(tmp_path)) if mode == "off" else rounds(list, mode=mode)
+        statuses = [one.round() for _ in range(5)]
+    (line,) = [entry["event"] for entry in said if entry["log_level"] == "warning"]
+    assert line == f"guard.mode is {mode}: nothing puts back what is held of orders but `parallax guard release orders`"
+    assert [hold.topic for hold in statuses[-1].holds] == ["orders"]
+    assert cluster.altered == before
+    one.close()
+
+
+def test_without_a_guard_nothing_is_said_until_a_person_holds_something(
+    cluster: Cluster, rounds: Callable[..., GuardRounds], tmp_path: Path
+) -> None:
+    one = OffRounds(str(tmp_path / "none"))
+    assert one.round() == GuardStatus(is_off=True)
+    assert list(tmp_path.iterdir()) == []
+    other = OffRounds(str(tmp_path))
+    assert other.round().holds == ()
+    acting = rounds(soon)
+    acting.round()
+    assert [hold.topic for hold in other.round().holds] == ["orders"]
 
 
 def test_nothing_but_the_guard_changes_anything_on_the_cluster() -> None:
