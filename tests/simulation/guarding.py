@@ -533,6 +533,7 @@ class History:
             self._gitops()
         elif roll < 0.448 and self.recreates:
             world.recreate()
+            self.missed = {}
             self._forget_bounds()
         elif roll < 0.455:
             self.free = rng.choice((5.0, 50.0, 50.0))
