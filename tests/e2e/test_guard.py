@@ -142,8 +142,10 @@ def test_nothing_goes_before_its_bound_and_where_horizons_are_read_it_goes_withi
         assert latest <= one.gone_at, f"{topic}: {one}"
         # A pass begins with each tick of the play, of half a second and what a busy machine makes of it.
         assert one.horizon is None or one.gone_at - latest < 10, f"{topic}: {one}"
-    # What a broker does not answer in time is void, and may come too late the next time.
-    assert sum(one.horizon is not None for one in seen.values()) >= 3, "of most of them horizons are read"
+    # The cleaner stamps an end marker once nothing of its transaction is left. That of `commit` has a tombstone of its
+    # own, which has to run out first: by then the bound by looks has passed, and it has been read without a horizon.
+    unread = {topic for topic, one in seen.items() if one.horizon is None}
+    assert unread <= {"clocked.commit"}, "of all others horizons are read"
 
 
 @pytest.mark.release
