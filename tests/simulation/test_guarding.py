@@ -39,6 +39,13 @@ def test_what_is_guarded_is_not_missed_and_settings_are_put_back(first: int) -> 
     assert done["back while held"] > 0, "and some come back after their bound, but while nothing was cleaned"
 
 
+@pytest.mark.parametrize(
+    "seed", [30002051, 30002367, 32000076, 32000387, 32001176, 32006782, 32008409, 33008449, 33013548]
+)
+def test_a_seed_that_once_broke(seed: int) -> None:
+    History(seed).run()
+
+
 @pytest.mark.release
 def test_many_histories_of_guards() -> None:
     for seed in range(1_000_000, 1_003_000):

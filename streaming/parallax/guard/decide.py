@@ -404,7 +404,7 @@ class Guard:
         """
         mine = tuple(
             c
-            for c in hold.own
+            for c in hold.changes  # one that was overruled may have come late
             if seen.topic_id and self._is_ours(seen, c) and (c.name != RATIO or self._has_my_lag(seen))
         )
         if mine and self.rules.may_act:

@@ -666,6 +666,19 @@ def test_what_has_the_guards_mark_on_a_topic_that_was_created_anew_is_put_back_w
     assert table.own() == {**FIRST_OWN, RATIO: "1.0"}
 
 
+def test_a_pause_that_was_overruled_and_comes_late_to_a_topic_that_was_created_anew_is_put_back() -> None:
+    table = held()
+    paused = table.own()
+    table.put({RATIO: "0.001"})
+    table.do(table.tick())
+    assert table.events[-1].kind is EventKind.OVERRULED
+    table.ids["orders"], table.absent = "b", []
+    table.put(paused)
+    assert table.run() == ["releasing", "released"]
+    assert table.own()[RATIO] != "1.0"
+    assert table.own()[LAG] is None
+
+
 def test_a_pause_by_hand_soon_after_a_hold_has_expired_is_not_ended() -> None:
     table = held()
     table.now += RULES.max_hold_ms
