@@ -781,19 +781,17 @@ class History:
             if value not in allowed and not any(
                 a is not None and value is not None and float(a) == float(value) for a in allowed
             ):
-                if name == RATIO and value is not None and float(value) >= 1 and self._is_said_to_be_left():
+                if name == RATIO and value is not None and float(value) >= 1 and self._has_lost_its_mark():
                     continue
                 raise Broken(f"{name}={value} is neither the first value nor anybody's: {allowed}")
 
-    def _is_said_to_be_left(self) -> bool:
-        """Whether a guard has put on record that the ratio is another's, and a person has set the lag beside it.
+    def _has_lost_its_mark(self) -> bool:
+        """Whether a person has set the lag beside a guard's ratio, which has no mark, and is known by its lag alone.
 
-        The guard knows its ratio, which has no mark, by its lag alone. One that no broker showed for half a minute is
-        taken for overruled; should it come all the same, and a person set the lag by then, nobody can tell whose it is.
+        Brokers that show nothing of a pause for more than half a minute make the guard take it for overruled, or for
+        put back. Should it come all the same, and a person have set the lag by then, nobody can tell whose ratio it is.
         """
-        overruled = [e for m in self.monitors for e in m.events if e.kind is EventKind.OVERRULED]
-        has_said = any(change.name == RATIO for event in overruled for change in event.changes)
-        return has_said and any(LAG in one for one in self.theirs)
+        return any(LAG in one for one in self.theirs)
 
 
 __all__ = ["Broken", "History"]
