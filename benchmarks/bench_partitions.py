@@ -14,13 +14,14 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from math import isnan, nan
 from pathlib import Path
 from statistics import linear_regression, median
+from typing import NamedTuple
 
 import psutil
 from confluent_kafka import Producer
@@ -42,6 +43,7 @@ class Cost:
     Attributes:
         partitions: of all topics.
         rate: records a second.
+        taken: of these, as many as the brokers acknowledged while it was watched; nan where they are simulated.
         started_s: from the start of the job until all partitions were read.
         processor: percent of a core, by kind of process.
         memory: MB, proportional set size, by kind of process.
@@ -52,6 +54,7 @@ class Cost:
 
     partitions: int
     rate: int
+    taken: float = nan
     started_s: float = 0.0
     processor: dict[str, float] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
@@ -74,6 +77,11 @@ class Traffic(threading.Thread):
         super().__init__(daemon=True)
         self._servers, self._topics, self._partitions, self._rate = servers, topics, partitions, rate
         self._ended = threading.Event()
+        self.taken = 0
+        """Records that the brokers have acknowledged."""
+
+    def _taken(self, error: object, _: object) -> None:
+        self.taken += error is None
 
     def run(self) -> None:
         """Write until stopped."""
@@ -84,7 +92,7 @@ class Traffic(threading.Thread):
         while not self._ended.wait(0.1):
             for _ in range(self._rate // 10):
                 key = f"k{number % 10_000}".encode()
-                producer.produce(self._topics[number % len(self._topics)], b"v" * 90, key)
+                producer.produce(self._topics[number % len(self._topics)], b"v" * 90, key, on_delivery=self._taken)
                 number += 1
             producer.poll(0)
         producer.flush()
@@ -146,9 +154,18 @@ def _new_files(folder: Path, known: set[str]) -> int:
     return len(known) - before
 
 
+class Source(NamedTuple):
+    """Brokers: their address, the last topic and its last partition, and how many records they have acknowledged."""
+
+    servers: str
+    topic: str
+    partition: int
+    taken: Callable[[], float]
+
+
 @contextmanager
-def real(partitions: int, rate: int, heap: str) -> Iterator[tuple[str, str, int]]:
-    """Three real brokers under traffic: their address, and the last topic and its last partition."""
+def real(partitions: int, rate: int, heap: str) -> Iterator[Source]:
+    """Three real brokers under traffic."""
     per_topic = PER_TOPIC if partitions >= PER_TOPIC else 1
     names = [f"demo.{number}" for number in range(max(1, partitions // per_topic))]
     with Cluster(heap=heap) as cluster:
@@ -157,21 +174,21 @@ def real(partitions: int, rate: int, heap: str) -> Iterator[tuple[str, str, int]
         traffic = Traffic(cluster.bootstrap_servers, names, per_topic, rate)
         traffic.start()
         try:
-            yield cluster.bootstrap_servers, names[-1], per_topic - 1
+            yield Source(cluster.bootstrap_servers, names[-1], per_topic - 1, lambda: traffic.taken)
         finally:
             traffic.stop()
 
 
 @contextmanager
-def simulated(partitions: int, rate: int) -> Iterator[tuple[str, str, int]]:
+def simulated(partitions: int, rate: int) -> Iterator[Source]:
     """As `real`, by brokers that are simulated; ``rate`` partitions get a record each second."""
     with SimulatedCluster(partitions, rate / partitions) as cluster:
-        yield cluster.bootstrap_servers, f"demo.{partitions // PER_TOPIC - 1:04d}", PER_TOPIC - 1
+        yield Source(cluster.bootstrap_servers, f"demo.{partitions // PER_TOPIC - 1:04d}", PER_TOPIC - 1, lambda: nan)
 
 
-def measure(cost: Cost, source: AbstractContextManager[tuple[str, str, int]], seconds: float, settle: float) -> Cost:
+def measure(cost: Cost, source: AbstractContextManager[Source], seconds: float, settle: float) -> Cost:
     """Start a job, wait until it is steady, and watch it."""
-    with source as (servers, topic, partition), tempfile.TemporaryDirectory(prefix="parallax-bench-") as name:
+    with source as (servers, topic, partition, taken), tempfile.TemporaryDirectory(prefix="parallax-bench-") as name:
         folder = Path(name)
         job = Job(demo_settings(servers, folder))
         begun = time.monotonic()
@@ -185,12 +202,13 @@ def measure(cost: Cost, source: AbstractContextManager[tuple[str, str, int]], se
             watch.batches.clear()
             processor, known, at = Processor(), set[str](), time.monotonic()
             _new_files(folder, known)
-            files = 0
+            files, had = 0, taken()
             while time.monotonic() < at + seconds:
                 time.sleep(1)
                 processor.look()
                 files += _new_files(folder, known)
             took = time.monotonic() - at
+            cost.taken = (taken() - had) / took
             cost.processor = {kind: used / took * 100 for kind, used in processor.used.items()}
             cost.memory = _memory()
             cost.files_per_hour = files / took * 3600
@@ -243,7 +261,9 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=170)
     counts, seconds = ([6], 10.0) if options.quick else (options.partitions, options.seconds)
-    table = Table("partitions", "records/s", "all read after s", title="cost of a job, three brokers, RF 3")
+    table = Table(
+        "partitions", "records/s", "acknowledged", "all read after s", title="cost of a job, three brokers, RF 3"
+    )
     for name in ("driver %", "workers %", "JVM %", "together %", "brokers %", "MB", "new files/h"):
         table.add_column(name)
     costs: list[Cost] = []
@@ -258,6 +278,7 @@ def main() -> None:
         table.add_row(
             str(count),
             str(cost.rate),
+            f"{cost.taken:.0f}",
             f"{cost.started_s:.1f}",
             *(f"{value:.1f}" for value in row),
             f"{memory:.0f}",

@@ -212,6 +212,8 @@ def _others(decision: Decision, answers: Answers) -> str:
         return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"
     if decision.witnesses:
         return f"on {_broker_words(decision.witnesses)}"
+    if decision.kind in OUTCOME_KINDS:
+        return "by what was read"  # a coordinator says of its producer's last transaction alone how it ended
     coordinator = answers.coordinator
     return "by its coordinator's word" if coordinator is not None and coordinator.has_ended else "by what was read"
 

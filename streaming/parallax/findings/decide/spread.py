@@ -88,10 +88,15 @@ def rightly_shown(case: Case, reason: str) -> Decision:
 
 
 def _was_proven(case: Case) -> bool:
-    """Whether a finding stands on it, or what was recorded of two replicas proves it by itself."""
+    """Whether a finding stands on it, or what was recorded of two replicas proves it by itself.
+
+    An end marker that was read of another outweighs what the rest had shown: whoever shows the record otherwise may
+    have missed it as well.
+    """
     recorded = case.claim.recorded
-    others = {ended_by(m) for b, m in recorded.markers.items() if b != case.claim.broker}
-    others |= {outcome for b, outcome in recorded.outcomes.items() if b != case.claim.broker}
+    ends = {ended_by(m) for b, m in recorded.markers.items() if b != case.claim.broker}
+    shown = {outcome for b, outcome in recorded.outcomes.items() if b != case.claim.broker}
+    others = ends if case.claim.marker_offset != UNKNOWN and ends else ends | shown
     return case.live_only or (len(others) == 1 and recorded.outcomes.get(case.claim.broker, "") not in (*others, ""))
 
 

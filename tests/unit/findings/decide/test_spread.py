@@ -205,10 +205,17 @@ class TestAnOutcome:
         [
             (Recorded(outcomes={1: "aborted", 2: "committed"}, markers={3: "abort"}), True),
             (Recorded(outcomes={1: "aborted"}, markers={3: "abort"}), False),
+            (Recorded(outcomes={1: "committed", 2: "committed"}, markers={3: "abort"}), True),
             (Recorded(outcomes={1: "aborted", 2: "committed"}, markers={3: "commit"}), False),
             (Recorded(outcomes={2: "committed"}, markers={2: "abort"}), False),
         ],
-        ids=["two that differ", "nothing of the accused", "the others differ", "the accused alone"],
+        ids=[
+            "two that differ",
+            "nothing of the accused",
+            "another has missed the marker as well",
+            "the others differ",
+            "the accused alone",
+        ],
     )
     def test_of_a_suspect_is_proven_by_the_accused_and_others_that_are_of_one_mind(
         self, recorded: Recorded, spread: bool
