@@ -29,6 +29,7 @@ TRAILING_MS = 30_000
 SETTINGS_MS = 60_000
 """For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
 brokers take over a change of it one after the other. For longer where it is asked for more rarely."""
+NEVER_MS = 2**62
 FORGET_MS = 900_000
 """Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
 _FIRST_MS = 10_000
@@ -383,6 +384,7 @@ class Clock:
         self.metadata_ms = metadata_ms
         # The settings are asked for with the metadata.
         self._settings_ms = max(SETTINGS_MS, metadata_ms + _FIRST_MS)
+        self._began_ms = NEVER_MS
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._retentions: dict[str, Retentions] = {}
         self._late: dict[tuple[TopicPartition, int], Late] = {}
@@ -405,7 +407,9 @@ class Clock:
         for topic, at_ms, retention_ms in sorted(retentions, key=lambda one: one[1]):
             self._of_topic(topic).see(at_ms, retention_ms)
         for look in sorted(looks, key=lambda look: look.at_ms):
-            self.observe([look])
+            # Nothing is forgotten by the way: of what stands still the newest look may be hours old.
+            self._observe(look.place, [look])
+            self._now_ms = max(self._now_ms, look.at_ms)
         self._late, self._unsettled = {}, []
 
     def observe(self, looks: Collection[Look]) -> list[Late]:
@@ -420,7 +424,8 @@ class Clock:
             found += self._observe(place, list(own))
         newest = max((look.at_ms for look in looks), default=0)
         self._now_ms = max(self._now_ms, newest)
-        self._forget(newest)
+        if looks:
+            self._forget(newest)
         return self._settled(found)
 
     def paused(self, looks: Iterable[Paused]) -> list[Late]:
@@ -548,7 +553,13 @@ class Clock:
         self._late = {key: one for key, one in self._late.items() if key[0] != place or one.at_ms >= began_ms}
 
     def _forget(self, now_ms: int) -> None:
-        """Let go of partitions that nothing is said of any more: they were deleted, or are not watched."""
+        """Let go of partitions that nothing is said of any more: they were deleted, or are not watched.
+
+        A clock that starts with what was recorded has to look at all of them first.
+        """
+        self._began_ms = min(self._began_ms, now_ms)
+        if now_ms - self._began_ms < FORGET_MS:
+            return
         gone = [place for place, known in self._partitions.items() if known.seen_at_ms < now_ms - FORGET_MS]
         for place in gone:
             del self._partitions[place]

@@ -170,7 +170,7 @@ def _check_held(rounds: GuardRounds, topics: Collection[str]) -> None:
 
 
 def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bool) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline, began_ms = time.monotonic() + PATIENCE_S, time.time_ns() // 1_000_000
     step: Callable[[], object] = rounds.round if acts else rounds.read
     command = "hold" if hold else "release"
     problem = ""
@@ -189,6 +189,12 @@ def _await(rounds: GuardRounds, topics: Collection[str], *, hold: bool, acts: bo
         left = [t for t in topics if not _is(record, t, wanted)]
         if not left:
             return
+        over = [t for t in left if hold and (h := record.holds.get(t)) and not h.is_open and h.began_ms >= began_ms]
+        if over:
+            raise GuardCommandError(
+                f"guard hold {', '.join(over)}: somebody else has changed its settings meanwhile, and nothing is held; "
+                "look for a tool that sets them, and ask again"
+            )
         if time.monotonic() > deadline:
             what = "held" if hold else "let go of"
             raise GuardCommandError(

@@ -241,11 +241,12 @@ class Guard:
 
     def _wanted(self, now_ms: int, topic: str, absent: Iterable[Absence]) -> tuple[int, tuple[Absentee, ...]]:
         """The level that the absences ask for, and for whom."""
-        spent = self.record.spent.get(topic, frozenset())
+        # A broker is away with all of its replicas: that another of them comes near is the same absence.
+        spent = {who.broker for who in self.record.spent.get(topic, frozenset())}
         level, found = 0, []
         for one in absent:
             who = Absentee(one.place.partition, one.broker)
-            if who in spent:
+            if one.broker in spent:
                 continue
             left = one.bound_ms - now_ms if one.bound_ms is not None else None
             if left is None and self._may_be_near(now_ms, one):
@@ -327,10 +328,8 @@ class Guard:
             return seen.unreadable
         if topic in INTERNAL and not self.rules.internal_topics:
             return "an internal topic: guard.internal_topics allows it"
-        if seen.free_percent is None and self.rules.min_free_percent > 0:
-            return f"space is not known: {seen.spaceless or 'a broker does not answer'}"
-        if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
-            return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
+        if space := self._too_little_space(seen):
+            return space
         for name in (RETENTION, LAG):
             shown = seen.agreed(name)
             if shown is None or not shown.is_own or self._is_mine(name, shown.value):
@@ -497,7 +496,7 @@ class Guard:
             names = {change.name for change in hold.changes}
             changes = self._changes(now_ms, hold.topic, seen, 2)
             added = tuple(c for c in changes or () if c.name not in names)
-            refusal = self._promise(hold.topic, seen)
+            refusal = self._promise(hold.topic, seen) or self._too_little_space(seen)
             if refusal:
                 yield from self._once(now_ms, hold.topic, seen, EventKind.REFUSED, 2, found, refusal)
             elif added:
@@ -511,6 +510,14 @@ class Guard:
         if name == LAG:
             return value == str(NO_LAG - 2 * self.rules.mark)
         return name == RETENTION and value.isdecimal() and int(value) % _UNIT_MS == self.rules.mark
+
+    def _too_little_space(self, seen: TopicSeen) -> str:
+        """Why nothing may be held for want of space; empty where there is enough, or nobody asks."""
+        if seen.free_percent is None and self.rules.min_free_percent > 0:
+            return f"space is not known: {seen.spaceless or 'a broker does not answer'}"
+        if seen.free_percent is not None and seen.free_percent < self.rules.min_free_percent:
+            return f"space: a log directory has {seen.free_percent:.0f} % left, less than guard.min_free_percent"
+        return ""
 
     def _promise(self, topic: str, seen: TopicSeen) -> str:
         """Why cleaning may not be paused; empty where it may."""

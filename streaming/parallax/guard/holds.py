@@ -236,7 +236,7 @@ class Record:
         self.refused.pop(event.topic, None)  # it is said again to who asks
         if event.kind is EventKind.ASKED_HOLD:
             self.asked[event.topic] = True
-        elif known is not None and known.is_open:
+        elif known is not None and known.is_open and known.phase is not Phase.RELEASING:
             self.asked[event.topic] = False
         else:
             self.asked.pop(event.topic, None)

@@ -143,10 +143,10 @@ class GuardRounds:
         """What is on record now."""
         record = self.guard.record
         holds = tuple(hold for hold in record.holds.values() if hold.is_open)
-        sizes = dict.fromkeys((hold.topic for hold in holds), 0)
+        held, sizes = {hold.topic for hold in holds}, dict[str, int]()
         for place, size in self._lookout.sizes.items():
-            if place.topic in sizes:
-                sizes[place.topic] += size
+            if place.topic in held:
+                sizes[place.topic] = sizes.get(place.topic, 0) + size
         return GuardStatus(holds, tuple(record.refused.values()), frozenset(record.spent), dict(self._counts), sizes)
 
     def read(self) -> None:

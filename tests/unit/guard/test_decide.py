@@ -597,6 +597,36 @@ def let_go(table: Table, kind: str = "released") -> None:
     assert table.run()[-1:] == [kind]
 
 
+def test_a_release_that_is_asked_for_while_it_is_put_back_says_nothing_of_the_next_outage() -> None:
+    table = held()
+    table.guard.take_in([Event(EventKind.ASKED_RELEASE, "", "orders", "", table.now)])
+    table.do(table.tick())
+    assert table.events[-1].kind is EventKind.RELEASING
+    table.guard.take_in([Event(EventKind.ASKED_RELEASE, "", "orders", "", table.now)])
+    let_go(table, "in_sync")
+    table.absent = [absence(table.now - NOW + HOUR // 4)]
+    assert table.run() == ["intended", "held"]
+
+
+def test_another_partition_of_a_broker_whose_absence_is_spent_is_the_same_absence() -> None:
+    table = held()
+    table.put({RATIO: "0.5"})
+    assert table.run()[-1] == "released"
+    another = replace(absence(HOUR // 4), place=TopicPartition("orders", 7))
+    table.absent = [*table.absent, another]
+    assert table.run() == []
+    table.absent = [replace(another, broker=3)]
+    assert table.run() == ["intended", "held"], "that of another broker is not"
+
+
+def test_a_hold_is_not_raised_while_space_is_not_known() -> None:
+    table = held(HOUR * 3 // 4)
+    table.free, table.absent = None, [absence(HOUR // 4)]
+    assert table.run() == ["refused"]
+    assert "space is not known" in table.events[-1].reason
+    assert table.own()[RATIO] is None
+
+
 def test_a_pause_of_a_persons_stays_when_a_later_hold_that_does_not_touch_it_ends() -> None:
     table = held()
     let_go(table)

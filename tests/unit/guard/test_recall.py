@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 
 from parallax.guard.clock import Absence, Clock, Look, Unclear
 from parallax.guard.recall import recall
+from parallax.model import TopicPartition
 from parallax.source import schema
 from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, rust_uri
 from tests.unit.guard.looking import HOUR, START, clock, tick
@@ -78,6 +79,26 @@ def test_a_clock_that_starts_knows_the_bound_of_an_absence_that_it_did_not_see_b
     for one in ticks:
         live.observe(one)
     assert only(recalled(tmp_path, HOUR)).bound_ms == only(live).bound_ms
+
+
+@pytest.mark.parametrize("minutes", [12, 90], ids=["a short outage", "one that is longer than looks are kept"])
+def test_a_clock_that_starts_knows_the_bounds_of_all_partitions_whatever_was_seen_of_others(
+    tmp_path: Path, minutes: int
+) -> None:
+    of_each = [TopicPartition("orders", n) for n in range(3)]
+    each = [history(away_from=5 * 60_000, until=minutes * 60_000, place=place) for place in of_each]
+    # Of one nothing has been written for long, so that nothing was recorded of it either.
+    each.append(history(away_from=HOUR, until=3 * 60_000, place=TopicPartition("idle", 0)))
+    record(tmp_path, *(one for ticks in each for one in ticks))
+    live = clock()
+    for at in zip(*each[:3], strict=True):
+        live.observe([look for one in at for look in one])
+    known = recalled(tmp_path, 3 * HOUR)
+    bounds = {one.place: one.bound_ms for one in live.absences()}
+    assert {one.place: one.bound_ms for one in known.absences()} == bounds
+    assert len(bounds) == 3
+    known.observe(tick(3 * HOUR, {1: 200, 2: None, 3: 200}, REST, place=of_each[0]))
+    assert {one.place: one.bound_ms for one in known.absences()} == bounds, "the others are looked at in turn"
 
 
 def test_it_goes_on_from_there(tmp_path: Path) -> None:
