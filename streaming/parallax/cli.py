@@ -565,7 +565,7 @@ def guard_hold(
 def guard_release(
     config: GuardConfig,
     topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All topics that are held.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or that a hold was asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Put the settings of a topic back now; it is not held again for the same absence."""
@@ -576,7 +576,9 @@ def guard_release(
         raise ConfigError("guard release: give either a topic or --all")
     topics = [topic] if topic is not None else []
     if everything:
-        topics = [hold.topic for hold in open_holds(read_record(load(config).storage.path)[0])]
+        record = read_record(load(config).storage.path)[0]
+        asked = {name for name, is_wanted in record.asked.items() if is_wanted}
+        topics = sorted({hold.topic for hold in open_holds(record)} | asked)
     _guard_asked(config, topics, hold=False, output=output)
 
 
