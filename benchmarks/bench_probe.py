@@ -108,7 +108,7 @@ class Brokers:
 
     def metadata(self, _topics: Sequence[str], **_: Any) -> dict[str, TopicMetadata]:
         """All three hold the partition."""
-        place = PartitionMetadata(1, 0, BROKERS, BROKERS, ())
+        place = PartitionMetadata(1, 0, BROKERS, BROKERS)
         return {PLACE.topic: TopicMetadata(PLACE.topic, "id", {0: place})}
 
     def watermarks(self, _broker: int, _places: Sequence[Any], **_: Any) -> dict[TopicPartition, Watermarks]:

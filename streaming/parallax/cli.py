@@ -565,7 +565,7 @@ def guard_hold(
 def guard_release(
     config: GuardConfig,
     topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All topics that are held, or that a hold was asked for.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All that are held, or asked for.")] = False,
     output: OutputFormat = Format.text,
 ) -> None:
     """Put the settings of a topic back now; it is not held again for the same absence."""
