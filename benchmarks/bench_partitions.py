@@ -85,7 +85,7 @@ class Traffic(threading.Thread):
 
     def run(self) -> None:
         """Write until stopped."""
-        producer, number = Producer({"bootstrap.servers": self._servers}), 0
+        producer, number = Producer({"bootstrap.servers": self._servers, "linger.ms": 100, "acks": 1}), 0
         for topic, partition in product(self._topics, range(self._partitions)):
             producer.produce(topic, b"v" * 90, b"first", partition=partition)
         producer.flush()
@@ -169,8 +169,9 @@ def real(partitions: int, rate: int, heap: str) -> Iterator[Source]:
     per_topic = PER_TOPIC if partitions >= PER_TOPIC else 1
     names = [f"demo.{number}" for number in range(max(1, partitions // per_topic))]
     with Cluster(heap=heap) as cluster:
-        for topic in names:
-            cluster.create_topic(topic, partitions=per_topic, replicas=[1, 2, 3])
+        for number, topic in enumerate(names):
+            first = number % 3  # the first of the replicas leads
+            cluster.create_topic(topic, partitions=per_topic, replicas=[*BROKERS[first:], *BROKERS[:first]])
         traffic = Traffic(cluster.bootstrap_servers, names, per_topic, rate)
         traffic.start()
         try:
