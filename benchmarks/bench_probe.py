@@ -140,6 +140,7 @@ class Answer:
     """A Fetch under way."""
 
     answer: Callable[[], FetchedPartition]
+    throttle_ms: int = 0
 
     def result(self, *_: Any) -> list[FetchedPartition]:
         """The answer."""
