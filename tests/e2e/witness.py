@@ -73,13 +73,14 @@ def options(cluster: Cluster) -> dict[str, str]:
 def grant_reading(cluster: Cluster) -> None:
     """Give the user the rights of docs/security.md, on all topics."""
     wanted = [
-        (ResourceType.TOPIC, AclOperation.READ),
-        (ResourceType.TOPIC, AclOperation.DESCRIBE),
-        (ResourceType.TOPIC, AclOperation.DESCRIBE_CONFIGS),
-        (ResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE),
+        (ResourceType.TOPIC, "*", AclOperation.READ),
+        (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
+        (ResourceType.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS),
+        (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
+        (ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS),  # librdkafka's name of the cluster
     ]
     literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    acls = [AclBinding(kind, "*", literal, f"User:{USER}", "*", operation, allow) for kind, operation in wanted]
+    acls = [AclBinding(kind, name, literal, f"User:{USER}", "*", operation, allow) for kind, name, operation in wanted]
     for future in cluster.admin.create_acls(acls).values():
         future.result(30)
 
