@@ -1077,3 +1077,16 @@ def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_rea
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)
+
+
+def test_a_tombstone_that_an_election_has_cut_is_not_held_against_who_shows_another_record_there() -> None:
+    world = World(replace(STANDARD, seed=7, unclean=True, keys=4))
+    ops = parse(
+        "write -1 2 11875; sync; round; stop 1; stop 2; write -1 2 -1; tick 200; write -1 90 23; clean 3; "
+        "read 1 3 1000; read 0 3 1000; progress 3; batch 10; usurp 2; start 1; write -1 90 68; sync; read 1 1 "
+        "1; write -1 90 41; tick 200; write -1 90 6; sync; clean 2; clean 1; round; start 3; sync; round; "
+        "tick 150; round; tick 150; round"
+    )
+    world.run(ops)
+    told = [event for event in world.monitor.events if event.stands]
+    assert {event.broker for event in told} == {NOBODY, 3}

@@ -204,3 +204,19 @@ def test_each_record_directly_before_an_end_marker_that_was_missed_is_judged_tho
     wrong = [(s.accusation.kind, s.accusation.broker, s.accusation.offset) for s in comparison.suspects]
     expected = [("aborted_record_committed", 3, 0), ("aborted_record_committed", 3, 2)]
     assert [one for one in wrong if one[0] == "aborted_record_committed"] == (expected if shows == COMMITTED else [])
+
+
+def test_a_tombstone_of_a_log_that_an_election_cut_is_not_shown_by_who_shows_another_record_there() -> None:
+    comparison = Comparison(compacted=True)
+    first, filled = record(0, "K", "V", leader_epoch=1), record(2, "z", "y", leader_epoch=3)
+    deleted, other = record(1, "K", None, leader_epoch=2), record(1, "other", "x", leader_epoch=3)
+    comparison.feed(tick(1, everywhere(1)), *[both(b, [first], 1, 2) for b in BROKERS])
+    comparison.feed(shown(RC, 3, [deleted], 2, 3))
+    comparison.feed(shown(RC, 1, [other], 2, 4))
+    for broker in (2, 1, 3):
+        comparison.feed(shown(RC, broker, [filled], 3, 5))
+    for broker in BROKERS:
+        comparison.feed(shown(RU, broker, [filled], 3, 7))
+    for at in (50_000, 60_000, 70_000):
+        comparison.feed(tick(at, everywhere(3)))
+    assert [s.kind for s in comparison.suspects if s.broker != NOBODY] == []

@@ -57,8 +57,33 @@ def take_in(pending: Array, shown: Array) -> Array:
     return joined(pending[:settled], _merged(pending[settled:], shown))
 
 
+def _of_the_newest_logs(rows: Array) -> Array:
+    """Leave out rows at whose offset another record of a later leader epoch was shown.
+
+    An election has cut the log in which the earlier one lay: what was shown of it is neither shown nor missed by who
+    shows the other. One record in batches of two leader epochs is one.
+    """
+    order = np.argsort(rows["offset"], kind="stable")
+    starts = group_starts(rows["offset"][order])
+    epochs = rows["leader_epoch"][order]
+    sizes = np.diff(starts, append=len(rows))
+    newest = np.repeat(np.maximum.reduceat(epochs, starts), sizes)
+    is_older = (epochs != UNKNOWN) & (epochs < newest) & (rows["flags"][order] & NAMELESS == 0)
+    if not is_older.any():
+        return rows
+    group = np.repeat(np.arange(len(starts)), sizes)
+    standing = np.zeros(len(starts), np.int64)
+    standing[group[epochs == newest]] = np.flatnonzero(epochs == newest)
+    ordered, those = rows[order], rows[order][standing[group]]
+    is_another = (ordered["flags"] ^ those["flags"]) & (TOMBSTONE | NULL_KEY) != 0
+    for name in ("key_hash_hi", "key_hash_lo"):
+        is_another |= ordered[name] != those[name]
+    is_another &= those["flags"] & NAMELESS == 0
+    return ordered[~(is_older & is_another)]
+
+
 def _merged(pending: Array, shown: Array) -> Array:
-    both = joined(pending, shown)
+    both = _of_the_newest_logs(joined(pending, shown))
     offset = both["offset"]
     # A row that is of a record comes before one that is not: it says which record that is.
     order = np.lexsort((both["flags"] & NAMELESS, offset))
