@@ -17,6 +17,11 @@ from parallax.views.tables import RECORDED_ON, rust_uri
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 """Events after which a position is lower than before, and right."""
 
+_SKEW_MS = 3_600_000
+"""How far the clock of a worker, which dates the rows, may be behind the driver's, which dates the files.
+
+What retention carries over is a day old at least."""
+
 _COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "position")
 
 
@@ -26,8 +31,8 @@ def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 
     Args:
         storage: ``storage.path``.
         isolation: which view.
-        since_ms: only rows recorded at or after this time count, milliseconds since the epoch. The time of a file is
-            not enough: retention carries old rows over into new files, and compaction joins them.
+        since_ms: only files written at or after this time are read, milliseconds since the epoch, and of these no rows
+            that are older by far: retention carries old rows over into new files.
 
     Returns:
         The readers that have a position row in those files.
@@ -40,7 +45,7 @@ def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 
     written: Any = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
     young: Any = pc.greater_equal(written, pa.scalar(since_ms, pa.int64()))
     paths: list[Any] = actions.filter(young)["path"].to_pylist()
-    return latest(position_rows(table, _COLUMNS, paths, since_ms), isolation) if paths else {}
+    return latest(position_rows(table, _COLUMNS, paths, since_ms - _SKEW_MS), isolation) if paths else {}
 
 
 def position_rows(table: Any, columns: Iterable[str], paths: Iterable[str] | None = None, since_ms: int = 0) -> Any:

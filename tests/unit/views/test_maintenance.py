@@ -59,6 +59,13 @@ def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_sin
     assert positions(storage) == {1: (5000, "A"), 2: (7, "A")}
 
 
+def test_a_row_of_a_worker_whose_clock_is_behind_counts(storage: str) -> None:
+    record(storage, OLD, 1, 5000)
+    at_ms = int(datetime(OLD.year, OLD.month, OLD.day, tzinfo=UTC).timestamp() * 1000)
+    (entry,) = recorded_positions(storage, RC, at_ms + 120_000).values()
+    assert entry.position == 5000
+
+
 def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
     record(storage, OLD, 1, 5000)
     record(storage, OLD, 2, 5000)
