@@ -19,8 +19,9 @@ from uuid import uuid4
 
 from parallax.config import ConfigError, Settings
 from parallax.errors import SetupError, one_line
+from parallax.guard.command import read_record
 from parallax.guard.decide import INTERNAL
-from parallax.guard.holds import Record, stranded
+from parallax.guard.holds import Record, open_holds, stranded
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.guard.timekeeper import Absences, clock_of, recorded
 from parallax.guard.words import summed
@@ -364,14 +365,12 @@ def _guard(
 def _stranded(settings: Settings) -> Iterator[Line]:
     mode, storage = settings.guard.mode, settings.storage.path
     try:
-        events = GuardTable(storage, create=False).news() if GuardTable.is_there(storage) else []
+        record = read_record(storage)[0] if GuardTable.is_there(storage) else Record()
     except GuardTableError as error:
         yield Line("guard", Result.UNKNOWN, f"what is held is not known ({one_line(error)}).")
         return
-    record = Record()
-    record.take_in(events)
-    for topic, hold in sorted(record.holds.items()):
-        if hold.is_open and (said := stranded(topic, mode)):
+    for hold in open_holds(record):
+        if said := stranded(hold.topic, mode):
             yield Line("guard", Result.WRONG, f"{said}.")
 
 

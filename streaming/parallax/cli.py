@@ -528,8 +528,8 @@ GuardConfig = Annotated[Path, typer.Option("-c", "--config", help="The job's set
 def guard_status(config: JobConfig = None, data: JobData = None, output: OutputFormat = Format.text) -> None:
     """Show which topics are held, what was changed, and what puts it back by hand."""
     from parallax.config import load
-    from parallax.guard.command import addressed, document, in_words, open_holds, read_record, refused_in_words
-    from parallax.guard.holds import stranded
+    from parallax.guard.command import addressed, document, in_words, read_record, refused_in_words
+    from parallax.guard.holds import open_holds, stranded
 
     record, _ = read_record(_storage(config, data))
     settings = None if config is None else load(config)
@@ -570,7 +570,8 @@ def guard_release(
 ) -> None:
     """Put the settings of a topic back now; it is not held again for the same absence."""
     from parallax.config import ConfigError, load
-    from parallax.guard.command import open_holds, read_record
+    from parallax.guard.command import read_record
+    from parallax.guard.holds import open_holds
 
     if (topic is None) != everything:
         raise ConfigError("guard release: give either a topic or --all")

@@ -30,8 +30,8 @@ from parallax.config import Settings, validate
 from parallax.findings.finding import Finding, current
 from parallax.findings.report import as_document, key_text
 from parallax.findings.table import FindingsTableError, read_events
-from parallax.guard.command import open_holds, read_record
-from parallax.guard.holds import SETTINGS, Event, EventKind
+from parallax.guard.command import read_record
+from parallax.guard.holds import SETTINGS, Event, EventKind, open_holds
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.job import Job
 from parallax.lab.cluster import Cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 
-from parallax.guard.command import open_holds, read_record
-from parallax.guard.holds import SETTINGS, EventKind
+from parallax.guard.command import read_record
+from parallax.guard.holds import SETTINGS, EventKind, open_holds
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS, ScenarioResult
 from parallax.lab.scenarios.guarded import GUARDED, HELD, OPEN, GuardedConductor

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from parallax.cli import app
 from parallax.config import GuardSettings
 from parallax.guard.clock import Absence, Presence
-from parallax.guard.command import open_holds, read_record
-from parallax.guard.holds import LAG, RATIO, RETENTION, SETTINGS, EventKind, Hold, Phase
+from parallax.guard.command import read_record
+from parallax.guard.holds import LAG, RATIO, RETENTION, SETTINGS, EventKind, Hold, Phase, open_holds
 from parallax.guard.run import GuardRounds
 from parallax.guard.table import GuardTableError
 from parallax.lab.admin import delete_topics

@@ -40,8 +40,8 @@ from parallax.alerting.state import MonitorState
 from parallax.cli import app
 from parallax.config import validate
 from parallax.guard.clock import Absence, Presence
-from parallax.guard.command import open_holds, read_record
-from parallax.guard.holds import SETTINGS, Event
+from parallax.guard.command import read_record
+from parallax.guard.holds import SETTINGS, Event, open_holds
 from parallax.guard.run import GuardRounds
 from parallax.lab.cluster import Cluster
 from parallax.lab.ports import free_ports

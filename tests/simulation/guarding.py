@@ -128,6 +128,10 @@ class Version:
     by: str = "start"
     at: int = START
 
+    @property
+    def retention(self) -> int:
+        return int(self.settings.get(RETENTION, DEFAULTS[RETENTION]))
+
 
 class World:
     """The cluster."""
@@ -255,8 +259,8 @@ class World:
 
     def lowered_since(self, at: int) -> list[int]:
         """When somebody lowered the retention since a time."""
-        known = [(v.at, int(v.settings.get(RETENTION, DEFAULTS[RETENTION]))) for v in self.versions]
-        return [made for (_, before), (made, value) in pairwise(known) if made >= at and value < before]
+        changes = pairwise(self.versions)
+        return [after.at for before, after in changes if after.at >= at and after.retention < before.retention]
 
     def recreate(self) -> None:
         first = self.versions[0].settings
@@ -743,9 +747,7 @@ class History:
         for broker, one in away.items():
             is_early = one.bound_ms is not None and one.lacks_from is not None and world.now < one.bound_ms
             # A retention that was lowered just now is not seen yet, and the bound is not what is said.
-            is_early = is_early and (one.retention_ms or 0) <= int(
-                world.current.settings.get(RETENTION, DEFAULTS[RETENTION])
-            )
+            is_early = is_early and (one.retention_ms or 0) <= world.current.retention
             if is_early and broker not in monitor.held and world.brokers.keys() - {broker} <= paused:
                 monitor.held[broker] = one.bound_ms or 0, one.lacks_from or 0, set(world.brokers), world.now
 

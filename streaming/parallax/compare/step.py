@@ -104,11 +104,9 @@ def step(
     was_known = bool(state.partition["deletes"][0] != UNKNOWN)
     accusations += _follow_log_starts(work, observations, settings.grace_ms, was_known=was_known)
     accusations += judge(work, left_out, _leader(observations.progress))
-    accusations += [
-        a
-        for f in frozen
-        if (a := progress.accuse(f, work.brokers, work.intervals, settings.grace_ms, _ended(work))) is not None
-    ]
+    ended = _ended(work)
+    named = (progress.accuse(one, work.brokers, work.intervals, settings.grace_ms, ended) for one in frozen)
+    accusations += [one for one in named if one is not None]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
     return StepResult(work, suspects, coverage(work, observations, now_ms, settings.grace_ms))

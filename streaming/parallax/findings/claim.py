@@ -173,10 +173,7 @@ class Recorded:
         return found
 
 
-_OF_ALL = (
-    *("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "end_unproven", "differed"),
-    "had_ended",
-)
+_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "end_unproven", "differed", "had_ended")
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 

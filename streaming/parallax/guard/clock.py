@@ -29,7 +29,6 @@ TRAILING_MS = 30_000
 SETTINGS_MS = 60_000
 """For so long after it was last seen a setting counts as known, and so long before a look one may have been in force:
 brokers take over a change of it one after the other. For longer where it is asked for more rarely."""
-NEVER_MS = 2**62
 FORGET_MS = 900_000
 """Of a partition that is watched there is a row every five minutes (`parallax.source.repeats`)."""
 _FIRST_MS = 10_000
@@ -384,7 +383,7 @@ class Clock:
         self.metadata_ms = metadata_ms
         # The settings are asked for with the metadata.
         self._settings_ms = max(SETTINGS_MS, metadata_ms + _FIRST_MS)
-        self._began_ms = NEVER_MS
+        self._began_ms: int | None = None
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._retentions: dict[str, Retentions] = {}
         self._late: dict[tuple[TopicPartition, int], Late] = {}
@@ -557,7 +556,7 @@ class Clock:
 
         A clock that starts with what was recorded has to look at all of them first.
         """
-        self._began_ms = min(self._began_ms, now_ms)
+        self._began_ms = now_ms if self._began_ms is None else min(self._began_ms, now_ms)
         if now_ms - self._began_ms < FORGET_MS:
             return
         gone = [place for place, known in self._partitions.items() if known.seen_at_ms < now_ms - FORGET_MS]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 from parallax.config import Settings
 from parallax.errors import one_line
-from parallax.guard.holds import BROKERS, Event, EventKind, Hold, Phase, Record, commands
+from parallax.guard.holds import BROKERS, Event, EventKind, Hold, Phase, Record, commands, open_holds
 from parallax.guard.run import ROUND_S, GuardRounds
 from parallax.guard.table import GuardTable
 from parallax.replica.client import ReplicaClient, TopicMetadata
@@ -163,7 +163,7 @@ def _ask(rounds: GuardRounds, topics: Collection[str], *, hold: bool, is_run_by_
 
 def _check_held(rounds: GuardRounds, topics: Collection[str]) -> None:
     record = rounds.guard.record
-    held = {topic for topic, hold in record.holds.items() if hold.is_open} | record.asked.keys()
+    held = {hold.topic for hold in open_holds(record)} | record.asked.keys()
     for topic in sorted(set(topics) - held):
         known = f"held are {', '.join(sorted(held))}" if held else "nothing is"
         raise GuardCommandError(f"guard release {topic}: it is not held; {known}")
@@ -216,18 +216,12 @@ def _time(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def open_holds(record: Record) -> Sequence[Hold]:
-    """Those that stand, by topic."""
-    return [hold for _, hold in sorted(record.holds.items()) if hold.is_open]
-
-
 __all__ = [
     "GuardCommandError",
     "addressed",
     "ask",
     "document",
     "in_words",
-    "open_holds",
     "read_record",
     "refused_in_words",
     "undo",

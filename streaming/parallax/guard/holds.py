@@ -301,6 +301,11 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
     return "\n".join([f"{base} --add-config {added}"] * bool(added) + [f"{base} --delete-config {gone}"] * bool(gone))
 
 
+def open_holds(record: Record) -> tuple[Hold, ...]:
+    """Those that stand, by topic."""
+    return tuple(hold for _, hold in sorted(record.holds.items()) if hold.is_open)
+
+
 def stranded(topic: str, mode: str) -> str:
     """That nobody ends a hold, and what does; empty where ``guard.mode`` is ``act``."""
     if mode == "act":
@@ -327,5 +332,6 @@ __all__ = [
     "commands",
     "is_marked",
     "is_same",
+    "open_holds",
     "stranded",
 ]

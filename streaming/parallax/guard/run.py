@@ -13,7 +13,7 @@ from parallax.config import GuardSettings
 from parallax.errors import one_line
 from parallax.guard.clock import Absence
 from parallax.guard.decide import Action, Alter, Append, Guard, Rules
-from parallax.guard.holds import Event, EventKind, Hold, Record, stranded
+from parallax.guard.holds import Event, EventKind, Hold, Record, open_holds, stranded
 from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused, PauseWatch
 from parallax.guard.table import GuardTable, GuardTableError, WrittenMeanwhile
@@ -142,7 +142,7 @@ class GuardRounds:
     def status(self) -> GuardStatus:
         """What is on record now."""
         record = self.guard.record
-        holds = tuple(hold for hold in record.holds.values() if hold.is_open)
+        holds = open_holds(record)
         held, sizes = {hold.topic for hold in holds}, dict[str, int]()
         for place, size in self._lookout.sizes.items():
             if place.topic in held:
@@ -192,8 +192,8 @@ class GuardRounds:
 
 
 def _warn_of_stranded(record: Record, mode: str) -> None:
-    for hold in record.holds.values():
-        if hold.is_open and (said := stranded(hold.topic, mode)):
+    for hold in open_holds(record):
+        if said := stranded(hold.topic, mode):
             log.warning(said, topic=hold.topic, since_ms=hold.began_ms)
 
 
@@ -225,7 +225,7 @@ class OffRounds:
             self._record.take_in(self._table.news())
             if is_first:
                 _warn_of_stranded(self._record, "off")
-        return GuardStatus(tuple(hold for hold in self._record.holds.values() if hold.is_open), is_off=True)
+        return GuardStatus(open_holds(self._record), is_off=True)
 
 
 class GuardThread:

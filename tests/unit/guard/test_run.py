@@ -11,8 +11,8 @@ import structlog
 
 from parallax.config import GuardSettings
 from parallax.guard.clock import Absence, Presence
-from parallax.guard.command import in_words, open_holds, read_record
-from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind
+from parallax.guard.command import in_words, read_record
+from parallax.guard.holds import LAG, NO_LAG, RATIO, RETENTION, Absentee, Event, EventKind, open_holds
 from parallax.guard.looking import Lookout
 from parallax.guard.pauses import Paused
 from parallax.guard.run import GuardRounds, GuardStatus, GuardThread, OffRounds

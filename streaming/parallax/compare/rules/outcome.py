@@ -57,50 +57,48 @@ def take_in(pending: Array, shown: Array) -> Array:
     return joined(pending[:settled], _merged(pending[settled:], shown))
 
 
-def _of_the_newest_logs(rows: Array) -> Array:
-    """Leave out rows at whose offset another record of a later leader epoch was shown.
+def _merged(pending: Array, shown: Array) -> Array:
+    rows = joined(pending, shown)
+    # A row that is of a record comes before one that is not: it says which record that is.
+    rows = rows[np.lexsort((rows["flags"] & NAMELESS, rows["offset"]))]
+    starts = group_starts(rows["offset"])
+    if len(starts) == len(rows):
+        return rows
+    if (cut := _of_cut_logs(rows, starts)).any():
+        rows = rows[~cut]
+        starts = group_starts(rows["offset"])
+    merged = rows[starts]
+    merged["visible"] = np.bitwise_or.reduceat(rows["visible"], starts)
+    merged["aborted"] = np.bitwise_or.reduceat(rows["aborted"], starts)
+    merged["leader_epoch"] = np.maximum.reduceat(rows["leader_epoch"], starts)
+    was_shown = rows["visible"][starts] | rows["aborted"][starts]
+    is_judged = (merged["visible"] | merged["aborted"]) & ~was_shown == 0
+    merged["flags"][~is_judged & (merged["flags"] & UNLIKE == 0)] &= ~np.uint8(REPORTED)
+    disputed = (merged["visible"] != 0) & (merged["aborted"] != 0)
+    merged["flags"][disputed] |= DISPUTED
+    if disputed.any():
+        merged["flags"][disputed & _differ(rows, starts)] |= REPORTED | UNLIKE
+    return merged
+
+
+def _of_cut_logs(rows: Array, starts: Array) -> Array:
+    """Mask of the rows at whose offset another record of a later leader epoch was shown.
 
     An election has cut the log in which the earlier one lay: what was shown of it is neither shown nor missed by who
     shows the other. One record in batches of two leader epochs is one.
     """
-    order = np.argsort(rows["offset"], kind="stable")
-    starts = group_starts(rows["offset"][order])
-    epochs = rows["leader_epoch"][order]
-    sizes = np.diff(starts, append=len(rows))
-    newest = np.repeat(np.maximum.reduceat(epochs, starts), sizes)
-    is_older = (epochs != UNKNOWN) & (epochs < newest) & (rows["flags"][order] & NAMELESS == 0)
+    group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
+    epochs, named = rows["leader_epoch"], rows["flags"] & NAMELESS == 0
+    newest = np.maximum.reduceat(epochs, starts)[group]
+    is_older = (epochs != UNKNOWN) & (epochs < newest) & named
     if not is_older.any():
-        return rows
-    group = np.repeat(np.arange(len(starts)), sizes)
-    standing = np.zeros(len(starts), np.int64)
-    standing[group[epochs == newest]] = np.flatnonzero(epochs == newest)
-    ordered, those = rows[order], rows[order][standing[group]]
-    is_another = (ordered["flags"] ^ those["flags"]) & (TOMBSTONE | NULL_KEY) != 0
+        return is_older
+    at = np.flatnonzero(epochs == newest)
+    at = at[group_starts(group[at])][group]
+    is_another = (rows["flags"] ^ rows["flags"][at]) & (TOMBSTONE | NULL_KEY) != 0
     for name in ("key_hash_hi", "key_hash_lo"):
-        is_another |= ordered[name] != those[name]
-    is_another &= those["flags"] & NAMELESS == 0
-    return ordered[~(is_older & is_another)]
-
-
-def _merged(pending: Array, shown: Array) -> Array:
-    both = _of_the_newest_logs(joined(pending, shown))
-    offset = both["offset"]
-    # A row that is of a record comes before one that is not: it says which record that is.
-    order = np.lexsort((both["flags"] & NAMELESS, offset))
-    starts = group_starts(offset[order])
-    merged = both[order[starts]]
-    if len(merged) < len(both):
-        merged["visible"] = np.bitwise_or.reduceat(both["visible"][order], starts)
-        merged["aborted"] = np.bitwise_or.reduceat(both["aborted"][order], starts)
-        merged["leader_epoch"] = np.maximum.reduceat(both["leader_epoch"][order], starts)
-        was_shown, is_shown = both["visible"][order[starts]] | both["aborted"][order[starts]], merged["visible"]
-        is_judged = (is_shown | merged["aborted"]) & ~was_shown == 0
-        merged["flags"][~is_judged & (merged["flags"] & UNLIKE == 0)] &= ~np.uint8(REPORTED)
-        disputed = (merged["visible"] != 0) & (merged["aborted"] != 0)
-        merged["flags"][disputed] |= DISPUTED
-        if disputed.any():
-            merged["flags"][disputed & _differ(both[order], starts)] |= REPORTED | UNLIKE
-    return merged
+        is_another |= rows[name] != rows[name][at]
+    return is_older & is_another & named[at]
 
 
 def _differ(rows: Array, starts: Array) -> Array:
