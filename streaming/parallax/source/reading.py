@@ -38,8 +38,9 @@ _PIECE_TIMEOUTS = 20
 """A piece is ended early after this many request timeouts, so that a slow broker does not hold the batch for long."""
 
 
-_BEYOND = 1_000
-"""Offsets that are taken beyond the end of a range at least, where they came with the last answer."""
+_BEYOND, _BEYOND_IN_ALL = 1_000, 100_000
+"""Offsets that are taken beyond the end of a range, where they came with the last answer: of each at least, and of all
+that are read together. It is what was written between the plan and the Fetch: much, where a machine is busy."""
 
 _HELD_BACK_S = 60
 """How much longer a read may take whose bytes are limited."""
@@ -132,7 +133,7 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progres
     """Read the pieces of a wave; an error is noted with each, where somebody learns from position rows."""
     readers = [progress.piece.reader for progress in wave]
     named = Readers(readers)
-    spans = [_span(options, progress, progress.piece.span.end) for progress in wave]
+    spans = _spans(options, [(progress, progress.piece.span.end) for progress in wave])
     give_up_at = _give_up_at(options)
     for event in _events(client, options, readers[0].broker, spans, IsolationLevel(readers[0].isolation), pace):
         if isinstance(event, Failed):
@@ -153,14 +154,18 @@ def _read(client: ReplicaClient, options: ReplicaOptions, wave: Sequence[Progres
         _refuse_short(wave)
 
 
-def _span(options: ReplicaOptions, progress: Progress, end: int) -> Span:
+def _spans(options: ReplicaOptions, read: Sequence[tuple[Progress, int]]) -> list[Span]:
     """What is to be read; where nobody has fixed the end, with what comes beyond it, or that would be sent twice.
 
     No more than twice of what was planned, though, and `_BEYOND`: that is what bounds a micro-batch.
     """
-    reader = progress.piece.reader
-    most = -1 if options.feedback is None else end + max(end - progress.position, _BEYOND)
-    return Span(reader.topic, reader.partition, progress.position, end, progress.epoch, most)
+    beyond = max(_BEYOND, _BEYOND_IN_ALL // len(read))
+    spans = []
+    for progress, end in read:
+        reader, start = progress.piece.reader, progress.position
+        most = -1 if options.feedback is None else end + max(end - start, beyond)
+        spans.append(Span(reader.topic, reader.partition, start, end, progress.epoch, most))
+    return spans
 
 
 def _read_shared(
@@ -182,7 +187,7 @@ def _read_shared(
         client,
         options,
         broker,
-        [_span(options, log.behind, log.end) for log in logs],
+        _spans(options, [(log.behind, log.end) for log in logs]),
         IsolationLevel.READ_COMMITTED,
         pace,
     ):

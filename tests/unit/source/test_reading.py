@@ -16,6 +16,7 @@ from parallax.source import reading
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
 from parallax.source.planning import Piece
+from parallax.source.standing import Progress
 
 
 class Breaking:
@@ -186,3 +187,21 @@ def test_what_keeps_one_partition_from_being_read_is_not_said_of_the_next_wave(
     ]
     said = {row["partition"]: (row["position"]["event"], row["position"]["detail"]) for row in rows}
     assert said == {0: (ReadEvent.UNREACHABLE, "broker 2, t-0: no answer"), 1: (ReadEvent.OK, None)}
+
+
+@pytest.mark.parametrize(("readers", "beyond"), [(1, 100_000), (50, 2_000), (400, 1_000)])
+def test_what_came_since_the_plan_is_taken_with_the_last_answer_up_to_a_bound_of_all_that_is_read_together(
+    readers: int, beyond: int
+) -> None:
+    options = replica_options({"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"})
+    pieces = [Piece(Reader(0, 2, "t", number), Range(10, 90, "A")) for number in range(readers)]
+    spans = reading._spans(options, [(Progress.of(piece), piece.span.end) for piece in pieces])
+    assert {span.most for span in spans} == {90 + beyond}
+
+
+def test_of_a_large_range_as_much_again_is_taken_and_nothing_where_its_end_is_sharp() -> None:
+    given = {"kafka.bootstrap.servers": "nowhere:1", "topics": "t"}
+    progress = Progress.of(Piece(READER, Range(0, 500_000, "A")))
+    (open_end,) = reading._spans(replica_options({**given, "feedback.path": "unused"}), [(progress, 500_000)])
+    (sharp,) = reading._spans(replica_options(given), [(progress, 500_000)])
+    assert (open_end.most, sharp.most) == (1_000_000, -1)
