@@ -6,18 +6,22 @@ The query and its batch are in the same atomic commit as the rows, as the protoc
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction
 
-from parallax.views import fencing
-from parallax.views.parquet import BROKER
+from parallax.views import fencing, order
+from parallax.views.commits import filesystem
+from parallax.views.parquet import BROKER, TableFile
 from parallax.views.recording import Recorded
-from parallax.views.tables import RECORDED_ON, rust_uri
+from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
+
+Write = Callable[[DeltaTable, CommitProperties], None]
+"""Commits to a table, with these properties."""
 
 
 class Appender:
@@ -29,6 +33,9 @@ class Appender:
     """
 
     def __init__(self, storage: str, name: str) -> None:
+        self._storage, self._name = storage, name
+        self.reached_ms = -1
+        """The place of its last commit in the order of commits (`parallax.views.order`); -1 if there is none."""
         self.uri = rust_uri(storage, name)
         """Where the table is, in delta-rs's spelling."""
         self._table: DeltaTable | None = None
@@ -49,40 +56,41 @@ class Appender:
             FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
-        now_ms = time.time_ns() // 1_000_000
-        added: list[Any] = [
+        at_ms = order.next_ms(self._storage)
+        added = [
             AddAction(
                 file.path,
                 file.size,
                 {BROKER: str(file.broker), RECORDED_ON: file.recorded_on},
-                now_ms,
+                at_ms,
                 data_change=True,
                 stats=file.statistics,
             )
             for file in files
         ]
+        self._commit(add(added, [BROKER, RECORDED_ON]), query_id, batch_id)
+        self.reached_ms = at_ms
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
-            table.create_write_transaction(
-                added, "append", table.schema(), [BROKER, RECORDED_ON], commit_properties=properties
-            )
+    def append_rows(self, rows: pa.Table, recorded_on: str, query_id: str, batch_id: int) -> None:
+        """Append rows of one date, in one commit.
 
-        self._commit(write, query_id, batch_id)
-
-    def append_rows(self, rows: pa.Table, query_id: str, batch_id: int) -> None:
-        """Append rows, in one commit.
+        Args:
+            rows: with the columns of the table's files; of a table that is partitioned by the date alone.
+            recorded_on: the date, ``YYYY-MM-DD``.
+            query_id: whose rows they are.
+            batch_id: the micro-batch.
 
         Raises:
             FencedError: another job has taken the storage over.
+            OSError: the file cannot be written.
             deltalake.exceptions.DeltaError: the commit failed.
         """
+        at_ms, values = order.next_ms(self._storage), {RECORDED_ON: recorded_on}
+        added = [written(self._storage, self._name, rows, values, at_ms)] if rows.num_rows else []
+        self._commit(add(added, list(values)), query_id, batch_id)
+        self.reached_ms = at_ms
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
-            write_deltalake(table, rows, mode="append", commit_properties=properties)
-
-        self._commit(write, query_id, batch_id)
-
-    def _commit(self, write: Callable[[DeltaTable, CommitProperties], None], query_id: str, batch_id: int) -> None:
+    def _commit(self, write: Write, query_id: str, batch_id: int) -> None:
         def newest() -> DeltaTable:
             table = self._newest()
             self._table = None  # A commit that fails leaves a state that is not to be trusted.
@@ -102,4 +110,43 @@ class Appender:
         return self._table
 
 
-__all__ = ["Appender"]
+def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
+    """Commit files that lie in the table's folder.
+
+    Args:
+        actions: of ``deltalake.transaction``.
+        partition_by: the table's partition columns.
+    """
+
+    def write(table: DeltaTable, properties: CommitProperties) -> None:
+        table.create_write_transaction(
+            list(actions), "append", table.schema(), partition_by, commit_properties=properties
+        )
+
+    return write
+
+
+def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
+    """Write rows to a file of a table, which is still to be committed.
+
+    Args:
+        storage: ``storage.path``.
+        name: of the table.
+        rows: with the columns of its files at least; some.
+        values: of the partition columns.
+        at_ms: its place in the order of commits (`parallax.views.order`).
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    files = filesystem(rust_uri(storage, name))
+    folder = "/".join(f"{column}={value}" for column, value in values.items())
+    files.create_dir(folder, recursive=True)
+    file = TableFile(files, f"{folder}/part-{uuid4()}.parquet", shape_of(name))
+    for batch in rows.to_batches():
+        file.take(batch)
+    size = file.close()
+    return AddAction(file.path, size, dict(values), at_ms, data_change=True, stats=file.statistics)
+
+
+__all__ = ["Appender", "add", "written"]

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
+from parallax.views import order
 from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
@@ -53,7 +52,7 @@ class Appended:
 
     Attributes:
         version: of the table, once it was made.
-        at_ms: when it was made, milliseconds since the epoch.
+        at_ms: tells the order across tables, milliseconds since the epoch (`parallax.views.order`).
         files: with its rows; none where it changed no data, or dropped some.
     """
 
@@ -92,7 +91,7 @@ class TableLog:
         return None
 
     def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
-        """The files that a table is made of, the oldest first, each as if it had been appended by itself.
+        """The files that a table is made of, in order, each as if it had been appended by itself.
 
         Args:
             version: of the table, while its log goes back as far; the newest by default.
@@ -106,13 +105,8 @@ class TableLog:
         from deltalake import DeltaTable
 
         table = DeltaTable(self._uri, version=version)
-        actions = pa.table(table.get_add_actions(flatten=True))
-        made = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
-        rows = actions.set_column(actions.schema.get_field_index("modification_time"), "modification_time", made)
-        rows = rows.sort_by([("modification_time", "ascending"), ("path", "ascending")])
-        return table.version(), [
-            Appended(table.version(), row["modification_time"], (_standing(row),)) for row in rows.to_pylist()
-        ]
+        rows = order.files_of(table).to_pylist()
+        return table.version(), [Appended(table.version(), row[order.AT_MS], (_standing(row),)) for row in rows]
 
     def _checkpointed(self) -> int:
         """The version up to which the log may have been cleaned; -1 for none."""
@@ -148,11 +142,10 @@ def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
     at_ms, dropped = 0, False
     files: list[DataFile] = []
     for action in actions:
-        if "commitInfo" in action:
-            at_ms = int(action["commitInfo"].get("timestamp", 0))
-        elif "remove" in action:
+        if "remove" in action:
             dropped |= action["remove"]["dataChange"]
         elif "add" in action and action["add"]["dataChange"]:
+            at_ms = max(at_ms, int(action["add"]["modificationTime"]))
             files.append(_file(action["add"]))
     return Appended(version, at_ms, () if dropped else tuple(files))
 
@@ -160,7 +153,7 @@ def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
 def _standing(row: Mapping[str, Any]) -> DataFile:
     rows = row["num_records"]
     rows = row["size_bytes"] // _ROW_BYTES if rows is None else rows
-    return DataFile(unquote(row["path"]), rows, row.get(f"partition.{BROKER}"))
+    return DataFile(unquote(row[order.PATH]), rows, row.get(f"partition.{BROKER}"))
 
 
 def _file(add: Mapping[str, Any]) -> DataFile:

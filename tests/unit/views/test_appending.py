@@ -93,6 +93,6 @@ def test_a_second_writer_of_the_same_query_does_not_commit_a_batch_again(storage
 def test_an_append_that_failed_leaves_an_appender_that_goes_on(storage: str) -> None:
     appender = Appender(storage, VIEW_NAME)
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the library makes of it
-        appender.append_rows(pa.table({"unknown": [1]}), "query", 0)
+        appender.append_rows(pa.table({"unknown": [1]}), "2026-01-01", "query", 0)
     appender.append_files([written(storage, "a", 1)], "query", 0)
     assert offsets(storage) == [1]

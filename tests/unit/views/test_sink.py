@@ -1,0 +1,211 @@
+"""Positions that are recorded, and known again at the next start, whatever the clocks do meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from parallax.model import IsolationLevel, ReadEvent
+from parallax.source import feedback
+from parallax.source.columns import Position, position_batch
+from parallax.source.offsets import Reader
+from parallax.views import appending, recording, sink
+from parallax.views.compaction import compact
+from parallax.views.maintenance import drop_older
+from parallax.views.recording import Recorded
+from parallax.views.sink import SinkError, ViewSink
+from parallax.views.tables import create_tables
+
+RC = IsolationLevel.READ_COMMITTED
+
+
+class Clock:
+    """The driver's clock and the storage's, which may step; tasks' clocks are ``task_s`` off it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._real, self.step_s, self.task_s = time.time_ns, 0.0, 0.0
+        patch.setattr(time, "time_ns", self.now_ns)
+        patch.setattr(recording, "today", lambda: self.today)
+
+    def now_ns(self) -> int:
+        return self._real() + int(self.step_s * 1e9)
+
+    @property
+    def today(self) -> str:
+        return datetime.fromtimestamp(self.now_ns() / 1e9 + self.task_s, UTC).date().isoformat()
+
+
+class Job:
+    """A query's sink over real tables; the rest of the query is left out."""
+
+    def __init__(self, storage: Path, clock: Clock) -> None:
+        self.path, self.clock = storage, clock
+        self.feedback = storage / "feedback.json"
+        self.sparkSession = self.sparkContext = self
+        self.files: list[Recorded] = []
+        create_tables(str(storage))
+        self.start()
+
+    def getLocalProperty(self, _: str) -> str:  # noqa: N802 - Spark's name
+        return "query"
+
+    def start(self) -> None:
+        """Begin as a new process does."""
+        self._sink = ViewSink(str(self.path), [RC], str(self.feedback))
+        self._sink.prepare()
+        self._stamp()
+
+    def task(self, offset: int, event: str = "ok", broker: int = 2) -> Recorded:
+        """What a task writes."""
+        file = recording._ViewFile(str(self.path), int(RC), broker)
+        at_ms = self.clock.now_ns() // 1_000_000 + int(self.clock.task_s * 1000)
+        row = Position(reader(broker), offset, at_ms, ReadEvent(event), "", "A", 9000, 9000, 0)
+        file.take(position_batch([row], with_isolation=True))
+        return file.close()
+
+    def batch(self, number: int, *files: Recorded) -> None:
+        self.files = list(files)
+        self._sink(self, number)
+        self._stamp()
+
+    def dies_behind_the_commit(self, number: int, *files: Recorded) -> None:
+        def killed(*_: Any) -> None:
+            raise OSError("killed")
+
+        self._sink._journal.append = killed  # type: ignore[method-assign]
+        with pytest.raises(SinkError, match="killed"):
+            self.batch(number, *files)
+
+    def _stamp(self) -> None:
+        if self.feedback.exists():
+            os.utime(self.feedback, ns=(self.clock.now_ns(),) * 2)
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """By broker, as the source is told."""
+        known, *_ = feedback.load(self.feedback)
+        return {one.broker: entry.position for one, entry in known.items()}
+
+
+def reader(broker: int) -> Reader:
+    return Reader(int(RC), broker, "t", 0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def job(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.setattr(sink, "files_of", lambda batch: batch.files)
+    return Job(tmp_path, clock)
+
+
+STEPS = [-10.0, -600.0, -7200.0, -100_000.0, 7200.0]
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_clock_that_steps_before_a_reset_undoes_it_at_no_start(
+    job: Job, clock: Clock, step_s: float, is_kept: bool
+) -> None:
+    job.batch(0, job.task(5000))
+    clock.step_s = step_s
+    job.batch(1, job.task(1000, "log_truncated"))
+    job.batch(2, job.task(1200))
+    if not is_kept:
+        job.feedback.unlink()
+    job.start()
+    assert job.positions == {2: 1200}
+
+
+@pytest.mark.parametrize("step_s", STEPS)
+@pytest.mark.parametrize("task_s", [0.0, -10_000.0, 10_000.0])
+def test_what_was_committed_before_a_death_is_known_at_the_next_start(
+    job: Job, clock: Clock, step_s: float, task_s: float
+) -> None:
+    job.batch(0, job.task(100))
+    clock.step_s, clock.task_s = step_s, task_s
+    job.dies_behind_the_commit(1, job.task(200))
+    job.start()
+    assert job.positions == {2: 200}
+    job.batch(1, job.task(200))
+    assert job.positions == {2: 200}
+    assert DeltaTable(f"{job.path}/{RC.option}").to_pyarrow_table().num_rows == 2
+
+
+def test_a_start_reads_no_file_again_whose_commit_is_written_down(
+    job: Job, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.batch(0, job.task(100), job.task(70, broker=3))
+    job.start()
+    for file in job.path.glob(f"{RC.option}/broker=*/*/*.parquet"):
+        file.write_bytes(b"not to be read")
+    job.start()
+    assert job.positions == {2: 100, 3: 70}
+
+
+def test_the_feedback_file_of_an_earlier_version_is_taken_over_and_the_table_goes_before_it(job: Job) -> None:
+    job.batch(0, job.task(100))
+    job.dies_behind_the_commit(1, job.task(200))
+    old = {reader(2): feedback.Recorded(100, "A", ReadEvent.OK), reader(9): feedback.Recorded(7, "A", ReadEvent.OK)}
+    feedback.write(job.feedback, old)
+    job.start()
+    assert job.positions == {2: 200, 9: 7}
+
+
+def test_a_table_that_was_put_back_from_a_copy_is_read_as_a_whole(job: Job) -> None:
+    job.batch(0, job.task(100))
+    job.dies_behind_the_commit(1, job.task(200))
+    feedback.write(job.feedback, {reader(2): feedback.Recorded(50, "A", ReadEvent.OK)}, {int(RC): 1 << 60})
+    job.start()
+    assert job.positions == {2: 200}
+
+
+@pytest.mark.parametrize("step_s", [-600.0, -100_000.0, -200_000.0])
+def test_upkeep_after_a_clock_was_set_back_undoes_no_reset(job: Job, clock: Clock, step_s: float) -> None:
+    job.batch(0, job.task(5000))
+    job.batch(1, job.task(5100))
+    clock.step_s = step_s
+    job.batch(2, job.task(1000, "log_truncated"))
+    job.batch(3, job.task(1200))
+    clock.step_s = 0
+    job.batch(4, job.task(1300))
+    compact(str(job.path), RC.option)
+    job.feedback.unlink()
+    job.start()
+    assert job.positions == {2: 1300}
+
+
+def test_a_position_that_retention_carries_over_sets_back_no_reader_that_moves_meanwhile(
+    job: Job, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns
+    clock.step_s = -9 * 86_400.0
+    job.batch(0, job.task(5000))
+    job.batch(1, job.task(20, "log_truncated"))
+    clock.step_s = 0
+    moved: list[int] = []
+    real = appending.add
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        if not moved:
+            moved.append(now())
+            job.batch(2, job.task(30))
+        return real(*arguments, **more)
+
+    monkeypatch.setattr("parallax.views.maintenance.add", slow)
+    assert drop_older(str(job.path), RC.option, date.fromisoformat(clock.today))
+    assert moved
+    for _ in range(2):
+        job.feedback.unlink()
+        job.start()
+        assert job.positions == {2: 30}
+        compact(str(job.path), RC.option)
