@@ -6,19 +6,54 @@ The query and its batch are in the same atomic commit as the rows, as the protoc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction
+from pyarrow import fs
 
+from parallax.stores import is_remote
 from parallax.views import fencing, order
 from parallax.views.commits import filesystem
 from parallax.views.parquet import BROKER, TableFile
 from parallax.views.recording import Recorded
 from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
+from parallax.views.unused import GoneError, held, removals
+
+_OLD_S = 1800.0
+"""From this age on files of a micro-batch are looked for on an object store before they are committed: upkeep removes
+none that are younger than two hours by the store's clock."""
+
+
+class Began(NamedTuple):
+    """When a micro-batch began to be read.
+
+    Attributes:
+        wall_s: by the clock, seconds since the epoch; it may step.
+        ran_s: by the monotonic clock, in seconds; it may stand still with the machine.
+        removals: how often files of the table had been removed (`parallax.views.unused.removals`).
+    """
+
+    wall_s: float
+    ran_s: float
+    removals: int
+
+    @classmethod
+    def now(cls, uri: str) -> Began:
+        """Now, of a table."""
+        return cls(time.time(), time.monotonic(), removals(uri))
+
+
+def may_be_gone(began: Began | None, now: Began) -> bool:
+    """Whether a file that was written since a micro-batch began may have been removed as one that nobody needs."""
+    if began is None or now.removals != began.removals:
+        return True
+    return max(abs(now.wall_s - began.wall_s), now.ran_s - began.ran_s) > _OLD_S
+
 
 Write = Callable[[DeltaTable, CommitProperties], None]
 """Commits to a table, with these properties."""
@@ -39,6 +74,12 @@ class Appender:
         self.uri = rust_uri(storage, name)
         """Where the table is, in delta-rs's spelling."""
         self._table: DeltaTable | None = None
+        self._files: fs.FileSystem | None = None
+        self._began: Began | None = None
+
+    def begin(self) -> None:
+        """Note that a micro-batch begins to be read: files that are appended later were written since."""
+        self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:
         """The last micro-batch that a query has committed; -1 if none.
@@ -53,6 +94,7 @@ class Appender:
         """Make files that lie in the table's folder part of the table, in one commit.
 
         Raises:
+            GoneError: some of them are not there any more; nothing was committed.
             FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
@@ -68,7 +110,7 @@ class Appender:
             )
             for file in files
         ]
-        self._commit(add(added, [BROKER, RECORDED_ON]), query_id, batch_id)
+        self._commit(added, [BROKER, RECORDED_ON], query_id, batch_id)
         self.reached_ms = at_ms
 
     def append_rows(self, rows: pa.Table, recorded_on: str, query_id: str, batch_id: int) -> None:
@@ -81,16 +123,36 @@ class Appender:
             batch_id: the micro-batch.
 
         Raises:
+            GoneError: see `append_files`.
             FencedError: another job has taken the storage over.
             OSError: the file cannot be written.
             deltalake.exceptions.DeltaError: the commit failed.
         """
+        self.begin()
         at_ms, values = order.next_ms(self._storage), {RECORDED_ON: recorded_on}
         added = [written(self._storage, self._name, rows, values, at_ms)] if rows.num_rows else []
-        self._commit(add(added, list(values)), query_id, batch_id)
+        self._commit(added, list(values), query_id, batch_id)
         self.reached_ms = at_ms
 
-    def _commit(self, write: Write, query_id: str, batch_id: int) -> None:
+    def _commit(self, added: Sequence[AddAction], partition_by: list[str], query_id: str, batch_id: int) -> None:
+        paths = [action.path for action in added]
+        with held(self.uri, paths):
+            self._look_for(paths)
+            self._commit_held(add(added, partition_by), query_id, batch_id)
+
+    def _look_for(self, paths: Sequence[str]) -> None:
+        """Refuse to commit what is not there: a table that names it could not be read any more.
+
+        On a disk that costs nothing. On an object store it is a request for each file, and is done where it may be so.
+        """
+        if not is_remote(self.uri) or may_be_gone(self._began, Began.now(self.uri)):
+            if self._files is None:
+                self._files = filesystem(self.uri)
+            gone = lacking(self._files, paths)
+            if gone:
+                raise GoneError(self.uri, gone)
+
+    def _commit_held(self, write: Write, query_id: str, batch_id: int) -> None:
         def newest() -> DeltaTable:
             table = self._newest()
             self._table = None  # A commit that fails leaves a state that is not to be trusted.
@@ -108,6 +170,16 @@ class Appender:
         else:
             self._table.update_incremental()
         return self._table
+
+
+def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
+    """Which of some files are not there.
+
+    Raises:
+        OSError: nobody can say.
+    """
+    found = files.get_file_info(list(paths))
+    return [info.path for info in found if info.type == fs.FileType.NotFound]
 
 
 def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
@@ -149,4 +221,4 @@ def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], 
     return AddAction(file.path, size, dict(values), at_ms, data_change=True, stats=file.statistics)
 
 
-__all__ = ["Appender", "add", "written"]
+__all__ = ["Appender", "Began", "add", "lacking", "may_be_gone", "written"]

@@ -140,6 +140,8 @@ class ViewSink:
 
     def _record(self, batch: Any, batch_id: int) -> None:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        for table in self._tables.values():
+            table.begin()
         files = files_of(batch)
         seen: list[PositionSeen] = []
         reached = dict(self._reached)

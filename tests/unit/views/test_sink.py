@@ -8,19 +8,22 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from parallax.config import StorageSettings
 from parallax.model import IsolationLevel, ReadEvent
-from parallax.source import feedback
+from parallax.source import feedback, schema
 from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views import appending, recording, sink
 from parallax.views.compaction import compact
-from parallax.views.maintenance import drop_older
+from parallax.views.maintenance import Maintenance, drop_older
 from parallax.views.recording import Recorded
 from parallax.views.sink import SinkError, ViewSink
-from parallax.views.tables import create_tables
+from parallax.views.tables import PROGRESS, create_tables
+from parallax.views.unused import GoneError, remove_unused
 
 RC = IsolationLevel.READ_COMMITTED
 
@@ -209,3 +212,81 @@ def test_a_position_that_retention_carries_over_sets_back_no_reader_that_moves_m
         job.start()
         assert job.positions == {2: 30}
         compact(str(job.path), RC.option)
+
+
+def hours_pass(job: Job, file: Recorded, hours: float) -> None:
+    """As if everything had stood still for so many hours behind the task that wrote a file."""
+    then = time.time_ns() - int(hours * 3600e9)
+    os.utime(job.path / RC.option / file.path, ns=(then, then))
+
+
+def offsets(job: Job) -> list[int]:
+    return sorted(DeltaTable(f"{job.path}/{RC.option}").to_pyarrow_table()["offset"].to_pylist())
+
+
+def test_a_batch_that_stood_still_until_upkeep_took_its_files_is_refused_and_read_again(job: Job) -> None:
+    job.batch(0, job.task(100))
+    done, other = job.task(200), job.task(70, broker=3)
+    hours_pass(job, done, 3)
+    Maintenance(StorageSettings(path=str(job.path))).run_once()
+    with pytest.raises(SinkError, match=r"removed before its commit \(1, such as broker=2/"):
+        job.batch(1, done, other)
+    assert offsets(job) == [100]
+    job.start()
+    assert job.positions == {2: 100}
+    job.batch(1, job.task(200), job.task(70, broker=3))
+    assert (job.positions, offsets(job)) == ({2: 200, 3: 70}, [70, 100, 200])
+
+
+def test_what_is_committed_while_upkeep_decides_is_refused_or_stays(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is read by upkeep between the list and the removal; it commits there."""
+    job.batch(0, job.task(100))
+    done = job.task(200)
+    hours_pass(job, done, 3)
+    uri, refused = f"{job.path}/{RC.option}", list[str]()
+
+    class Table(DeltaTable):
+        def get_add_actions(self, **more: Any) -> Any:
+            found = super().get_add_actions(**more)
+            try:
+                job.batch(1, done)
+            except SinkError as error:
+                refused.append(str(error))
+            return found
+
+    monkeypatch.setattr("parallax.views.unused.DeltaTable", Table)
+    assert remove_unused(uri, 2, full=True) == 1
+    assert len(refused) == 1
+    assert offsets(job) == [100]
+
+
+def test_what_is_being_committed_while_upkeep_lists_stays(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.batch(0, job.task(100))
+    done, removed = job.task(200), list[int]()
+    hours_pass(job, done, 3)
+    uri, real = f"{job.path}/{RC.option}", DeltaTable.create_write_transaction
+
+    def slow(*arguments: Any, **more: Any) -> Any:
+        removed.append(remove_unused(uri, 2, full=True))
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", slow)
+    job.batch(1, done)
+    assert removed == [0]
+    assert offsets(job) == [100, 200]
+    assert remove_unused(uri, 2, full=True) == 0
+
+
+def test_a_tick_whose_file_was_removed_before_its_commit_is_refused(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = appending.written
+
+    def slow(*arguments: Any) -> Any:
+        action = real(*arguments)
+        (job.path / PROGRESS / action.path).unlink()
+        return action
+
+    monkeypatch.setattr(appending, "written", slow)
+    row = {"topic": "t", "partition": 0, "broker": 2, "observed_at": datetime(2026, 1, 1, tzinfo=UTC)}
+    with pytest.raises(GoneError):
+        sink.append(appending.Appender(str(job.path), PROGRESS), pa.Table.from_pylist([row], schema.PROGRESS), "q", 0)
+    assert DeltaTable(f"{job.path}/{PROGRESS}").to_pyarrow_table().num_rows == 0
