@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\b.*\.parquet")
+
+_HINT_S = 300.0
+"""So long a hint at the last checkpoint is taken for what the log's folder said."""
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""
@@ -72,6 +76,7 @@ class TableLog:
     def __init__(self, storage: str, name: str) -> None:
         self._uri = rust_uri(storage, name)
         self.files = filesystem(self._uri)
+        self._trusted_until_s = 0.0
 
     def is_whole(self) -> bool:
         """Whether the log still holds the table's first commit."""
@@ -86,7 +91,7 @@ class TableLog:
         text = self._text(_entry(version))
         if text is not None:
             return _appended(version, map(json.loads, text.splitlines()))
-        if self._checkpointed() >= version:
+        if self._is_cleaned(version):
             raise LogGoneError(f"{self._uri}: version {version} has been cleaned from the transaction log")
         return None
 
@@ -108,14 +113,25 @@ class TableLog:
         rows = order.files_of(table).to_pylist()
         return table.version(), [Appended(table.version(), row[order.AT_MS], (_standing(row),)) for row in rows]
 
-    def _checkpointed(self) -> int:
-        """The version up to which the log may have been cleaned; -1 for none."""
-        text = self._text("_delta_log/_last_checkpoint")
-        if text is not None:
-            return int(json.loads(text)["version"])
-        # It is no more than a hint (PROTOCOL.md, Last Checkpoint File): without it the checkpoints themselves tell.
+    def _is_cleaned(self, version: int) -> bool:
+        """Whether the entry of a version, which is not in the log, was there and has been cleaned.
+
+        The checkpoints tell. Their list is long where a job commits all the time, so that the file that names the last
+        one is asked first; but that is a hint (PROTOCOL.md, Last Checkpoint File), which may be gone, garbled or stale.
+        """
+        hinted, now_s = self._hinted(), time.monotonic()
+        if hinted is not None and hinted < version and now_s < self._trusted_until_s:
+            return False
+        self._trusted_until_s = now_s + _HINT_S
         names = [info.base_name for info in self.files.get_file_info(fs.FileSelector("_delta_log"))]
-        return max((int(name.split(".")[0]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1)
+        return max((int(name.split(".")[0]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1) >= version
+
+    def _hinted(self) -> int | None:
+        try:
+            text = self._text("_delta_log/_last_checkpoint")
+            return None if text is None else int(json.loads(text)["version"])
+        except (ValueError, TypeError, LookupError):
+            return None
 
     def _text(self, path: str) -> str | None:
         try:
