@@ -21,6 +21,7 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 from parallax.views import recording
 from parallax.views.appending import Appender
+from parallax.views.deleted import Deleted
 from parallax.views.positions import positions_since
 from parallax.views.recording import files_of, today
 from parallax.views.tables import PROGRESS
@@ -107,6 +108,7 @@ class ViewSink:
         """How many rows it has committed."""
         self._recorded: dict[Reader, Recorded] = {}
         self._reached: dict[int, int] = {}
+        self._deleted = Deleted({}, time.monotonic())
         self._tables = {isolation: Appender(storage, isolation.option) for isolation in isolations}
 
     def prepare(self) -> None:
@@ -123,6 +125,7 @@ class ViewSink:
             moved, place = positions_since(self._storage, isolation, reached.get(int(isolation), -1))
             self._recorded |= moved
             self._reached[int(isolation)] = place
+        self._deleted = Deleted(self._recorded, time.monotonic())
         self._journal.write(self._recorded, self._reached)
         # The source reports a refusal once; a process that was started since then has not received that report.
         refused = [_standing(r, e) for r, e in self._recorded.items() if e.event is ReadEvent.UNAUTHORIZED]
@@ -158,7 +161,17 @@ class ViewSink:
         self._recorded |= moved
         self._reached = reached
         self._journal.append(moved, self._recorded, reached)
+        self._forget(moved)
         self._on_positions(seen)
+
+    def _forget(self, moved: Mapping[Reader, Recorded]) -> None:
+        """Let go of the readers of topics that were deleted some hours ago."""
+        now_s = time.monotonic()
+        self._deleted.note(moved, now_s)
+        gone = self._deleted.over(self._recorded, now_s)
+        if gone:
+            self._recorded = {reader: entry for reader, entry in self._recorded.items() if reader not in gone}
+            self._journal.write(self._recorded, self._reached)
 
 
 def commit(table: Appender, files: Sequence[recording.Recorded], query_id: str, batch_id: int) -> None:

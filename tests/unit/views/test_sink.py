@@ -64,11 +64,11 @@ class Job:
         self._sink.prepare()
         self._stamp()
 
-    def task(self, offset: int, event: str = "ok", broker: int = 2) -> Recorded:
+    def task(self, offset: int, event: str = "ok", broker: int = 2, topic: str = "t") -> Recorded:
         """What a task writes."""
         file = recording._ViewFile(str(self.path), int(RC), broker)
         at_ms = self.clock.now_ns() // 1_000_000 + int(self.clock.task_s * 1000)
-        row = Position(reader(broker), offset, at_ms, ReadEvent(event), "", "A", 9000, 9000, 0)
+        row = Position(reader(broker, topic), offset, at_ms, ReadEvent(event), "", "A", 9000, 9000, 0)
         file.take(position_batch([row], with_isolation=True))
         return file.close()
 
@@ -96,8 +96,8 @@ class Job:
         return {one.broker: entry.position for one, entry in known.items()}
 
 
-def reader(broker: int) -> Reader:
-    return Reader(int(RC), broker, "t", 0)
+def reader(broker: int, topic: str = "t") -> Reader:
+    return Reader(int(RC), broker, topic, 0)
 
 
 @pytest.fixture
@@ -290,3 +290,30 @@ def test_a_tick_whose_file_was_removed_before_its_commit_is_refused(job: Job, mo
     with pytest.raises(GoneError):
         sink.append(appending.Appender(str(job.path), PROGRESS), pa.Table.from_pylist([row], schema.PROGRESS), "q", 0)
     assert DeltaTable(f"{job.path}/{PROGRESS}").to_pyarrow_table().num_rows == 0
+
+
+def test_readers_of_deleted_topics_leave_the_feedback_file_and_do_not_come_back_at_a_start(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def topics() -> set[str]:
+        return {one.topic for one in feedback.load(job.feedback)[0]}
+
+    job.batch(0, job.task(100), job.task(70, broker=3))
+    for generation in range(1, 4):
+        topic = f"short-lived-{generation}"
+        job.batch(3 * generation, job.task(5, topic=topic))
+        job.batch(3 * generation + 1, job.task(5, "topic_deleted", topic=topic))
+        assert topics() == {"t", topic}
+        now[0] += 6 * 3600 + 1
+        job.batch(3 * generation + 2, job.task(100 + generation))
+        assert topics() == {"t"}
+    job.start()
+    assert job.positions == {2: 103, 3: 70}
+    job.feedback.unlink()
+    job.start()
+    now[0] += 6 * 3600 + 1
+    job.batch(100, job.task(200))
+    assert topics() == {"t"}
