@@ -36,7 +36,7 @@ from pydantic_settings import (
 
 from parallax.addresses import NO_ADDRESS, is_address
 from parallax.errors import is_text, one_line, option_name
-from parallax.stores import is_remote
+from parallax.stores import STORES, is_remote
 
 _PREFIX = "PARALLAX_"
 _NOT_SETTINGS = frozenset({"CACHE", "IVY_SETTINGS", "PORTS", "RELEASE", "TESTS_MOUNT"})
@@ -97,9 +97,16 @@ def storage_path(value: str) -> str:
     """Return the path of a job's storage as it is.
 
     Raises:
-        ValueError: no file system has such a path.
+        ValueError: no file system has such a path, or it is of a store that is not supported.
     """
     _named(value)
+    scheme, separator, rest = value.partition("://")
+    if separator and "/" not in scheme:
+        if scheme not in STORES:
+            written = f"is a URI of {scheme}://, which is no store that tables can be kept on"
+            raise ValueError(f"{written}; write a folder or s3a://bucket/prefix")
+        if scheme != "file" and not rest.strip("/"):
+            raise ValueError("names no bucket; write s3a://bucket/prefix")
     longest = max(len(part.encode()) for part in value.split("/"))
     if not is_remote(value) and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):
         raise ValueError("is too long for a file system; write a shorter one")

@@ -28,6 +28,9 @@ PUBLIC = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ALLOW_HTTP", "AWS_CONDITIONAL_P
 _OTHER_PROTOCOLS = ("AWS_S3_LOCKING_PROVIDER", "AWS_S3_ALLOW_UNSAFE_RENAME")
 """Variables by which delta-rs would commit otherwise than by conditional puts."""
 
+STORES = frozenset({"file", "s3a", "s3", "s3n", "gs", "abfs", "abfss"})
+"""Schemes of a storage path that delta-rs, obstore and Hadoop all know; they are written in small letters."""
+
 
 def is_remote(storage: str) -> bool:
     """Whether a storage path is a URI of an object store, and no folder of this machine."""
@@ -113,6 +116,7 @@ def executor_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 __all__ = [
+    "STORES",
     "executor_options",
     "hadoop_options",
     "hadoop_path",

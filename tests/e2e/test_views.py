@@ -60,7 +60,7 @@ def before(module, name, when):
 if point == "before the commit":
     before(sink, "commit", lambda table, files, query, number: number == batch)
 elif point == "after the commit":
-    before(feedback.Journal, "append", lambda _, moved, known: any(entry.batch == batch for entry in known.values()))
+    before(feedback.Journal, "append", lambda _, moved, *__: any(entry.batch == batch for entry in moved.values()))
 elif point == "after the feedback":
     record = sink.ViewSink._record
     sink.ViewSink._record = lambda self, rows, number: (record(self, rows, number), number == batch and die())
@@ -111,9 +111,7 @@ def dies(monkeypatch: pytest.MonkeyPatch, point: str, batch: int) -> None:
     if point == "before the commit":
         before(sink, "commit", lambda table, files, query, number: number == batch)
     elif point == "after the commit":
-        before(
-            feedback.Journal, "append", lambda _, moved, known: any(entry.batch == batch for entry in known.values())
-        )
+        before(feedback.Journal, "append", lambda _, moved, *__: any(entry.batch == batch for entry in moved.values()))
     else:
         record = ViewSink._record
         monkeypatch.setattr(ViewSink, "_record", recorded)

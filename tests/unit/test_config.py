@@ -231,8 +231,38 @@ def test_a_storage_path_that_no_file_system_has_is_named(data: str) -> None:
         assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "data", ["http://h/x", "https://h/x", "hdfs://h/x", "foo://x", "S3A://b/x", "s3a://", "gs:///"]
+)
+def test_a_store_that_is_not_supported_is_refused_by_every_command(data: str, tmp_path: Path) -> None:
+    written = tmp_path / "job.yaml"
+    written.write_text(yaml.safe_dump({**MINIMAL, "storage": {"path": data}, "read": {"hash_key": "ab" * 16}}))
+    for command in (
+        ["run", "-c", str(written)],
+        ["check", "-c", str(written)],
+        ["audit", "-c", str(written)],
+        ["pause", "-c", str(written), "--reason", "x"],
+        ["resume", "-c", str(written)],
+        ["findings", "-c", str(written)],
+        ["guard", "status", "-c", str(written)],
+        ["findings", "--data", data],
+    ):
+        ended = CliRunner().invoke(app, command)
+        assert ended.exit_code == 2, command
+        assert re.fullmatch(r"parallax: .*(storage\.path|--data): (is a URI of|names no bucket).*\n", ended.stderr), (
+            command
+        )
+
+
+@pytest.mark.parametrize(
+    "path", ["/a/b", "a", "a/http://b", "file:///a", "file:/a", "s3a://b", "s3://b/x", "gs://b/x", "abfss://c@a/x"]
+)
+def test_a_folder_or_a_store_that_is_supported_is_taken(path: str) -> None:
+    assert validate({**MINIMAL, "storage": {"path": path}, "read": {"hash_key": "ab" * 16}}).storage.path == path
+
+
 def test_a_long_uri_is_no_path_of_a_file_system() -> None:
-    assert validate({**MINIMAL, "storage": {"path": "memory://" + "x" * 256}, "read": {"hash_key": "ab" * 16}})
+    assert validate({**MINIMAL, "storage": {"path": "s3a://" + "x" * 256}, "read": {"hash_key": "ab" * 16}})
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
 sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
 Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So
-a micro-batch costs what it moved, on either side. The comparison says of which partitions it awaits a report, and the
-job which brokers are not to be read.
+a micro-batch costs what it moved, on either side. Beside the readers a line holds how far of each view that goes,
+``[isolation level, place in the order of its commits]``: a start reads of the tables what lies behind. The comparison
+says of which partitions it awaits a report, and the job which brokers are not to be read.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ ALL = -1
 _LONGEST, _TIMES = 10_000, 4
 """The file is begun anew when it holds so many entries more, and this many times as many, as there are readers."""
 
+_PLACE = 2
+"""So many values has a row of `Reached`."""
+
 
 class Recorded(NamedTuple):
     """The recorded position of one reader.
@@ -45,9 +49,13 @@ class Recorded(NamedTuple):
     epoch: int = -1
 
 
-def write(path: str | Path, recorded: Mapping[Reader, Recorded]) -> None:
+Reached = Mapping[int, int]
+"""How far what is recorded is known: by isolation level, the place of a commit (`parallax.views.order`)."""
+
+
+def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
     """Replace the file at once; a reader sees the old or the new one, never half of it."""
-    _replace(path, [[*reader, *entry] for reader, entry in recorded.items()])
+    _replace(path, _rows(recorded, reached or {}))
 
 
 class Journal:
@@ -61,24 +69,25 @@ class Journal:
         self._path = Path(path)
         self._appended = 0
 
-    def write(self, recorded: Mapping[Reader, Recorded]) -> None:
+    def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
         """Begin it anew with all that is recorded."""
-        write(self._path, recorded)
+        write(self._path, recorded, reached)
         self._appended = 0
 
-    def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded]) -> None:
+    def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
         """Add what a micro-batch has recorded; a reader sees all of it or nothing.
 
         Args:
             moved: what it has recorded.
             recorded: all that is recorded by now, for a file that has become long.
+            reached: how far that is.
         """
         self._appended += len(moved)
         if self._appended > _LONGEST + _TIMES * len(recorded) or not self._path.exists():
-            self.write(recorded)
+            self.write(recorded, reached)
         elif moved:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(_line([[*reader, *entry] for reader, entry in moved.items()]))
+                file.write(_line(_rows(moved, reached)))
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
@@ -94,23 +103,28 @@ def _replace(path: str | Path, rows: Sequence[Any]) -> None:
     scratch.replace(target)
 
 
+def _rows(recorded: Mapping[Reader, Recorded], reached: Reached) -> list[Any]:
+    return [*reached.items(), *([*reader, *entry] for reader, entry in recorded.items())]
+
+
 def _line(rows: Sequence[Any]) -> str:
     return json.dumps(rows, separators=(",", ":")) + "\n"
 
 
-def load(path: str | Path) -> tuple[dict[Reader, Recorded], int]:
+def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
     """Read a file that an earlier run may have left.
 
     Returns:
-        What it holds, and when it was written (milliseconds since the epoch); nothing and 0 if there is no sound file.
+        What it holds, and how far that is (`Reached`), which an earlier version did not say; nothing where there is no
+        sound file.
     """
     try:
         with Path(path).open("rb") as file:
             data = file.read()
             # A last line that is not whole is of a micro-batch whose commit is younger than the file.
-            return _parse(str(path), data.rpartition(b"\n")[0] or data), Path(path).stat().st_mtime_ns // 1_000_000
+            return _parse(str(path), data.rpartition(b"\n")[0] or data)
     except (OSError, ValueError):
-        return {}, 0
+        return {}, {}
 
 
 class _Watched(Generic[Content]):
@@ -177,7 +191,7 @@ class FeedbackFile:
             raise ValueError(f"option feedback.path: {self._path} is not a feedback file; delete it")
         if not end:
             return {}, is_another
-        new = _parse(str(self._path), lines)
+        new, _ = _parse(str(self._path), lines)
         self.recorded |= new
         self._at += len(lines) + 1
         return new, is_another
@@ -233,12 +247,15 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
         return frozenset()  # a file that another version left; the comparison writes it anew
 
 
-def _parse(path: str, lines: bytes) -> dict[Reader, Recorded]:
+def _parse(path: str, lines: bytes) -> tuple[dict[Reader, Recorded], dict[int, int]]:
     try:
-        return {
+        rows = [row for line in lines.splitlines() for row in json.loads(line)]
+        recorded = {
             Reader(isolation, broker, topic, partition): Recorded(position, topic_id, ReadEvent(event), *rest)
-            for line in lines.splitlines()
-            for isolation, broker, topic, partition, position, topic_id, event, *rest in json.loads(line)
+            for isolation, broker, topic, partition, position, topic_id, event, *rest in (
+                row for row in rows if len(row) != _PLACE
+            )
         }
+        return recorded, {int(isolation): int(place) for isolation, place in (r for r in rows if len(r) == _PLACE)}
     except (ValueError, TypeError) as error:
         raise ValueError(f"option feedback.path: {path} is not a feedback file ({error}); delete it") from error

@@ -7,17 +7,56 @@ The query and its batch are in the same atomic commit as the rows, as the protoc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction
+from pyarrow import fs
 
-from parallax.views import fencing
-from parallax.views.parquet import BROKER
+from parallax.stores import is_remote
+from parallax.views import fencing, order
+from parallax.views.commits import filesystem
+from parallax.views.parquet import BROKER, TableFile
 from parallax.views.recording import Recorded
-from parallax.views.tables import RECORDED_ON, rust_uri
+from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
+from parallax.views.unused import GoneError, held, removals
+
+_OLD_S = 1800.0
+"""From this age on files of a micro-batch are looked for on an object store before they are committed: upkeep removes
+none that are younger than two hours by the store's clock."""
+
+
+class Began(NamedTuple):
+    """When a micro-batch began to be read.
+
+    Attributes:
+        wall_s: by the clock, seconds since the epoch; it may step.
+        ran_s: by the monotonic clock, in seconds; it may stand still with the machine.
+        removals: how often files of the table had been removed (`parallax.views.unused.removals`).
+    """
+
+    wall_s: float
+    ran_s: float
+    removals: int
+
+    @classmethod
+    def now(cls, uri: str) -> Began:
+        """Now, of a table."""
+        return cls(time.time(), time.monotonic(), removals(uri))
+
+
+def may_be_gone(began: Began | None, now: Began) -> bool:
+    """Whether a file that was written since a micro-batch began may have been removed as one that nobody needs."""
+    if began is None or now.removals != began.removals:
+        return True
+    return max(abs(now.wall_s - began.wall_s), now.ran_s - began.ran_s) > _OLD_S
+
+
+Write = Callable[[DeltaTable, CommitProperties], None]
+"""Commits to a table, with these properties."""
 
 
 class Appender:
@@ -29,9 +68,18 @@ class Appender:
     """
 
     def __init__(self, storage: str, name: str) -> None:
+        self._storage, self._name = storage, name
+        self.reached_ms = -1
+        """The place of its last commit in the order of commits (`parallax.views.order`); -1 if there is none."""
         self.uri = rust_uri(storage, name)
         """Where the table is, in delta-rs's spelling."""
         self._table: DeltaTable | None = None
+        self._files: fs.FileSystem | None = None
+        self._began: Began | None = None
+
+    def begin(self) -> None:
+        """Note that a micro-batch begins to be read: files that are appended later were written since."""
+        self._began = Began.now(self.uri)
 
     def last_batch(self, query_id: str) -> int:
         """The last micro-batch that a query has committed; -1 if none.
@@ -46,43 +94,65 @@ class Appender:
         """Make files that lie in the table's folder part of the table, in one commit.
 
         Raises:
+            GoneError: some of them are not there any more; nothing was committed.
             FencedError: another job has taken the storage over.
             deltalake.exceptions.DeltaError: the commit failed.
         """
-        now_ms = time.time_ns() // 1_000_000
-        added: list[Any] = [
+        at_ms = order.next_ms(self._storage)
+        added = [
             AddAction(
                 file.path,
                 file.size,
                 {BROKER: str(file.broker), RECORDED_ON: file.recorded_on},
-                now_ms,
+                at_ms,
                 data_change=True,
                 stats=file.statistics,
             )
             for file in files
         ]
+        self._commit(added, [BROKER, RECORDED_ON], query_id, batch_id)
+        self.reached_ms = at_ms
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
-            table.create_write_transaction(
-                added, "append", table.schema(), [BROKER, RECORDED_ON], commit_properties=properties
-            )
+    def append_rows(self, rows: pa.Table, recorded_on: str, query_id: str, batch_id: int) -> None:
+        """Append rows of one date, in one commit.
 
-        self._commit(write, query_id, batch_id)
-
-    def append_rows(self, rows: pa.Table, query_id: str, batch_id: int) -> None:
-        """Append rows, in one commit.
+        Args:
+            rows: with the columns of the table's files; of a table that is partitioned by the date alone.
+            recorded_on: the date, ``YYYY-MM-DD``.
+            query_id: whose rows they are.
+            batch_id: the micro-batch.
 
         Raises:
+            GoneError: see `append_files`.
             FencedError: another job has taken the storage over.
+            OSError: the file cannot be written.
             deltalake.exceptions.DeltaError: the commit failed.
         """
+        self.begin()
+        at_ms, values = order.next_ms(self._storage), {RECORDED_ON: recorded_on}
+        added = [written(self._storage, self._name, rows, values, at_ms)] if rows.num_rows else []
+        self._commit(added, list(values), query_id, batch_id)
+        self.reached_ms = at_ms
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
-            write_deltalake(table, rows, mode="append", commit_properties=properties)
+    def _commit(self, added: Sequence[AddAction], partition_by: list[str], query_id: str, batch_id: int) -> None:
+        paths = [action.path for action in added]
+        with held(self.uri, paths):
+            self._look_for(paths)
+            self._commit_held(add(added, partition_by), query_id, batch_id)
 
-        self._commit(write, query_id, batch_id)
+    def _look_for(self, paths: Sequence[str]) -> None:
+        """Refuse to commit what is not there: a table that names it could not be read any more.
 
-    def _commit(self, write: Callable[[DeltaTable, CommitProperties], None], query_id: str, batch_id: int) -> None:
+        On a disk that costs nothing. On an object store it is a request for each file, and is done where it may be so.
+        """
+        if not is_remote(self.uri) or may_be_gone(self._began, Began.now(self.uri)):
+            if self._files is None:
+                self._files = filesystem(self.uri)
+            gone = lacking(self._files, paths)
+            if gone:
+                raise GoneError(self.uri, gone)
+
+    def _commit_held(self, write: Write, query_id: str, batch_id: int) -> None:
         def newest() -> DeltaTable:
             table = self._newest()
             self._table = None  # A commit that fails leaves a state that is not to be trusted.
@@ -102,4 +172,53 @@ class Appender:
         return self._table
 
 
-__all__ = ["Appender"]
+def lacking(files: fs.FileSystem, paths: Iterable[str]) -> list[str]:
+    """Which of some files are not there.
+
+    Raises:
+        OSError: nobody can say.
+    """
+    found = files.get_file_info(list(paths))
+    return [info.path for info in found if info.type == fs.FileType.NotFound]
+
+
+def add(actions: Sequence[Any], partition_by: list[str]) -> Write:
+    """Commit files that lie in the table's folder.
+
+    Args:
+        actions: of ``deltalake.transaction``.
+        partition_by: the table's partition columns.
+    """
+
+    def write(table: DeltaTable, properties: CommitProperties) -> None:
+        table.create_write_transaction(
+            list(actions), "append", table.schema(), partition_by, commit_properties=properties
+        )
+
+    return write
+
+
+def written(storage: str, name: str, rows: pa.Table, values: Mapping[str, str], at_ms: int) -> AddAction:
+    """Write rows to a file of a table, which is still to be committed.
+
+    Args:
+        storage: ``storage.path``.
+        name: of the table.
+        rows: with the columns of its files at least; some.
+        values: of the partition columns.
+        at_ms: its place in the order of commits (`parallax.views.order`).
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    files = filesystem(rust_uri(storage, name))
+    folder = "/".join(f"{column}={value}" for column, value in values.items())
+    files.create_dir(folder, recursive=True)
+    file = TableFile(files, f"{folder}/part-{uuid4()}.parquet", shape_of(name))
+    for batch in rows.to_batches():
+        file.take(batch)
+    size = file.close()
+    return AddAction(file.path, size, dict(values), at_ms, data_change=True, stats=file.statistics)
+
+
+__all__ = ["Appender", "Began", "add", "lacking", "may_be_gone", "written"]

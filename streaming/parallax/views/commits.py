@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
+from parallax.views import order
 from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\b.*\.parquet")
+
+_HINT_S = 300.0
+"""So long a hint at the last checkpoint is taken for what the log's folder said."""
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""
@@ -53,7 +56,7 @@ class Appended:
 
     Attributes:
         version: of the table, once it was made.
-        at_ms: when it was made, milliseconds since the epoch.
+        at_ms: tells the order across tables, milliseconds since the epoch (`parallax.views.order`).
         files: with its rows; none where it changed no data, or dropped some.
     """
 
@@ -73,6 +76,7 @@ class TableLog:
     def __init__(self, storage: str, name: str) -> None:
         self._uri = rust_uri(storage, name)
         self.files = filesystem(self._uri)
+        self._trusted_until_s = 0.0
 
     def is_whole(self) -> bool:
         """Whether the log still holds the table's first commit."""
@@ -87,12 +91,12 @@ class TableLog:
         text = self._text(_entry(version))
         if text is not None:
             return _appended(version, map(json.loads, text.splitlines()))
-        if self._checkpointed() >= version:
+        if self._is_cleaned(version):
             raise LogGoneError(f"{self._uri}: version {version} has been cleaned from the transaction log")
         return None
 
     def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
-        """The files that a table is made of, the oldest first, each as if it had been appended by itself.
+        """The files that a table is made of, in order, each as if it had been appended by itself.
 
         Args:
             version: of the table, while its log goes back as far; the newest by default.
@@ -106,22 +110,28 @@ class TableLog:
         from deltalake import DeltaTable
 
         table = DeltaTable(self._uri, version=version)
-        actions = pa.table(table.get_add_actions(flatten=True))
-        made = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
-        rows = actions.set_column(actions.schema.get_field_index("modification_time"), "modification_time", made)
-        rows = rows.sort_by([("modification_time", "ascending"), ("path", "ascending")])
-        return table.version(), [
-            Appended(table.version(), row["modification_time"], (_standing(row),)) for row in rows.to_pylist()
-        ]
+        rows = order.files_of(table).to_pylist()
+        return table.version(), [Appended(table.version(), row[order.AT_MS], (_standing(row),)) for row in rows]
 
-    def _checkpointed(self) -> int:
-        """The version up to which the log may have been cleaned; -1 for none."""
-        text = self._text("_delta_log/_last_checkpoint")
-        if text is not None:
-            return int(json.loads(text)["version"])
-        # It is no more than a hint (PROTOCOL.md, Last Checkpoint File): without it the checkpoints themselves tell.
+    def _is_cleaned(self, version: int) -> bool:
+        """Whether the entry of a version, which is not in the log, was there and has been cleaned.
+
+        The checkpoints tell. Their list is long where a job commits all the time, so that the file that names the last
+        one is asked first; but that is a hint (PROTOCOL.md, Last Checkpoint File), which may be gone, garbled or stale.
+        """
+        hinted, now_s = self._hinted(), time.monotonic()
+        if hinted is not None and hinted < version and now_s < self._trusted_until_s:
+            return False
+        self._trusted_until_s = now_s + _HINT_S
         names = [info.base_name for info in self.files.get_file_info(fs.FileSelector("_delta_log"))]
-        return max((int(name.split(".")[0]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1)
+        return max((int(name.split(".")[0]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1) >= version
+
+    def _hinted(self) -> int | None:
+        try:
+            text = self._text("_delta_log/_last_checkpoint")
+            return None if text is None else int(json.loads(text)["version"])
+        except (ValueError, TypeError, LookupError):
+            return None
 
     def _text(self, path: str) -> str | None:
         try:
@@ -148,11 +158,10 @@ def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
     at_ms, dropped = 0, False
     files: list[DataFile] = []
     for action in actions:
-        if "commitInfo" in action:
-            at_ms = int(action["commitInfo"].get("timestamp", 0))
-        elif "remove" in action:
+        if "remove" in action:
             dropped |= action["remove"]["dataChange"]
         elif "add" in action and action["add"]["dataChange"]:
+            at_ms = max(at_ms, int(action["add"]["modificationTime"]))
             files.append(_file(action["add"]))
     return Appended(version, at_ms, () if dropped else tuple(files))
 
@@ -160,7 +169,7 @@ def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
 def _standing(row: Mapping[str, Any]) -> DataFile:
     rows = row["num_records"]
     rows = row["size_bytes"] // _ROW_BYTES if rows is None else rows
-    return DataFile(unquote(row["path"]), rows, row.get(f"partition.{BROKER}"))
+    return DataFile(unquote(row[order.PATH]), rows, row.get(f"partition.{BROKER}"))
 
 
 def _file(add: Mapping[str, Any]) -> DataFile:

@@ -1,8 +1,8 @@
 """Few large files instead of many small ones, in the order in which their rows were recorded.
 
-Whoever rebuilds something from a table takes its files by the time that the log gives each (``modificationTime``), and
-the rows of a file as they lie. So neighbours alone are joined, rows keep their order, and the new file has the time of
-the newest of them.
+Whoever rebuilds something from a table takes its files in the order of their commits (`parallax.views.order`), and the
+rows of a file as they lie. So neighbours alone are joined, rows keep their order, and the new file has the place of the
+last of them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties
 from deltalake._internal import RemoveAction
 from deltalake.transaction import AddAction
 
-from parallax.views import fencing
+from parallax.views import fencing, order
 from parallax.views.commits import filesystem
-from parallax.views.parquet import OF_PROGRESS, OF_VIEWS, Shape, TableFile
+from parallax.views.parquet import Shape, TableFile
 from parallax.views.positions import open_table
-from parallax.views.tables import PROGRESS, rust_uri
+from parallax.views.tables import RECORDED_ON, rust_uri, shape_of
 
 LARGE = 128 << 20
 """Bytes of a file that is joined with no other any more."""
@@ -41,9 +40,9 @@ class File:
     """A file of a table.
 
     Attributes:
-        path: below the table's folder.
+        path: below the table's folder, URL-encoded.
         size: bytes.
-        at_ms: when the newest of its rows was recorded, milliseconds since the epoch.
+        at_ms: its place in the order of commits.
         values: of the partition columns.
     """
 
@@ -69,12 +68,21 @@ def compact(storage: str, name: str) -> int:
 
 
 def joined(files: Sequence[File]) -> list[list[File]]:
-    """Choose which files become one: runs of neighbours of one partition of the table, each in order."""
+    """Choose which files become one: runs of neighbours of one partition of the table, each in order.
+
+    Dates are no order: where a clock was set back over midnight, or those of two workers differ, files of two dates lie
+    between each other, and are no neighbours of their own date's.
+    """
     runs: list[list[File]] = []
-    for values in sorted({file.values for file in files}):
-        mine = sorted((f for f in files if f.values == values), key=lambda f: (f.at_ms, f.path))
+    for whose in sorted({_whose(file) for file in files}):
+        mine = sorted((f for f in files if _whose(f) == whose), key=lambda f: (f.at_ms, f.path))
         runs += [run for run in _runs(mine) if len(run) > 1]
     return runs
+
+
+def _whose(file: File) -> tuple[tuple[str, str], ...]:
+    """Whose rows they are: within these the order counts."""
+    return tuple((column, value) for column, value in file.values if column != RECORDED_ON)
 
 
 def _runs(files: Sequence[File]) -> list[list[File]]:
@@ -82,7 +90,8 @@ def _runs(files: Sequence[File]) -> list[list[File]]:
     runs: list[list[File]] = [[]]
     total = 0
     for file in reversed(files):
-        if total and (file.size > _GROWTH * total or total + file.size > LARGE):
+        is_other = bool(total) and file.values != runs[-1][0].values
+        if is_other or (total and (file.size > _GROWTH * total or total + file.size > LARGE)):
             runs.append([])
             total = 0
         runs[-1].insert(0, file)
@@ -91,17 +100,16 @@ def _runs(files: Sequence[File]) -> list[list[File]]:
 
 
 def _files(table: Any) -> list[File]:
-    actions: Any = pa.table(table.get_add_actions(flatten=True))
-    times = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64()).to_pylist()
-    columns = [name for name in actions.column_names if name.startswith("partition.")]
-    rows = actions.select(columns).rename_columns([name.removeprefix("partition.") for name in columns]).to_pylist()
+    files: Any = order.files_of(table)
+    columns = [name for name in files.column_names if name.startswith("partition.")]
+    rows = files.select(columns).rename_columns([name.removeprefix("partition.") for name in columns]).to_pylist()
     values = [tuple((name, str(value)) for name, value in row.items()) for row in rows]
-    paths, sizes = actions["path"].to_pylist(), actions["size_bytes"].to_pylist()
-    return [File(*row) for row in zip(paths, sizes, times, values, strict=True)]
+    paths, sizes, places = (files[name].to_pylist() for name in (order.PATH, "size_bytes", order.AT_MS))
+    return [File(*row) for row in zip(paths, sizes, places, values, strict=True)]
 
 
 def _join(storage: str, name: str, run: Sequence[File]) -> None:
-    shape = OF_PROGRESS if name == PROGRESS else OF_VIEWS
+    shape = shape_of(name)
     uri = rust_uri(storage, name)
     files = filesystem(uri)
     values: dict[str, str | None] = dict(run[0].values)

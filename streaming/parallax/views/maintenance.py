@@ -23,13 +23,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
-from deltalake import write_deltalake
 
 from parallax.config import StorageSettings
 from parallax.model import ReadEvent
 from parallax.source.schema import VIEW
-from parallax.views import fencing
+from parallax.views import fencing, order
+from parallax.views.appending import add, written
 from parallax.views.compaction import compact
+from parallax.views.parquet import BROKER
 from parallax.views.positions import last_rows, open_table, position_rows
 from parallax.views.recording import today
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, rust_uri
@@ -148,11 +149,15 @@ def drop_older(storage: str, name: str, oldest: date) -> bool:
 def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
     """Record again, under today's date, the positions that would be dropped with the old dates.
 
+    They keep the place that these have in the order of commits (`parallax.views.order`): what a reader records
+    meanwhile lies behind them.
+
     But for those of topics that are deleted, or have a successor of their name: a row of the dead one would be the
-    newest of its reader, and set it back.
+    last of its reader, and set it back.
     """
-    rows = position_rows(table, VIEW.names)
-    is_old = pc.less(rows[RECORDED_ON], pa.scalar(oldest, pa.date32()))
+    files = order.files_of(table)
+    rows = position_rows(table, VIEW.names, files)
+    is_old = pc.less(rows[RECORDED_ON], _day(oldest))
     old, young = rows.filter(is_old), rows.filter(pc.invert(is_old))
     busy, ids = set(last_rows(young)), _topic_ids(rows)
     last = {reader: row for reader, row in last_rows(old).items() if reader not in busy}
@@ -164,20 +169,31 @@ def _carry_positions(storage: str, name: str, table: Any, oldest: date) -> None:
         and told[reader]["topic_id"] in (None, "", ids.get(reader[0]))
     ]
     if idle:
-        carried = old.take(idle).drop_columns([RECORDED_ON])
-        recorded_on = pa.repeat(pa.scalar(date.fromisoformat(today()), pa.date32()), len(idle))
-        rows = carried.append_column(RECORDED_ON, recorded_on)
-        fencing.commit(
-            lambda: open_table(storage, name),
-            lambda newest, properties: write_deltalake(newest, rows, mode="append", commit_properties=properties),
-        )
+        dates: Any = files[f"partition.{RECORDED_ON}"]
+        at_ms = order.last_of(files.filter(pc.less(dates, _day(oldest))))
+        carried, recorded_on = old.take(idle), today()
+        actions = [
+            written(
+                storage,
+                name,
+                carried.filter(pc.equal(carried[BROKER], broker)),
+                {BROKER: str(broker), RECORDED_ON: recorded_on},
+                at_ms,
+            )
+            for broker in sorted(set(carried[BROKER].to_pylist()))
+        ]
+        fencing.commit(lambda: open_table(storage, name), add(actions, [BROKER, RECORDED_ON]))
+
+
+def _day(of: date) -> Any:
+    return pa.scalar(of, pa.date32())
 
 
 def _topic_ids(rows: Any) -> dict[str, str]:
-    """The id of each topic, as the newest of its position rows has it."""
+    """The id of each topic, as the last of its position rows has it."""
     ids: Any = pc.struct_field(rows["position"], "topic_id")
-    known: Any = pa.table({"topic": rows["topic"], "timestamp": rows["timestamp"], "id": ids})
-    told = known.filter(pc.field("id") != "").sort_by("timestamp")  # A comparison with null keeps no row.
+    known: Any = pa.table({"topic": rows["topic"], "id": ids})
+    told = known.filter(pc.field("id") != "")  # A comparison with null keeps no row.
     return dict(zip(told["topic"].to_pylist(), told["id"].to_pylist(), strict=True))
 
 

@@ -12,68 +12,78 @@ import pyarrow.dataset as pds
 from parallax.model import IsolationLevel, ReadEvent, RowKind
 from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
+from parallax.views import order
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 """Events after which a position is lower than before, and right."""
 
-_SKEW_MS = 3_600_000
-"""How far the clock of a worker, which dates the rows, may be behind the driver's, which dates the files.
-
-What retention carries over is a day old at least."""
-
-_COLUMNS = ("topic", "partition", "broker", "offset", "timestamp", "leader_epoch", "position")
+_COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position")
 
 
-def recorded_positions(storage: str, isolation: IsolationLevel, since_ms: int = 0) -> dict[Reader, Recorded]:
+def recorded_positions(storage: str, isolation: IsolationLevel) -> dict[Reader, Recorded]:
     """Rebuild positions of a view's readers from its table.
 
     Args:
         storage: ``storage.path``.
         isolation: which view.
-        since_ms: only files written at or after this time are read, milliseconds since the epoch, and of these no rows
-            that are older by far: retention carries old rows over into new files.
+
+    Raises:
+        deltalake.exceptions.DeltaError: the table cannot be read.
+    """
+    return positions_since(storage, isolation, -1)[0]
+
+
+def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
+    """The positions that commits behind a place in the order of commits (`parallax.views.order`) have recorded.
+
+    A table that does not reach as far is another one, such as one put back from a copy: all of it is read.
+
+    Args:
+        storage: ``storage.path``.
+        isolation: which view.
+        after_ms: the place; -1 for all of the table.
 
     Returns:
-        The readers that have a position row in those files.
+        The readers that have moved since, and the place of the last commit; -1 of a table without files.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
     """
     table = open_table(storage, isolation.option)
-    actions: Any = pa.table(table.get_add_actions(flatten=True))
-    written: Any = pc.cast(pc.cast(actions["modification_time"], pa.timestamp("ms")), pa.int64())
-    young: Any = pc.greater_equal(written, pa.scalar(since_ms, pa.int64()))
-    paths: list[Any] = actions.filter(young)["path"].to_pylist()
-    return latest(position_rows(table, _COLUMNS, paths, since_ms - _SKEW_MS), isolation) if paths else {}
+    files = order.files_of(table)
+    reached = order.last_of(files)
+    if reached < after_ms:
+        after_ms = -1
+    young: Any = pc.greater(files[order.AT_MS], pa.scalar(after_ms, pa.int64()))
+    new = files.filter(young)
+    return (latest(position_rows(table, _COLUMNS, new), isolation) if new.num_rows else {}), reached
 
 
-def position_rows(table: Any, columns: Iterable[str], paths: Iterable[str] | None = None, since_ms: int = 0) -> Any:
-    """The position rows of a view, with the date on which they were recorded.
+def position_rows(table: Any, columns: Iterable[str], files: pa.Table) -> Any:
+    """The position rows of files of a view, with the date on which they were recorded.
 
     Args:
         table: ``deltalake.DeltaTable``.
         columns: of the view.
-        paths: of the files to read; None for all.
-        since_ms: leaves out rows recorded before this time, milliseconds since the epoch.
+        files: as `parallax.views.order.files_of` has them.
 
     Returns:
-        A ``pyarrow.Table``, in no order.
+        A ``pyarrow.Table``, in the order in which the rows were recorded.
     """
     whole: Any = table.to_pyarrow_dataset()
-    wanted = None if paths is None else set(paths)
-    fragments = [f for f in whole.get_fragments() if wanted is None or f.path in wanted]
-    dataset: Any = pds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
-    since = pa.scalar(max(since_ms, 0), pa.timestamp("ms", "UTC"))
-    wanted_rows = (pc.field("kind") == int(RowKind.POSITION)) & (pc.field("timestamp") >= since)
-    return dataset.to_table(columns=[*columns, RECORDED_ON], filter=wanted_rows)
+    fragments = {fragment.path: fragment for fragment in whole.get_fragments()}
+    wanted = [fragments[path] for path in files[order.PATH].to_pylist()]
+    dataset: Any = pds.FileSystemDataset(wanted, whole.schema, whole.format, whole.filesystem)
+    return dataset.to_table(columns=[*columns, RECORDED_ON], filter=pc.field("kind") == int(RowKind.POSITION))
 
 
 def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Take each reader's position out of position rows in any order; see `last_rows`.
+    """Take each reader's position out of position rows; see `last_rows`.
 
     Args:
-        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, timestamp, leader_epoch and position.
+        rows: ``pyarrow.Table`` with the columns topic, partition, broker, offset, leader_epoch and position, in the
+            order in which they were recorded.
         isolation: whose rows they are.
     """
     found: dict[Reader, Recorded] = {}
@@ -86,9 +96,9 @@ def latest(rows: Any, isolation: IsolationLevel) -> dict[Reader, Recorded]:
 
 
 def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
-    """Find the position row that says where each reader stands.
+    """Find the position row that says where each reader stands: the highest since the last reset.
 
-    It is the highest since the last reset; by time only across resets, so that a clock that was set back does no harm.
+    That is the last one; but where an earlier version recorded them, under a clock that was set back, it need not be.
 
     Args:
         rows: as `latest` takes them.
@@ -96,13 +106,10 @@ def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
     Returns:
         By topic, partition and broker, the number of the row.
     """
-    events = pc.struct_field(rows["position"], "event")
-    # A reset and the end of its range may share a millisecond; the reset comes first.
-    order = pc.sort_indices(rows, sort_keys=[("timestamp", "ascending"), ("offset", "ascending")])
-    columns = [rows[name].take(order).to_pylist() for name in ("topic", "partition", "broker", "offset")]
+    events = pc.struct_field(rows["position"], "event").to_pylist()
+    columns = [rows[name].to_pylist() for name in ("topic", "partition", "broker", "offset")]
     found: dict[tuple[str, int, int], tuple[int, int]] = {}
-    told = zip(*columns, events.take(order).to_pylist(), order.to_pylist(), strict=True)
-    for topic, partition, broker, offset, event, number in told:
+    for number, (topic, partition, broker, offset, event) in enumerate(zip(*columns, events, strict=True)):
         known = found.get((topic, partition, broker))
         if known is None or event in RESETS or offset >= known[0]:
             found[topic, partition, broker] = offset, number

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +21,10 @@ from parallax.source.feedback import Recorded
 from parallax.source.offsets import Reader
 from parallax.views import recording
 from parallax.views.appending import Appender
-from parallax.views.positions import recorded_positions
+from parallax.views.deleted import Deleted
+from parallax.views.positions import positions_since
 from parallax.views.recording import files_of, today
-from parallax.views.tables import PROGRESS, RECORDED_ON
-
-_CLOCK_SLACK_MS = 60_000
-"""How far the clocks of the tables' storage and of the feedback file may be apart."""
+from parallax.views.tables import PROGRESS
 
 
 @dataclass(frozen=True)
@@ -110,21 +107,26 @@ class ViewSink:
         self.rows = 0
         """How many rows it has committed."""
         self._recorded: dict[Reader, Recorded] = {}
+        self._reached: dict[int, int] = {}
+        self._deleted = Deleted({}, time.monotonic())
         self._tables = {isolation: Appender(storage, isolation.option) for isolation in isolations}
 
     def prepare(self) -> None:
         """Rebuild the recorded positions from the tables; to be called before each start of the query.
 
-        The feedback file of an earlier run holds everything up to when it was written, so that only younger files of
-        the tables need to be read; without it, all of them.
+        The feedback file of an earlier run holds everything up to the commits that it names, so that only what lies
+        behind these need be read of the tables; without it, or where it is of a version that named none, all of them.
         """
-        known, written_ms = feedback.load(self._feedback_path)
+        known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
         self._recorded = {reader: entry._replace(batch=-1) for reader, entry in known.items()}
         self._tables = {isolation: Appender(self._storage, isolation.option) for isolation in self._isolations}
         for isolation in self._isolations:
-            self._recorded.update(recorded_positions(self._storage, isolation, written_ms - _CLOCK_SLACK_MS))
-        self._journal.write(self._recorded)
+            moved, place = positions_since(self._storage, isolation, reached.get(int(isolation), -1))
+            self._recorded |= moved
+            self._reached[int(isolation)] = place
+        self._deleted = Deleted(self._recorded, time.monotonic())
+        self._journal.write(self._recorded, self._reached)
         # The source reports a refusal once; a process that was started since then has not received that report.
         refused = [_standing(r, e) for r, e in self._recorded.items() if e.event is ReadEvent.UNAUTHORIZED]
         if refused:
@@ -141,20 +143,35 @@ class ViewSink:
 
     def _record(self, batch: Any, batch_id: int) -> None:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        for table in self._tables.values():
+            table.begin()
         files = files_of(batch)
         seen: list[PositionSeen] = []
+        reached = dict(self._reached)
         for isolation, table in self._tables.items():
             mine = [file for file in files if file.isolation == isolation]
             # What was committed before a crash has moved the positions: these files hold nothing that it lacks.
             if not mine or batch_id <= table.last_batch(query_id):
                 continue
             commit(table, mine, query_id, batch_id)
+            reached[int(isolation)] = table.reached_ms
             seen += _positions(mine)
             self.rows += sum(file.rows for file in mine)
         moved = {p.reader: Recorded(p.offset, p.topic_id, p.event, batch_id, p.leader_epoch) for p in seen}
         self._recorded |= moved
-        self._journal.append(moved, self._recorded)
+        self._reached = reached
+        self._journal.append(moved, self._recorded, reached)
+        self._forget(moved)
         self._on_positions(seen)
+
+    def _forget(self, moved: Mapping[Reader, Recorded]) -> None:
+        """Let go of the readers of topics that were deleted some hours ago."""
+        now_s = time.monotonic()
+        self._deleted.note(moved, now_s)
+        gone = self._deleted.over(self._recorded, now_s)
+        if gone:
+            self._recorded = {reader: entry for reader, entry in self._recorded.items() if reader not in gone}
+            self._journal.write(self._recorded, self._reached)
 
 
 def commit(table: Appender, files: Sequence[recording.Recorded], query_id: str, batch_id: int) -> None:
@@ -222,8 +239,7 @@ class ProgressSink:
 
 def append(table: Appender, rows: pa.Table, query_id: str, batch_id: int) -> None:
     """Append the rows of a tick."""
-    recorded_on = pa.repeat(pa.scalar(date.fromisoformat(today()), pa.date32()), rows.num_rows)
-    table.append_rows(rows.cast(schema.PROGRESS).append_column(RECORDED_ON, recorded_on), query_id, batch_id)
+    table.append_rows(rows.cast(schema.PROGRESS), today(), query_id, batch_id)
 
 
 __all__ = [

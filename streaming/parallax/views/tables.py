@@ -11,6 +11,7 @@ from parallax.source import schema
 from parallax.source.schema import VIEW
 from parallax.stores import hadoop_path, rust_path
 from parallax.views import fencing
+from parallax.views.parquet import OF_PROGRESS, OF_VIEWS, Shape
 
 PROGRESS = "replica_progress"
 VIEWS = tuple(isolation.option for isolation in IsolationLevel)
@@ -37,6 +38,11 @@ class TableSize(NamedTuple):
     files: int
     size: int
     """Bytes."""
+
+
+def shape_of(name: str) -> Shape:
+    """How the files of a table are written."""
+    return OF_PROGRESS if name == PROGRESS else OF_VIEWS
 
 
 def table_path(storage: str, name: str) -> str:

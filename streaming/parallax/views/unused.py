@@ -4,17 +4,71 @@ delta-rs reads the table first and lists its folder afterwards. A job that is fr
 lost its storage meanwhile, would delete what its successor has committed: no put refuses a deletion. So here the list
 is made first and the table is read afterwards, whatever time passes between the two: a file that was old when it was
 listed, and is not in a table that was read later, is in no later one either.
+
+That holds but for a file that is old and still to be committed: its micro-batch stood still for hours, or a clock has
+stepped. So who commits files holds them meanwhile (`held`) and looks whether they are there; what is held is not
+removed, and what is being removed cannot be held. Nothing is ever in a table that is not on the disk.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from parallax.errors import one_line
 from parallax.views.commits import filesystem
+
+_lock = threading.Lock()
+_held: dict[str, list[frozenset[str]]] = {}
+_going: dict[str, frozenset[str]] = {}
+_runs: dict[str, int] = {}
+
+
+class GoneError(RuntimeError):
+    """Files that were to be committed have been removed; one line."""
+
+    def __init__(self, uri: str, paths: Iterable[str]) -> None:
+        gone = sorted(paths)
+        super().__init__(
+            one_line(
+                f"{uri}: files of this micro-batch were removed before its commit ({len(gone)}, such as {gone[0]})"
+            )
+        )
+
+
+@contextmanager
+def held(uri: str, paths: Iterable[str]) -> Iterator[None]:
+    """Keep files from being removed by this process while they are committed.
+
+    Args:
+        uri: of the table.
+        paths: below its folder.
+
+    Raises:
+        GoneError: some are being removed.
+    """
+    mine = frozenset(paths)
+    with _lock:
+        if lost := mine & _going.get(uri, frozenset()):
+            raise GoneError(uri, lost)
+        _held.setdefault(uri, []).append(mine)
+    try:
+        yield
+    finally:
+        with _lock:
+            _held[uri].remove(mine)
+
+
+def removals(uri: str) -> int:
+    """How often this process has removed files of a table."""
+    with _lock:
+        return _runs.get(uri, 0)
 
 
 def remove_unused(uri: str, hours: int, *, full: bool = False) -> int:
@@ -32,16 +86,30 @@ def remove_unused(uri: str, hours: int, *, full: bool = False) -> int:
     old = DeltaTable(uri).vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full)
     if not old:
         return 0
-    now: Any = pa.table(DeltaTable(uri).get_add_actions(flatten=True))["path"].to_pylist()
-    needed = {unquote(path) for path in now}
-    gone = [path for path in map(unquote, old) if path not in needed]
-    files = filesystem(uri)
-    for path in gone:
-        try:
-            files.delete_file(path)
-        except FileNotFoundError:
-            continue
+    with _going_from(uri, map(unquote, old)) as going:
+        now: Any = pa.table(DeltaTable(uri).get_add_actions(flatten=True))["path"].to_pylist()
+        gone = going - {unquote(path) for path in now}
+        files = filesystem(uri)
+        for path in sorted(gone):
+            try:
+                files.delete_file(path)
+            except FileNotFoundError:
+                continue
     return len(gone)
 
 
-__all__ = ["remove_unused"]
+@contextmanager
+def _going_from(uri: str, old: Iterable[str]) -> Iterator[frozenset[str]]:
+    """Announce what is going to be removed: of these files, those that nobody holds."""
+    with _lock:
+        going = frozenset(old).difference(*_held.get(uri, ()))
+        _going[uri] = _going.get(uri, frozenset()) | going
+    try:
+        yield going
+    finally:
+        with _lock:
+            _going[uri] -= going
+            _runs[uri] = _runs.get(uri, 0) + 1
+
+
+__all__ = ["GoneError", "held", "removals", "remove_unused"]

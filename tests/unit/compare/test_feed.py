@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from parallax.compare import segments
-from parallax.compare.feed import QUERY, RESULT_DDL, ComparisonReader, Options
+from parallax.compare.feed import QUERY, RESULT_DDL, TABLES, ComparisonReader, Options
 from parallax.compare.joint import MANY_ROWS
 from parallax.compare.query import ComparisonSink
 from parallax.compare.segments import Manifest, StateGoneError, Store, bucket_of, offset_mark
@@ -21,7 +24,13 @@ from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import create_suspects
 from parallax.config import CompareSettings
 from parallax.model import ReadEvent
-from parallax.views.tables import create_tables, table_path
+from parallax.views import sink
+from parallax.views.appending import Appender
+from parallax.views.commits import filesystem
+from parallax.views.compaction import compact
+from parallax.views.parquet import TableFile
+from parallax.views.recording import Recorded
+from parallax.views.tables import PROGRESS, RECORDED_ON, create_tables, table_path
 from tests.e2e.test_compare import tables_of
 from tests.unit.compare.history import RC, RU, Row, both, everywhere, record, shown, tick
 
@@ -92,6 +101,63 @@ def healthy(start: int, end: int) -> Iterator[Row]:
     yield from tick(end, everywhere(end))
     for broker in (1, 2, 3):
         yield from both(broker, rows, end)
+
+
+def record_as_the_job_does(storage: Path, batch: int, *rows: Row) -> None:
+    """Commit rows by the product's own way, all tables in one micro-batch."""
+    for name, table in tables_of(rows):
+        made = table.drop_columns([RECORDED_ON])
+        if name == PROGRESS:
+            sink.append(Appender(str(storage), name), made, "progress", batch)
+            continue
+        files = filesystem(table_path(str(storage), name))
+        recorded = []
+        for broker in sorted(set(made["broker"].to_pylist())):
+            folder = f"broker={broker}/recorded_on=2026-01-01"
+            files.create_dir(folder, recursive=True)
+            file = TableFile(files, f"{folder}/part-{batch}.parquet")
+            for part in made.filter(pc.equal(made["broker"], broker)).to_batches():
+                file.take(part)
+            size = file.close()
+            recorded.append(Recorded(1, broker, "2026-01-01", file.path, size, file.rows, file.statistics, b""))
+        sink.commit(Appender(str(storage), name), recorded, "views", batch)
+
+
+@pytest.mark.parametrize("step_s", [-3, -60, -3600, 3600])
+@pytest.mark.parametrize("most", [10, 25, 40, 10**6])
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_comparison_that_is_rebuilt_after_a_clock_has_stepped_takes_the_commits_in_their_order(
+    storage: Path, monkeypatch: pytest.MonkeyPatch, step_s: int, most: int, is_joined: bool
+) -> None:
+    def records(end: int) -> list[Row]:
+        return [record(n, f"K{n}", "V") for n in range(end - 10, end)]
+
+    real, at = time.time_ns, [0]
+    monkeypatch.setattr(time, "time_ns", lambda: real() + int((at[0] if at[0] < 3 else at[0] + step_s) * 1e9))
+    history = [
+        [*tick(1, everywhere(10)), *(row for broker in (1, 2, 3) for row in both(broker, records(10), 10, 1))],
+        [*tick(2, everywhere(20)), *(row for broker in (1, 2) for row in both(broker, records(20), 20, 2))],
+        [*tick(3, everywhere(20)), *both(3, records(20), 20, 3)],
+        [*tick(4, everywhere(30)), *(row for broker in (1, 2, 3) for row in both(broker, records(30), 30, 4))],
+        [row for view in (RU, RC) for row in shown(view, 3, [], 25, 5, event=ReadEvent.LOG_TRUNCATED)],
+        [*tick(6, everywhere(30)), *both(3, [record(n, f"K{n}", "V") for n in range(25, 30)], 30, 6)],
+    ]
+    followed = Comparison(storage)
+    for number, rows in enumerate(history):
+        at[0] = number + 1
+        record_as_the_job_does(storage, number, *rows)
+        followed.step()
+    for name in TABLES:
+        if is_joined:
+            compact(str(storage), name)
+        DeltaTable(table_path(str(storage), name)).create_checkpoint()
+        Path(table_path(str(storage), name), "_delta_log", f"{0:020d}.json").unlink()
+    shutil.rmtree(storage / "checkpoints")
+    rebuilt = Comparison(storage, max_rows_per_trigger=most)
+    while rebuilt.reader().latestOffset(rebuilt.offset, None) != rebuilt.offset:  # type: ignore[arg-type]
+        rebuilt.step()
+    assert rebuilt.compared_up_to == followed.compared_up_to == {"t": (30, 30)}
+    assert rebuilt.suspects() == followed.suspects()
 
 
 def test_the_columns_are_those_that_spark_is_told(storage: Path) -> None:

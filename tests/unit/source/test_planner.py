@@ -339,3 +339,20 @@ def test_what_is_gone_is_reported_once_and_again_once_the_cluster_has_changed(
     client.topics["gone"] = client.topic("gone", "D", 1)
     planner._catalog.refresh()
     assert plan_until(planner, {}, lambda r: stranger in r)[stranger].state is ReadEvent.TOPIC_RECREATED
+
+
+def test_a_topic_whose_readers_were_forgotten_is_asked_for_no_more_and_begins_anew_when_it_is_back(
+    make: Any, client: FaultyClient, tmp_path: Path
+) -> None:
+    mine, stranger = Recorded(100, "A", ReadEvent.OK), Reader(0, 1, "gone", 0)
+    gone = Recorded(100, "C", ReadEvent.TOPIC_DELETED)
+    write(tmp_path / "feedback.json", {reader(1): mine, reader(2): mine, stranger: gone})
+    planner = make(**{"topics.pattern": "orders|gone", "startingOffsets": "latest"})
+    assert planner.plan({}) is None
+    assert planner._catalog._remembered == {"orders", "gone"}
+    write(tmp_path / "feedback.json", {reader(1): mine, reader(2): mine})
+    assert planner.plan({}) is None
+    assert planner._catalog._remembered == {"orders"}
+    client.topics["gone"] = client.topic("gone", "D", 1)
+    span = plan_until(planner, {}, lambda ranges: stranger in ranges)[stranger]
+    assert (span.start, span.state) == (0, ReadEvent.PARTITION_ADDED)

@@ -11,13 +11,16 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
+from pyarrow import fs
 
 from parallax.source.schema import VIEW
-from parallax.views.appending import Appender
+from parallax.views.appending import Appender, Began, lacking, may_be_gone
+from parallax.views.commits import filesystem
 from parallax.views.maintenance import shorten_log
 from parallax.views.parquet import TableFile
 from parallax.views.recording import Recorded
 from parallax.views.tables import RECORDED_ON, create_tables
+from parallax.views.unused import GoneError
 
 VIEW_NAME = "read_committed"
 
@@ -34,8 +37,6 @@ def rows(*offsets: int) -> Any:
 
 
 def written(storage: str, name: str, *offsets: int) -> Recorded:
-    from parallax.views.commits import filesystem
-
     files, path = filesystem(f"{storage}/{VIEW_NAME}"), f"broker=2/recorded_on=2026-01-01/{name}.parquet"
     files.create_dir("broker=2/recorded_on=2026-01-01", recursive=True)
     file = TableFile(files, path)
@@ -93,6 +94,39 @@ def test_a_second_writer_of_the_same_query_does_not_commit_a_batch_again(storage
 def test_an_append_that_failed_leaves_an_appender_that_goes_on(storage: str) -> None:
     appender = Appender(storage, VIEW_NAME)
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the library makes of it
-        appender.append_rows(pa.table({"unknown": [1]}), "query", 0)
+        appender.append_rows(pa.table({"unknown": [1]}), "2026-01-01", "query", 0)
     appender.append_files([written(storage, "a", 1)], "query", 0)
     assert offsets(storage) == [1]
+
+
+def test_a_file_that_is_gone_is_in_no_commit(storage: str) -> None:
+    appender, lost = Appender(storage, VIEW_NAME), written(storage, "a", 1)
+    Path(storage, VIEW_NAME, lost.path).unlink()
+    with pytest.raises(GoneError, match="removed before its commit"):
+        appender.append_files([written(storage, "b", 2), lost], "query", 0)
+    assert (offsets(storage), appender.last_batch("query")) == ([], -1)
+    appender.append_files([written(storage, "a", 1), written(storage, "b", 2)], "query", 0)
+    assert offsets(storage) == [1, 2]
+
+
+def test_a_store_is_asked_whether_a_file_is_there(storage: str) -> None:
+    files = filesystem(f"file://{storage}/{VIEW_NAME}")
+    assert isinstance(files, fs.PyFileSystem)
+    assert lacking(files, [written(storage, "a", 1).path, "broker=2/none.parquet"]) == ["broker=2/none.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (Began(1001, 11, 3), False),
+        (Began(1000 + 3600, 11, 3), True),
+        (Began(1000 - 3600, 11, 3), True),
+        (Began(1001, 10 + 3600, 3), True),
+        (Began(1001, 11, 4), True),
+    ],
+)
+def test_a_store_is_asked_where_a_file_is_old_by_some_clock_or_files_were_removed_since(
+    now: Began, expected: bool
+) -> None:
+    assert may_be_gone(Began(1000, 10, 3), now) is expected
+    assert may_be_gone(None, now)

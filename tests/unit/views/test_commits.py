@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,49 @@ def test_a_log_that_was_cleaned_is_known_to_be_without_its_hint_at_the_last_chec
     with pytest.raises(LogGoneError):
         TableLog(storage, NAME).appended(1)
     assert TableLog(storage, NAME).appended(4) is None
+
+
+HINTS = [
+    "",
+    '{"ver',
+    "{}",
+    "[]",
+    "null",
+    '{"version": null}',
+    '{"version": "x"}',
+    '{"version": 99}',
+    '{"version": 0}',
+    "\xff",
+]
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_a_hint_at_the_last_checkpoint_is_believed_only_where_the_log_agrees(storage: str, hint: str) -> None:
+    for _ in range(3):
+        append(storage, 1)
+    log = Path(storage, NAME, "_delta_log")
+    DeltaTable(f"{storage}/{NAME}").create_checkpoint()
+    (log / "_last_checkpoint").write_bytes(hint.encode("latin-1"))
+    for version in range(3):
+        (log / f"{version:020d}.json").unlink()
+    for version in (1, 2):
+        with pytest.raises(LogGoneError):
+            TableLog(storage, NAME).appended(version)
+    assert brokers_of(TableLog(storage, NAME), 3) == [(1, 1)]
+    assert TableLog(storage, NAME).appended(4) is None
+
+
+def test_a_hint_that_becomes_stale_is_noticed_in_time(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(storage, 1)
+    DeltaTable(f"{storage}/{NAME}").create_checkpoint()
+    hint = Path(storage, NAME, "_delta_log", "_last_checkpoint")
+    stale, log, now = hint.read_bytes(), TableLog(storage, NAME), [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert log.appended(2) is None
+    append(storage, 1)
+    DeltaTable(f"{storage}/{NAME}").create_checkpoint()
+    Path(storage, NAME, "_delta_log", f"{2:020d}.json").unlink()
+    hint.write_bytes(stale)
+    now[0] += 301
+    with pytest.raises(LogGoneError):
+        log.appended(2)

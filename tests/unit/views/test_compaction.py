@@ -81,12 +81,19 @@ def test_a_follower_sees_no_row_again(storage: str) -> None:
 
 
 def test_dates_and_brokers_stay_apart(storage: str) -> None:
-    for n in range(2):
-        append(storage, n)
-        append(storage, n, broker=2)
-        append(storage, n, on=date(2026, 1, 2))
+    for on in (DAY, date(2026, 1, 2)):
+        for n in range(2):
+            append(storage, n, on=on)
+            append(storage, n, broker=2, on=on)
     compact(storage, RC)
-    assert len(files(storage)) == 3
+    assert len(files(storage)) == 4
+
+
+def test_what_was_recorded_over_midnight_while_clocks_differ_stays_in_order(storage: str) -> None:
+    for n, on in enumerate((DAY, date(2026, 1, 2), DAY, date(2026, 1, 2), date(2026, 1, 2))):
+        append(storage, n, on=on)
+    compact(storage, RC)
+    assert in_order(storage) == [0, 1, 2, 3, 4]
 
 
 def test_a_joined_file_has_the_time_of_its_newest_part_and_tells_its_rows(storage: str) -> None:

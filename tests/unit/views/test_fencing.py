@@ -102,7 +102,7 @@ def test_the_writers_of_a_job_are_fenced(storage: str, uri: str) -> None:
     for name in ("t", "replaced", "findings"):
         raise_fence(f"{storage}/{name}", 2)
     with pytest.raises(FencedError):
-        Appender(storage, "t").append_rows(ROWS, "q", 0)
+        Appender(storage, "t").append_files([], "q", 0)
     with pytest.raises(FencedError):
         replace_rows(f"{storage}/replaced", ROWS)
     findings.news()

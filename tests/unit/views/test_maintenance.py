@@ -14,7 +14,7 @@ from parallax.model import IsolationLevel, ReadEvent
 from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance, drop_older
-from parallax.views.positions import recorded_positions
+from parallax.views.positions import positions_since, recorded_positions
 from parallax.views.tables import RECORDED_ON, create_tables
 
 OLD, TODAY = date(2026, 1, 1), date(2026, 1, 9)
@@ -53,17 +53,10 @@ def test_the_position_of_an_idle_reader_is_carried_over(storage: str) -> None:
 def test_a_position_that_was_carried_over_sets_back_no_reader_that_has_moved_since(storage: str) -> None:
     record(storage, OLD, 1, 5000)
     record(storage, OLD, 2, 7)
+    (*_, reached) = positions_since(storage, RC, -1)
     assert drop_older(storage, RC.option, TODAY)
-    now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    assert recorded_positions(storage, RC, now_ms - 60_000) == {}, "the file is young, its rows are not"
+    assert positions_since(storage, RC, reached) == ({}, reached)
     assert positions(storage) == {1: (5000, "A"), 2: (7, "A")}
-
-
-def test_a_row_of_a_worker_whose_clock_is_behind_counts(storage: str) -> None:
-    record(storage, OLD, 1, 5000)
-    at_ms = int(datetime(OLD.year, OLD.month, OLD.day, tzinfo=UTC).timestamp() * 1000)
-    (entry,) = recorded_positions(storage, RC, at_ms + 120_000).values()
-    assert entry.position == 5000
 
 
 def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
@@ -72,6 +65,13 @@ def test_nothing_of_a_topic_is_carried_into_its_successor(storage: str) -> None:
     record(storage, TODAY, 1, 3, "B", ReadEvent.TOPIC_RECREATED)
     assert drop_older(storage, RC.option, TODAY)
     assert positions(storage) == {1: (3, "B")}
+
+
+def test_the_id_of_a_topic_is_the_one_that_was_recorded_last(storage: str) -> None:
+    record(storage, date(2026, 1, 3), 1, 5000)
+    record(storage, OLD, 2, 3, "B", ReadEvent.TOPIC_RECREATED)  # The clock was set back.
+    assert drop_older(storage, RC.option, TODAY)
+    assert positions(storage) == {2: (3, "B")}
 
 
 def test_readers_of_a_deleted_topic_end_with_their_rows(storage: str) -> None:

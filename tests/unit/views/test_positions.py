@@ -15,7 +15,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def table(*rows: tuple[int, int, str]) -> Any:
-    """Position rows of one reader: (seconds since START, offset, event)."""
+    """Position rows of one reader as they were recorded: (seconds since START, offset, event)."""
     return pa.table(
         {
             "topic": ["orders"] * len(rows),
@@ -41,6 +41,7 @@ def test_the_position_is_the_highest_in_whatever_order_the_rows_lie(rows: list[t
 
 def test_a_clock_that_was_set_back_does_not_bring_a_position_back() -> None:
     assert position((10, 100, "ok"), (5, 200, "ok"))[0] == 200
+    assert position((10, 500, "ok"), (5, 20, "log_truncated"), (6, 30, "ok"))[0] == 30
 
 
 def test_the_leader_epoch_is_that_of_the_position() -> None:
