@@ -149,6 +149,11 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
+        if (same := self._as_reported(task, claim, decision, answers, before)) is not None:
+            decision = replace(
+                decision, verdict=Verdict.DISMISSED, reason=_same_cause({same.finding_id: _cause_of(same)})
+            )
+            leans_on = (same.finding_id,)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing(finding_id)
@@ -174,6 +179,26 @@ class Judging:
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
+
+    def _as_reported(
+        self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
+    ) -> Finding | None:
+        """The finding that says what is proven of a suspect by another deletion of its key; None where there is none.
+
+        A key may be deleted several times while a replica misses all of it. The value that it shows still is older than
+        each of these tombstones, so that they are one divergence.
+        """
+        is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
+        answer = answers.replicas.get(decision.accused)
+        if not is_new or decision.kind is not _RESURRECTED or answer is None or answer.key is None:
+            return None
+        shown = answer.key.visible
+        own = claim.finding_id(self.cluster_id)
+        for found in self._beside(task, claim, before).values():
+            is_alike = found.kind is _RESURRECTED and found.broker == decision.accused and found.finding_id != own
+            if is_alike and _accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
+                return found
+        return None
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
         """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
@@ -344,6 +369,10 @@ def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> froze
     accused = {cause.broker for cause in causes.values() if cause.deleted_at == UNKNOWN}
     deleted_at = max(cause.deleted_at for cause in causes.values())
     return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
+
+
+def _cause_of(finding: Finding) -> Cause:
+    return Cause(finding.broker, finding.kind)
 
 
 def _same_cause(causes: Mapping[str, Cause]) -> str:
