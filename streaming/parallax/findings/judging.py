@@ -17,6 +17,7 @@ from parallax.findings.finding import (
     claim_of,
     has_proven_direction,
     has_spread,
+    is_blocking,
     is_exposed,
     is_unsettled,
     made,
@@ -28,6 +29,7 @@ from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
+from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
@@ -242,7 +244,7 @@ class Judging:
         if not changed:
             return Unchanged(known)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
-            decision = replace(decision, kind=known.kind if refines(known.kind, decision.kind) else decision.kind)
+            decision = _as_reported_before(decision, known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
     def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
@@ -403,6 +405,9 @@ def _is_shown_by_all(finding: Finding) -> bool:
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
     """Whether a finding that stands has to be reported again, with what it says now."""
     exposed = is_exposed(decision.accused, decision, answers)
+    blocked = blocked_at(claim, _as_reported_before(decision, known), answers)
+    if known.is_open and (blocked is not None) != is_blocking(known):
+        return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
@@ -412,6 +417,17 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
+
+
+def _as_reported_before(decision: Decision, known: Finding) -> Decision:
+    """A verdict that says less than a finding, as that one says it: how the accused ended a transaction stays proven.
+
+    It may hold the transaction open by now, where the end marker was truncated.
+    """
+    if not refines(known.kind, decision.kind):
+        return decision
+    sides = {text: tuple(brokers) for text, brokers in sides_of(known).items()}
+    return replace(decision, kind=known.kind, sides=sides or decision.sides)
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:
