@@ -156,7 +156,23 @@ def is_wrong(said: Said, broker: int, cluster: Cluster, compacted: bool) -> bool
     if said.key is not None and any(oracle.shows_superseded(truth, replica, said.key, start) for start in starts):
         return True
     found = [oracle.wrong_in(truth, replica, start, compacted) for start in starts]
+    if any(_lacks_what_it_superseded(said, truth, replica, wrong) for wrong in found):
+        return True
     return any(properties.is_wrong_in(of_it, wrong) for wrong in found) or properties.misleads(of_it, cluster)
+
+
+def _lacks_what_it_superseded(said: Said, truth: oracle.Truth, replica: Replica, wrong: oracle.Wrong) -> bool:
+    """Whether a replica lacks the true value of the key of an aborted record, written before it, and any since.
+
+    Who took the record for committed had its cleaner take what it superseded. That stays so when the log was truncated
+    behind it, and has ended the transaction rightly since; no other log than a new copy mends it.
+    """
+    if said.about != "transaction" or said.key is None or said.key not in wrong.unlike:
+        return False
+    known = truth.of_offset.get(said.offset)
+    is_of_it = known is not None and known[0].key == said.key and truth.end_of(said.offset) is End.ABORT
+    is_older = 0 <= truth.latest.get(said.key, -1) < said.offset
+    return is_of_it and is_older and oracle.newest_shown(replica, said.key) < truth.latest[said.key]
 
 
 def _starts(cluster: Cluster, replica: Replica) -> frozenset[int]:

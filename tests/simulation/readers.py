@@ -378,16 +378,19 @@ def _nameless(replica: Replica, offset: int, producer_id: int, kind: RowKind, ou
 
 
 def _cut_below(replica: Replica, position: int, epoch: int) -> tuple[int, bool] | None:
-    """Where a log was truncated below a position that was read in a leader epoch, and whether it is sure.
+    """What a broker's answer says of a log that was read up to a position in a leader epoch; None: it is that log.
 
-    It was where a higher epoch begins below the position. It may have been where the log knows no epoch as high.
+    A broker names the largest epoch of its log up to the one that was read, and where that ends
+    (``LeaderEpochFileCache.endOffsetFor``). The log is the one that was read where it knows that epoch, and holds it up
+    to the position; where it begins with a newer one it says nothing of what lies below. Otherwise it ends where the
+    answer says; or it is another log, and nobody is told from where on.
     """
     if epoch < 0:
         return None
-    higher = [start for known, start in replica.epochs if known > epoch]
-    if higher and min(higher) < position:
-        return min(higher), True
-    if not higher and epoch not in dict(replica.epochs):
+    found = replica.epoch_end(epoch)
+    if found is not None and found[1] < position:
+        return found[1], True
+    if found is None or found[0] < epoch:
         return min(position, replica.hw), False
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.finding import evidence_of
-from parallax.model import NOBODY, FindingStatus, Severity
+from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from tests.simulation import kinds
 from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.world import World, run
@@ -840,6 +840,7 @@ RIGHT_ALL_THE_SAME = (
 """Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
+    *(1800254236, 1800256114),
     *(1800259006, 1900002149, 1800189542, 1800201400),
     *(1800043605, 1800213244, 1800214991, 1800215651),
     *(1800058860, 1800060630, 1800073495, 1800096230, 1800119165, 1800154095, 1800072123, 1800074410, 1800083842),
@@ -1090,3 +1091,19 @@ def test_a_tombstone_that_an_election_has_cut_is_not_held_against_who_shows_anot
     world.run(ops)
     told = [event for event in world.monitor.events if event.stands]
     assert {event.broker for event in told} == {NOBODY, 3}
+
+
+@pytest.mark.parametrize("wired", [False, True], ids=["model", "bytes"])
+def test_what_a_log_of_an_older_epoch_has_replaced_up_to_where_it_was_read_is_unknown_until_an_audit(
+    wired: bool,
+) -> None:
+    """Broker 2 wrote offset 1 in an epoch of its own; after a second unclean election it has that of 1, and goes on."""
+    world = World(replace(STANDARD, unclean=True, wired=wired))
+    ops = parse(
+        "write -1 0 10; sync; round; stop 2; write -1 1 11; sync; usurp 2; write -1 2 22; round; usurp 1; "
+        "write -1 3 33; start 2; start 3; sync; round; tick 150; sync; round"
+    )
+    for op in ops:
+        world.apply(op)
+    assert world.monitor.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING)[0] > 0
+    world.settle()

@@ -117,7 +117,8 @@ class Ledger:
 
 def has_verdict(partition: PartitionResult) -> bool:
     """Whether nothing of what an audit compared is left open."""
-    return partition.result is Result.CONSISTENT or (partition.result is Result.DIVERGED and not partition.reasons)
+    is_read = bool(partition.beyond) or partition.result is not Result.UNKNOWN
+    return is_read and set(partition.reasons) <= set(partition.beyond)
 
 
 def _ended(partition: PartitionResult, started: int, ended: int) -> Ended:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from parallax.model import IsolationLevel, TopicPartition
@@ -45,6 +46,7 @@ class PartitionPlan:
         marks: by broker that answered, how far it could be read in each view when the audit began.
         reasons: what is unknown before anything was read.
         readable: records of it are read; otherwise it is unknown as a whole.
+        beyond: why nothing is compared beyond an offset that more time will not move (`held_for_too_long`).
     """
 
     topic: str
@@ -57,6 +59,7 @@ class PartitionPlan:
     marks: Mapping[int, tuple[int, int]] | None = None
     reasons: tuple[str, ...] = ()
     readable: bool = True
+    beyond: tuple[str, ...] = ()
 
     @property
     def place(self) -> TopicPartition:
@@ -134,6 +137,52 @@ def _plan_one(
 def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
     high_watermark, stable = int(row["high_watermark"]), int(row["last_stable_offset"])
     return high_watermark, min(high_watermark, stable)
+
+
+def held_for_too_long(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Why nothing is compared in read_committed from an offset on, where no ordinary transaction is the reason.
+
+    Nothing is shown from the furthest last stable offset on, so that an open transaction keeps an audit from comparing
+    what lies there. That is no fault, and ends by itself: a coordinator aborts what is open for longer than its
+    timeout, which ``transaction.max.timeout.ms`` bounds. What was written last longer ago than that, and than five
+    minutes more, Kafka itself calls late (``ProducerStateManager.hasLateTransaction``): it may hang, on all replicas
+    alike. Timestamps are the producer's own, unless the topic has them from the broker.
+
+    Args:
+        rows: of progress, of one partition, of one moment.
+    """
+    answered = [row for row in rows if row["reachable"]]
+    stable = max((_marks(row)[READ_COMMITTED] for row in answered), default=-1)
+    if not answered or stable >= max((_marks(row)[READ_UNCOMMITTED] for row in answered), default=-1):
+        return ()
+    foremost = [row for row in answered if _marks(row)[READ_COMMITTED] == stable]
+    late = [one for row in foremost if (one := _holding(row, stable)) is not None and _is_late(one, row)]
+    if len(late) < len(foremost):
+        return ()
+    first = late[0]
+    at = datetime.fromtimestamp(first["last_timestamp"] / 1000, UTC)
+    text = (
+        f"nothing is compared in read_committed from offset {stable} on: a transaction of producer "
+        f"{first['producer_id']} holds the last stable offset there, and wrote last at {at:%Y-%m-%d %H:%M:%SZ}, longer "
+        "ago than Kafka's default of transaction.max.timeout.ms allows; see whether it hangs (kafka-transactions.sh "
+        "find-hanging)"
+    )
+    return (text,)
+
+
+_LATE_MS = (15 + 5) * 60_000
+"""Kafka's default of ``transaction.max.timeout.ms``, and ``ProducerStateManager.LATE_TRANSACTION_BUFFER_MS``."""
+
+
+def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:
+    """The transaction that a replica's last stable offset stands at; None where it does not say."""
+    opened = [one for one in row.get("open_transactions") or () if one["start_offset"] <= stable]
+    return min(opened, key=lambda one: one["start_offset"], default=None)
+
+
+def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    last = transaction["last_timestamp"] or 0
+    return 0 < last < int(row["observed_at"]) // 1000 - _LATE_MS
 
 
 def updated(plans: Mapping[TopicPartition, PartitionPlan], look: Look) -> dict[TopicPartition, PartitionPlan]:

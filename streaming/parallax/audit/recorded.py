@@ -14,6 +14,7 @@ from parallax.audit.plan import (
     PartitionPlan,
     TopicTraits,
     by_place,
+    held_for_too_long,
     plan,
 )
 from parallax.config import Settings
@@ -43,7 +44,8 @@ def recorded_plan(
     plans = plan(places, kinds, list(newest.values()), settings.topics.brokers)
     positions = _positions(session, settings.storage.path, places)
     ended = {place: _ended(one, positions) for place, one in plans.items()}
-    rows = by_place(ticks)
+    rows, last = by_place(ticks), by_place(list(newest.values()))
+    ended = {p: replace(one, beyond=held_for_too_long(last.get(p, ()))) for p, one in ended.items()}
     return {p: _doubted(one, rows.get(p, ()), settings.compare.grace_ms) for p, one in ended.items()}, ticks
 
 

@@ -154,6 +154,7 @@ class PartitionResult:
         replicas: ids of the brokers that host it.
         compared_from: lowest offset that was compared.
         compared_up_to: by view (read_uncommitted, read_committed), the offset up to which; -1 where nothing was.
+        beyond: of the reasons, those about what lies beyond that; they leave nothing open of what was compared.
     """
 
     topic: str
@@ -164,6 +165,7 @@ class PartitionResult:
     replicas: tuple[int, ...] = ()
     compared_from: int = -1
     compared_up_to: tuple[int, int] = (-1, -1)
+    beyond: tuple[str, ...] = ()
 
     @property
     def place(self) -> TopicPartition:
@@ -225,6 +227,7 @@ def judge(
         reasons += [r for r in compared.reasons() if r not in reasons]
     elif not reasons:
         reasons.append("it was not compared")
+    reasons += plan.beyond
     reasons += _unproven([s for s in suspects if s.suspect_id in undecided], undecided)
     result = Result.DIVERGED if mine else Result.UNKNOWN if reasons else Result.CONSISTENT
     seen = compared or Compared(compared_from=-1)
@@ -237,6 +240,7 @@ def judge(
         plan.replicas,
         seen.compared_from,
         seen.compared_up_to,
+        plan.beyond,
     )
 
 

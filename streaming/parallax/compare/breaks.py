@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from parallax.compare import unread
 from parallax.compare.observations import EVENT_CODE, POSITION, READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, ViewRows
 from parallax.compare.replicas import (
     give_up,
@@ -18,7 +19,7 @@ from parallax.compare.replicas import (
 from parallax.compare.rules.arrays import has_bit
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule
+from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule, UnknownReason
 
 _TRUNCATED = EVENT_CODE[ReadEvent.LOG_TRUNCATED]
 _LOG_START = EVENT_CODE[ReadEvent.LOG_START_ADVANCED]
@@ -93,7 +94,10 @@ def _apply_topic_ids(state: PartitionState, rows: ViewRows, at: Array) -> Array:
 
 
 def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: Array, current: int) -> bool:
-    """Whether one reader's rows of this batch belong to the topic as it is now; follows the reader's topic id."""
+    """Whether one reader's rows of this batch belong to the topic as it is now; follows the reader's topic id.
+
+    Where they are left out, what the reader has passed of that topic is unknown until an audit.
+    """
     before = int(state.brokers["topic_id"][slot, view])
     if not len(named):
         return before in (0, current)
@@ -103,8 +107,11 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: A
     if before in (0, current) and not mixed:
         return True
     if rows.topic_id[last] == current:
-        offset = int(rows.offset[last])
+        offset, at = int(rows.offset[last]), int(rows.timestamp[last])
         state.brokers["position"][slot, view] = state.brokers["shown"][slot, view] = offset
+        # Among the rows that are left out are those that the replica shows of the topic as it is now.
+        start = max(0, int(rows.log_start_offset[last]))
+        unread.add(state, view, start, offset, UnknownReason.BEFORE_FIRST_READING, at)
         raise_floor(state, view, offset)
     return False
 

@@ -161,6 +161,16 @@ class ReplicaAnswer:
                 return listed
         return None
 
+    def is_held_by(self, transaction: OpenTransaction) -> bool:
+        """Whether it is this open transaction that the replica's last stable offset stands at.
+
+        It stands at the first offset of the first open transaction; where the cleaner has taken that record, at the
+        next that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
+        """
+        if any(t.start_offset < transaction.start_offset for t in self.open_transactions or ()):
+            return False
+        return transaction.start_offset <= self.last_stable_offset < self.high_watermark
+
     def holds_open(self, producer_id: int, start_offset: int, marker_offset: int = UNKNOWN) -> bool:
         """Whether `open_transaction` finds it."""
         return self.open_transaction(producer_id, start_offset, marker_offset) is not None

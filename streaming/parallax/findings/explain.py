@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of
 from parallax.findings.decide import Resolution
-from parallax.findings.finding import Finding, evidence_of, has_spread, is_unsettled, leans_on
+from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.kinds import KINDS, OUTCOME_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus
 
@@ -117,7 +117,7 @@ def explain(finding: Finding, others: Iterable[Finding] = ()) -> Explanation:
     return Explanation(
         happened=finding.summary,
         asked=_asked(finding),
-        now=_now(known) if finding.stands else _over(finding),
+        now=f"{_now(known)}{_blocked(finding)}" if finding.stands else _over(finding),
         after=_after(known) if finding.stands else "",
         right=_right(known) if finding.stands else "",
         steps=_steps(known) if finding.stands else (),
@@ -224,6 +224,13 @@ def _now(known: _Known) -> str:
         said = "consumers that read from the leader do not meet it."
     leads = f"Broker {leader} leads" if leader != NOBODY else "Who leads is not known here"
     return f"{leads}: {said} Those that fetch from {_one_of(shown.showing)} (client.rack) {known.consumers}."
+
+
+def _blocked(finding: Finding) -> str:
+    if not is_blocking(finding):
+        return ""
+    at = evidence_of(finding)["blocked_at"]
+    return f" Consumers of broker {finding.broker} in read_committed get nothing beyond offset {at}."
 
 
 def _after(known: _Known) -> str:

@@ -13,7 +13,7 @@ from parallax.findings.claim import Claim, Recorded
 from parallax.findings.decide import Decision, Resolution, differed
 from parallax.findings.effect import remembered
 from parallax.findings.sides import standing
-from parallax.findings.summary import resolved, spread, summary, unsettled
+from parallax.findings.summary import blocked_at, resolved, spread, summary, unsettled
 from parallax.kinds import KEY_KINDS, KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, Severity, TopicPartition
 
@@ -127,6 +127,8 @@ def made(
         evidence["leans_on"] = list(leans_on)
     if status is FindingStatus.CONFIRMED:
         text = summary(claim, decision, answers)
+        if (blocked := blocked_at(claim, decision, answers)) is not None:
+            evidence["blocked_at"] = blocked
         evidence["pivot"] = claim.pivot
         evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
         if accused != NOBODY and known is not None and known.broker == accused and has_compared_all(known):
@@ -263,6 +265,11 @@ def _has_compared_all(evidence: Mapping[str, Any]) -> bool:
     sides = evidence.get("sides") or {}
     is_now = len(sides) == 2 and standing(sides) == {int(broker) for broker in evidence.get("replicas", {})}
     return is_now or evidence.get("all_compared") is True
+
+
+def is_blocking(finding: Finding) -> bool:
+    """Whether a finding on an outcome says that consumers of the accused in read_committed are held back as well."""
+    return evidence_of(finding).get("blocked_at") is not None
 
 
 def sides_of(finding: Finding) -> dict[str, list[int]]:

@@ -31,9 +31,9 @@ from parallax.findings.incident import (
     sampled,
     tally_of,
 )
-from parallax.findings.members import OPEN, Group, Members, State
+from parallax.findings.members import NO_KEY, OPEN, Group, Members, State
 from parallax.kinds import KEY_KINDS
-from parallax.model import NOBODY, FindingStatus, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
@@ -64,6 +64,12 @@ def _state_of(event: Finding) -> State:
 def group_of_claim(claim: Claim) -> Group:
     """Return what a claim is put together with."""
     return Group(claim.place, claim.broker, claim.kind)
+
+
+def _divergences(singles: Mapping[str, Finding]) -> set[tuple[tuple[int, int], int]]:
+    """What single findings are about: a key, whatever the offset, or where there is none the record at an offset."""
+    found = [((finding.key_hash_hi, finding.key_hash_lo), finding.offset) for finding in singles.values()]
+    return {(key, UNKNOWN if key != NO_KEY else offset) for key, offset in found}
 
 
 class Incidents:
@@ -254,7 +260,7 @@ class Incidents:
         """The events that are called for; to be committed, or not, before any other is asked for."""
         events: list[Finding] = []
         for group, singles in self._singles.items():
-            if len(singles) > self._alone:
+            if len(_divergences(singles)) > self._alone:
                 self._proven_of(group)
         for group, proven in self._proven.items():
             event = proven.event
@@ -340,7 +346,9 @@ class Incidents:
         return int((waiting.members.are(*WAITING) & (waiting.members.rows["raised_at_ms"] <= decided)).sum())
 
     def _number(self, proven: Proven) -> int:
-        return proven.tally.count + len(self._singles.get(proven.group, {}))
+        """How many keys, or records without one, are wrong: each counts once, however often it was reported."""
+        singles = _divergences(self._singles.get(proven.group, {}))
+        return proven.tally.count + sum(not proven.members.counts(key, offset) for key, offset in singles)
 
     def _undecided(self, group: Group) -> int:
         waiting = self._waiting.get(group)

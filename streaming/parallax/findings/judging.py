@@ -17,6 +17,7 @@ from parallax.findings.finding import (
     claim_of,
     has_proven_direction,
     has_spread,
+    is_blocking,
     is_exposed,
     is_unsettled,
     made,
@@ -28,6 +29,7 @@ from parallax.findings.incidents import Incidents
 from parallax.findings.ledger import Ledger
 from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
+from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
@@ -149,6 +151,11 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
+        if (same := self._as_reported(task, claim, decision, answers, before)) is not None:
+            decision = replace(
+                decision, verdict=Verdict.DISMISSED, reason=_same_cause({same.finding_id: _cause_of(same)})
+            )
+            leans_on = (same.finding_id,)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing(finding_id)
@@ -174,6 +181,26 @@ class Judging:
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
+
+    def _as_reported(
+        self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
+    ) -> Finding | None:
+        """The finding that says what is proven of a suspect by another deletion of its key; None where there is none.
+
+        A key may be deleted several times while a replica misses all of it. The value that it shows still is older than
+        each of these tombstones, so that they are one divergence.
+        """
+        is_new = task.finding_id is None and decision.verdict is Verdict.CONFIRMED
+        answer = answers.replicas.get(decision.accused)
+        if not is_new or decision.kind is not _RESURRECTED or answer is None or answer.key is None:
+            return None
+        shown = answer.key.visible
+        own = claim.finding_id(self.cluster_id)
+        for found in self._beside(task, claim, before).values():
+            is_alike = found.kind is _RESURRECTED and found.broker == decision.accused and found.finding_id != own
+            if is_alike and _accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
+                return found
+        return None
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
         """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.
@@ -217,7 +244,7 @@ class Judging:
         if not changed:
             return Unchanged(known)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
-            decision = replace(decision, kind=known.kind if refines(known.kind, decision.kind) else decision.kind)
+            decision = _as_reported_before(decision, known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
 
     def _explained(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
@@ -346,6 +373,10 @@ def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> froze
     return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
 
 
+def _cause_of(finding: Finding) -> Cause:
+    return Cause(finding.broker, finding.kind)
+
+
 def _same_cause(causes: Mapping[str, Cause]) -> str:
     named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
     return f"the same cause as finding{'s' if len(causes) > 1 else ''} {named}"
@@ -374,6 +405,9 @@ def _is_shown_by_all(finding: Finding) -> bool:
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
     """Whether a finding that stands has to be reported again, with what it says now."""
     exposed = is_exposed(decision.accused, decision, answers)
+    blocked = blocked_at(claim, _as_reported_before(decision, known), answers)
+    if known.is_open and (blocked is not None) != is_blocking(known):
+        return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
@@ -383,6 +417,17 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
+
+
+def _as_reported_before(decision: Decision, known: Finding) -> Decision:
+    """A verdict that says less than a finding, as that one says it: how the accused ended a transaction stays proven.
+
+    It may hold the transaction open by now, where the end marker was truncated.
+    """
+    if not refines(known.kind, decision.kind):
+        return decision
+    sides = {text: tuple(brokers) for text, brokers in sides_of(known).items()}
+    return replace(decision, kind=known.kind, sides=sides or decision.sides)
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:

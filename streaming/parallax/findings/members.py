@@ -55,6 +55,9 @@ class State(IntEnum):
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
 """The states of what an incident counts."""
 
+NO_KEY = (0, 0)
+"""The hash of a record that has no key."""
+
 _KINDS, _RULES = list(FindingKind), list(Rule)
 
 MEMBER = np.dtype(
@@ -180,13 +183,23 @@ class Members:
 
     def is_wrong(self, key: tuple[int, int]) -> bool:
         """Whether a row about a key is proven, and not shared by all replicas."""
+        return bool((self.rows["state"][self._about(key)] == State.WRONG).any())
+
+    def _about(self, key: tuple[int, int]) -> Array:
+        """The rows about a key."""
         rows = self.rows
         if self._by_key is None:
             self._by_key = np.argsort(rows["key_hash_hi"], kind="stable")
             self._keys = rows["key_hash_hi"][self._by_key]
         first, end = np.searchsorted(self._keys, key[0]), np.searchsorted(self._keys, key[0], side="right")
         at = self._by_key[first:end]
-        return bool(((rows["key_hash_lo"][at] == key[1]) & (rows["state"][at] == State.WRONG)).any())
+        return at[rows["key_hash_lo"][at] == key[1]]
+
+    def counts(self, key: tuple[int, int], offset: int) -> bool:
+        """Whether a row is wrong that is about a key, or with `NO_KEY` about the record at an offset."""
+        at = self._about(key)
+        at = at if key != NO_KEY else at[self.rows["offset"][at] == offset]
+        return bool(np.isin(self.rows["state"][at], np.array(OPEN, np.uint8)).any())
 
     def claim(self, at: int) -> Claim:
         """The claim of a row, as it was taken in."""

@@ -36,6 +36,8 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
         lso=answer.last_stable_offset if answer is not None else "?",
         shown=live.offset if live is not None else "?",
     )
+    if (blocked := blocked_at(claim, decision, answers)) is not None:
+        sentence = f"{sentence} {_BLOCKED.format(lso=blocked, broker=accused)}"
     if kind is FindingKind.CONTENT_MISMATCH and accused != NOBODY:
         sentence = f"{sentence} What broker {accused} holds there was replaced in a newer leader epoch."
     if (words := key_in_words(claim.topic, answers.key)) is not None:
@@ -52,6 +54,25 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return f"{sentence} shows that record alike: if it is wrong there as well, consumers {consumers}."
     return f"{sentence} shows the same: consumers {consumers}."
+
+
+_BLOCKED = (
+    "It holds that transaction open by now, and its last stable offset stands at {lso}: consumers of broker {broker} "
+    "in read_committed get nothing beyond that offset."
+)
+
+
+def blocked_at(claim: Claim, decision: Decision, answers: Answers) -> int | None:
+    """Where consumers in read_committed of one that is accused of an outcome are held back; None where they are not.
+
+    That is by the transaction of the claim: its end marker was truncated after the accused had shown the outcome. Of
+    another transaction there is a finding of its own.
+    """
+    answer = answers.replicas.get(decision.accused)
+    if decision.kind not in OUTCOME_KINDS or answer is None or answer.error is not None:
+        return None
+    held = answer.open_transaction(claim.producer_id, claim.transaction_start_offset, claim.marker_offset)
+    return answer.last_stable_offset if held is not None and answer.is_held_by(held) else None
 
 
 def _place(claim: Claim, decision: Decision, answers: Answers) -> int:
@@ -207,6 +228,8 @@ def resolved(claim: Claim, decision: Decision) -> str:
 
 
 def _others(decision: Decision, answers: Answers) -> str:
+    if decision.kind in OUTCOME_KINDS and "open" in decision.sides:
+        return "by what was read"
     if decision.kind in OUTCOME_KINDS and decision.sides and _OUTCOMES.isdisjoint(decision.sides):
         # Values of the key differ: they say nothing of how any replica has ended the transaction.
         return f"by what was read. Shown for its key: {sides_in_words(decision.sides)}"

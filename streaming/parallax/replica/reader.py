@@ -356,11 +356,15 @@ class _Log:
     def checked(self, answer: FetchedPartition) -> bool:
         """Whether the answer was about epochs and the same is to be asked without one.
 
-        A log may not know an epoch that was read and still hold all of it: a copy of a log whose records of that epoch
-        had been cleaned. It is truncated only if a higher epoch begins below the position.
+        A broker answers with the largest epoch of its log that is not above the one that was read, and with where that
+        ends, if it is another or ends below the position (``Partition.readRecords``,
+        ``LeaderEpochFileCache.endOffsetFor``). Where it ends below, the log was truncated. Where it reaches up to the
+        position, the epoch that was read is none of this log: what lies below is of older epochs. It may be a copy of a
+        log whose records of that epoch had been cleaned, or another log that has taken the place of the one that was
+        read, as after two unclean elections.
 
         Raises:
-            LogTruncated: the log was truncated below the position.
+            LogTruncated: the log was truncated below the position, or may have been.
             ReplicaError: what else the broker says of this partition.
         """
         epoch, position = self.epoch, self.position
@@ -372,16 +376,14 @@ class _Log:
             self._forgotten, self.epoch = epoch, -1
             return True
         if self._forgotten >= 0:
-            problem = f"the log does not know leader epoch {self._forgotten} any more, in which it was read"
-            raise LogTruncated(problem, end=min(position, answer.high_watermark), known=False)
+            raise _forgotten(self._forgotten, min(position, answer.high_watermark))
         if answer.diverging is None:
             return False
         _, end = answer.diverging
         if end < position:
             problem = f"the log of leader epoch {epoch} ends at offset {end}, it was read up to {position}"
             raise LogTruncated(problem, end=end)
-        self.epoch = -1
-        return True
+        raise _forgotten(epoch, min(position, answer.high_watermark))
 
     def doubts(self, batches: _Batches) -> bool:
         """Whether the same is asked once more, since the answer contradicts itself in its first batch.
@@ -415,6 +417,11 @@ class _Log:
         self.max_bytes *= 2
         if self.max_bytes > _MAX_FETCH:
             raise Unsupported(f"a batch at offset {self.position} is larger than {_MAX_FETCH >> 20} MiB")
+
+
+def _forgotten(epoch: int, end: int) -> LogTruncated:
+    problem = f"the log does not know leader epoch {epoch} any more, in which it was read"
+    return LogTruncated(problem, end=end, known=False)
 
 
 class _Reading:

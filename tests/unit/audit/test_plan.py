@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from parallax.audit.inputs import ticks
-from parallax.audit.plan import PartitionPlan, TopicTraits, behind, plan, ranges, traits, updated
+from parallax.audit.plan import PartitionPlan, TopicTraits, behind, held_for_too_long, plan, ranges, traits, updated
 from parallax.compare.packing import unpack
 from parallax.replica.errors import Unauthorized
 from parallax.source.offsets import Reader
@@ -99,3 +99,33 @@ def test_settings_that_cannot_be_read_name_what_is_missing() -> None:
 def test_cleanup_policies_tell_whether_a_topic_is_compacted() -> None:
     assert traits({"cleanup.policy": "compact,delete"}).compacted
     assert not traits({"cleanup.policy": "delete"}).compacted
+
+
+def holding(broker: int, stable: int = 4, written: int = 0, **more: Any) -> dict[str, Any]:
+    """A replica whose last stable offset stands at an open transaction that wrote last so long after 1970, in ms."""
+    opened = {"producer_id": 7, "start_offset": 4, "last_timestamp": written}
+    later = {"producer_id": 8, "start_offset": 6, "last_timestamp": 10**12}
+    return row(broker, 10, stable, observed_at=10**15, open_transactions=[later, opened]) | more
+
+
+LATE = 10**12 - 20 * 60_000 - 1
+
+
+def test_from_an_offset_on_at_which_a_late_transaction_holds_all_replicas_nothing_is_compared() -> None:
+    (reason,) = held_for_too_long([holding(b, written=LATE) for b in (1, 2, 3)])
+    assert "from offset 4 on: a transaction of producer 7" in reason
+    assert "2001-09-09 01:26:39Z" in reason
+    assert held_for_too_long([holding(1, written=LATE), away(2)]) != ()
+
+
+def test_an_ordinary_open_transaction_is_no_fault() -> None:
+    assert held_for_too_long([holding(b, written=LATE + 1) for b in (1, 2, 3)]) == ()
+    assert held_for_too_long([holding(1, written=LATE), holding(2, written=10**12)]) == (), "it has written there since"
+    assert held_for_too_long([holding(1, written=-1)]) == (), "nobody knows when it wrote"
+
+
+def test_where_no_transaction_holds_back_the_foremost_everything_is_compared() -> None:
+    assert held_for_too_long([holding(1, written=LATE), row(2)]) == (), "a last stable offset that stands behind it"
+    assert held_for_too_long([row(1), row(2)]) == ()
+    assert held_for_too_long([row(1, 10, 4)]) == (), "it does not list its transactions"
+    assert held_for_too_long([away(1)]) == held_for_too_long([]) == ()

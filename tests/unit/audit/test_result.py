@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from parallax.audit.ledger import has_verdict
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import NO_MORE, AuditReport, Compared, PartitionResult, Result, Stopped, judge, merged
 from parallax.compare.suspect import Accusation, Suspect
@@ -46,6 +48,17 @@ def test_a_confirmed_finding_is_diverged_whatever_else_is_unknown() -> None:
     assert one.result is Result.DIVERGED
     assert len(one.findings) == 1
     assert len(one.reasons) == 2
+
+
+def test_what_lies_beyond_a_transaction_that_may_hang_is_unknown_and_what_lies_below_is_settled() -> None:
+    beyond = replace(PLAN, beyond=("nothing is compared in read_committed from offset 4 on",))
+    one = judge(beyond, WHOLE, [], {}, [])
+    assert (one.result, one.reasons) == (Result.UNKNOWN, beyond.beyond)
+    assert has_verdict(one)
+    assert has_verdict(judge(beyond, WHOLE, [], {}, [finding()]))
+    assert not has_verdict(judge(beyond, Compared(waiting=3), [], {}, []))
+    assert not has_verdict(judge(beyond, None, [], {}, []))
+    assert not has_verdict(judge(PLAN, Compared(waiting=3), [], {}, []))
 
 
 def test_a_suspect_without_a_verdict_is_unknown_and_says_why() -> None:

@@ -21,6 +21,8 @@ from parallax.compare.state import (
     UNREAD_REASONS,
     PartitionState,
 )
+from parallax.compare.step import step
+from parallax.config import CompareSettings
 from parallax.model import ReadEvent, UnknownReason
 from tests.unit.compare.history import RC, RU, Row, record, shown, tick
 from tests.unit.compare.test_replicas import VIEWS, left_behind, observed, state
@@ -337,7 +339,28 @@ class TestBreaks:
         assert made.brokers["position"][1].tolist() == [2, -1]
         assert made.brokers["shown"][1].tolist() == [2, -1]
         assert made.partition["floor"][0].tolist() == [2, 0]
+        (span,) = made.unread
+        assert (span["view"], span["start"], span["end"], span["since"]) == (RU, 0, 2, 30)
+        assert UNREAD_REASONS[span["reason"]] is UnknownReason.BEFORE_FIRST_READING
         assert self.apply(made, shown(RU, 2, [record(2, "K", "V")], 3, 31, topic_id=88))[0] == [2, 3]
+
+    def test_rows_that_are_left_out_are_not_compared_and_coverage_says_so_at_once(self) -> None:
+        settings = CompareSettings()
+        kept = state(1, 2)
+        for view in VIEWS:
+            before = [shown(view, broker, [record(0, "K", "V")], 9, 5, topic_id=77) for broker in (1, 2)]
+            kept = step(kept, observed(*before), settings, 5).state
+        again = [
+            [
+                *shown(view, broker, [], 9, 25, topic_id=77),
+                *shown(view, broker, [record(0, "K", f"of {broker}")], 1, 30, topic_id=88),
+            ]
+            for view in VIEWS
+            for broker in (1, 2)
+        ]
+        made = step(kept, observed(*again), settings, 30)
+        assert made.coverage.compared_up_to == (1, 1)
+        assert made.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (1, 1)
 
     def test_a_reader_that_is_new_is_of_the_topic_that_it_tells(self) -> None:
         made = state(1, 2)

@@ -243,6 +243,37 @@ class TestFew:
         assert life.counts == [ALONE + 2]
         assert len([f for f in life.machine.standing() if not f.is_incident]) == 0
 
+    def test_of_which_one_is_deleted_twice_are_no_incident(self) -> None:
+        life = flood(range(ALONE), at_once=1)
+        life.suspect(lost(3, suspect_id="deleted-again", offset=5_000))
+        life.settle(resurrected)
+        assert len(life.open) == ALONE
+        assert not any(f.is_incident for f in life.open)
+        (told,) = [e for e in life.table if e.suspect_id == "deleted-again"]
+        assert told.status is FindingStatus.DISMISSED
+        (known,) = [f for f in life.open if f.offset == 1_003]
+        assert known.finding_id in told.summary
+
+    def test_that_are_asked_about_together_count_a_key_once_that_is_a_finding_already(self) -> None:
+        only_wrong = wrong_where(lambda key: key < 100)
+        life = flood(range(ALONE - 1), at_once=1)
+        cleared = [lost(key) for key in range(100, 120)]
+        life.suspect(lost(20), lost(3, suspect_id="deleted-again", offset=5_000), *cleared)
+        life.settle(only_wrong)
+        life.after(RECHECK_S, only_wrong)
+        assert len(life.open) == ALONE
+        assert not any(f.is_incident for f in life.open)
+        life.suspect(lost(21), lost(4, suspect_id="4-deleted-again", offset=5_001), *cleared)
+        life.settle(only_wrong)
+        life.after(RECHECK_S, only_wrong)
+        assert life.counts == [ALONE + 1]
+
+    def test_a_value_that_was_written_between_two_deletions_and_is_back_is_a_finding_of_its_own(self) -> None:
+        life = flood([3])
+        life.suspect(lost(3, suspect_id="deleted-again", offset=5_000))
+        life.settle(lambda claim: answers(claim, shown(2_000), NONE))
+        assert sorted(f.offset for f in life.open) == [1_003, 5_000]
+
     def test_that_became_part_of_an_incident_are_counted_after_a_restart(self) -> None:
         before = flood(range(ALONE + 1), at_once=1)
         after = Flood(before.table, before.now)

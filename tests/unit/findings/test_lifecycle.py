@@ -16,6 +16,7 @@ from parallax.findings import effect, ledger
 from parallax.findings.acknowledge import acknowledged
 from parallax.findings.answers import Answers, CoordinatorAnswer, KeyShown, OpenTransaction, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Differed, Recorded
+from parallax.findings.explain import explain
 from parallax.findings.finding import Finding, claim_of, current, evidence_of, leans_on, was_explained
 from parallax.findings.happenings import (
     Answered,
@@ -371,6 +372,33 @@ class TestAFinding:
         life.until_asked(missing)
         life.until_asked(lambda c: missing(c, leader=2))
         assert [e.kind for e in life.table] == [MARKER, COMMITTED_WRONGLY, COMMITTED_WRONGLY]
+
+    def test_on_an_outcome_says_that_the_accused_is_frozen_by_that_transaction_now_and_when_it_is_not_any_more(
+        self,
+    ) -> None:
+        """Its end marker was truncated after the accused had ended the transaction wrongly."""
+
+        def frozen(_: Claim) -> Answers:
+            held = (OpenTransaction(producer_id=7, start_offset=10),)
+            accused = replica(2, open_transactions=held, last_stable_offset=10)
+            return Answers({1: replica(1), 2: accused, 3: replica(3)}, leader=1)
+
+        life = Life().confirmed(claim())
+        life.until_asked(wrong)
+        assert life.last.kind is COMMITTED_WRONGLY
+        assert "get nothing beyond" not in life.last.summary
+        sides = evidence_of(life.last)["sides"]
+        for _ in range(3):
+            life.until_asked(frozen)
+        assert (life.last.kind, len(life.table)) == (COMMITTED_WRONGLY, 3)
+        assert "consumers of broker 2 in read_committed get nothing beyond that offset" in life.last.summary
+        assert "last stable offset stands at 10" in life.last.summary
+        assert "Shown for its key" not in life.last.summary
+        assert "Consumers of broker 2 in read_committed get nothing beyond offset 10." in explain(life.last).now
+        assert sides == evidence_of(life.last)["sides"], "how it was ended stays proven as it was"
+        life.until_asked(missing)
+        life.until_asked(missing)
+        assert "get nothing beyond" not in life.last.summary
 
     def test_is_refined_by_a_suspect_that_says_more(self) -> None:
         life = Life().confirmed(claim())

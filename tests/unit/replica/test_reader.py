@@ -181,11 +181,22 @@ def test_a_log_that_still_holds_what_was_read_is_read_on() -> None:
     assert log.asked == [(20, 3)]
 
 
-def test_a_copy_that_never_got_the_epoch_that_was_read_is_not_truncated() -> None:
-    log = Epochs([(0, 0), (4, 25)], end=30)
+@pytest.mark.parametrize("begins", [20, 25], ids=["at the position", "above it"])
+def test_a_log_of_older_epochs_up_to_the_position_may_have_taken_the_place_of_the_one_that_was_read(
+    begins: int,
+) -> None:
+    # Epoch 3 was read below offset 20. After a second unclean election the log is of epoch 0 there.
+    log = Epochs([(0, 0), (4, begins)], end=30)
+    with pytest.raises(LogTruncated, match="does not know leader epoch 3") as cut:
+        list(read(log, 20, 30, after_epoch=3))
+    assert (cut.value.end, cut.value.known) == (20, False)
+    assert log.asked == [(20, 3)]
+
+
+def test_a_log_that_begins_with_a_newer_epoch_at_the_position_says_nothing_of_what_was_read() -> None:
+    log = Epochs([(4, 20)], end=30)
     (chunk,) = read(log, 20, 30, after_epoch=3)
     assert chunk.position == 30
-    assert log.asked == [(20, 3), (20, -1)]
 
 
 def test_a_log_that_knows_neither_the_epoch_nor_a_later_one_is_not_the_one_that_was_read() -> None:

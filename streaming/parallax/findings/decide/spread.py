@@ -41,7 +41,8 @@ def open_everywhere(
             says so. Otherwise it may merely be long.
 
     Returns:
-        None where one of the others does not hold it open, or where nothing says that it has ended.
+        None where one of the others does not hold it open, or where nothing says that it has ended. A finding that had
+        spread accuses nobody again because a replica does not answer: who answers holds it open, as before.
     """
     if not case.others or len(open_on) <= len(case.others):
         return None
@@ -49,7 +50,9 @@ def open_everywhere(
         return None
     reason = f"the transaction at offset {held.start_offset} has ended and is open on every replica"
     if case.absent:
-        return case.confirmed(f"{reason} that answered", FindingKind.READ_COMMITTED_FROZEN, sides={"open": past})
+        reason = f"{reason} that answered"
+    if case.absent and not case.claim.spread:
+        return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides={"open": past})
     return Decision(Verdict.DISMISSED, FindingKind.READ_COMMITTED_FROZEN, reason, resolution=Resolution.SPREAD)
 
 

@@ -98,7 +98,7 @@ def named(claim: Claim, answers: Answers) -> Claim:
     if accused is None or not (frozen or unnamed) or (not unnamed and _held(claim, accused) is not None):
         return claim
     for held in accused.open_transactions or ():
-        if _pins(held, accused):
+        if accused.is_held_by(held):
             return replace(
                 claim,
                 offset=held.start_offset,
@@ -108,17 +108,6 @@ def named(claim: Claim, answers: Answers) -> Claim:
                 renamed=not unnamed,
             )
     return claim
-
-
-def _pins(held: OpenTransaction, accused: ReplicaAnswer) -> bool:
-    """Whether it is this transaction that the replica's last stable offset stands at.
-
-    It stands at the first offset of the first open transaction; where the cleaner has taken that record, at the next
-    that is left (UnifiedLog.maybeConvertToOffsetMetadata, LogSegment.read).
-    """
-    if any(t.start_offset < held.start_offset for t in accused.open_transactions or ()):
-        return False
-    return held.start_offset <= accused.last_stable_offset < accused.high_watermark
 
 
 def _held(claim: Claim, answer: ReplicaAnswer) -> OpenTransaction | None:
@@ -164,7 +153,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         if unsure and _ended_by_record(case):
             ended = sorted(claim.recorded.markers.keys() - set(is_open))
             reason = f"{where}, past the end marker that was read on {broker_list(ended)}"
-            is_frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN or _pins(held, accused)
+            is_frozen = claim.kind is FindingKind.READ_COMMITTED_FROZEN or accused.is_held_by(held)
             kind = FindingKind.READ_COMMITTED_FROZEN if is_frozen else FindingKind.MARKER_MISSING
             return case.confirmed(reason, kind, sides={"open": past, "ended, as it was read": ended})
         if unsure:
@@ -179,7 +168,7 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     where = f"open at offset {held.start_offset} on {broker_list(past)}"
     where += f", ended on {broker_list(ended)}" if ended else ", ended by its coordinator"
     is_below = claim.kind is FindingKind.READ_COMMITTED_FROZEN and accused.last_stable_offset <= held.start_offset
-    if is_below or _pins(held, accused):
+    if is_below or accused.is_held_by(held):
         reason = f"{where}; the last stable offset of broker {accused.broker} stands there"
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
     reason = f"{where}; broker {accused.broker} is past the end marker"

@@ -103,6 +103,16 @@ class TestAMarkerThatIsMissingOnAll:
         past = [replica(b, log_start_offset=15) for b in (1, 2, 3)]
         assert ended(found(spread, *past)) == OVER
 
+    def test_stays_spread_while_one_is_away_and_accuses_nobody_who_goes_by_the_log_of_the_leader(self) -> None:
+        # An unclean election has lost the end marker with the logs of 1 and 3; 1 has taken over that of 2, 3 is down.
+        spread = replace(FROZEN, spread=True)
+        coordinator = CoordinatorAnswer(PID, "t", "CompleteCommit")
+        for known in (coordinator, None):
+            got = found(spread, stuck(1), stuck(2), silent(3), coordinator=known, leader=2)
+            assert ended(got) == SPREAD
+            assert "that answered" in got.reason
+        assert found(spread, stuck(1), stuck(2), replica(3), leader=3).verdict is Verdict.CONFIRMED, "3 has ended it"
+
     def test_that_the_next_marker_ended_the_wrong_way_round_on_all_is_spread_as_what_it_became(self) -> None:
         spread = replace(FROZEN, spread=True, recorded=Recorded(markers={1: "abort"}))
         got = found(spread, *(holding(b, "committed") for b in (1, 2, 3)))
