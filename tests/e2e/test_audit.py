@@ -145,6 +145,37 @@ def test_the_healthy_control_is_consistent_and_compared_to_its_end(
     client.close()
 
 
+def test_a_transaction_that_holds_all_replicas_is_unknown_where_none_may_be_open_for_so_long(
+    lab: Cluster, topic: str, audit: Audit
+) -> None:
+    begun = {
+        f"{topic}-{age}": time.time_ns() // 1_000_000 - minutes * 60_000 for age, minutes in (("new", 0), ("old", 25))
+    }
+    producers = []
+    for name, at_ms in begun.items():
+        lab.create_topic(name, config={"cleanup.policy": "compact"})
+        plain = Producer({"bootstrap.servers": lab.bootstrap_servers})
+        plain.produce(name, key=b"a", value=b"1")
+        assert plain.flush(60) == 0
+        producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "transactional.id": name})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(name, key=b"b", value=b"2", timestamp=at_ms)
+        assert producer.flush(60) == 0
+        producers.append(producer)
+    try:
+        ended = audit(*[flag for name in begun for flag in ("--topic", name)], "--format", "json")
+    finally:
+        for producer in producers:
+            producer.abort_transaction(60)
+    found = results(ended)
+    assert ended.returncode == 3, ended.stdout
+    assert (found[f"{topic}-new"]["result"], found[f"{topic}-new"]["reasons"]) == ("consistent", [])
+    assert found[f"{topic}-old"]["result"] == "unknown"
+    (reason,) = found[f"{topic}-old"]["reasons"]
+    assert "nothing is compared in read_committed from offset 1 on: a transaction of producer" in reason
+
+
 def test_a_broker_that_is_down_is_unknown_and_named(lab: Cluster, healthy: ScenarioResult, audit: Audit) -> None:
     topic = healthy.topics[0]
     lab.stop_broker(3)
