@@ -746,10 +746,8 @@ class History:
                 del monitor.held[broker]
         for broker, one in away.items():
             is_early = one.bound_ms is not None and one.lacks_from is not None and world.now < one.bound_ms
-            # A retention that was lowered just now is not seen yet, and the bound is not what is said; nor is it known
-            # when each broker took it over.
+            # A retention that was lowered just now is not seen yet, and the bound is not what is said.
             is_early = is_early and (one.retention_ms or 0) <= world.current.retention
-            is_early = is_early and not world.lowered_since(world.now - TAKES_MS)
             if is_early and broker not in monitor.held and world.brokers.keys() - {broker} <= paused:
                 monitor.held[broker] = one.bound_ms or 0, one.lacks_from or 0, set(world.brokers), world.now
 

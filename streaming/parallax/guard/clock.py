@@ -182,11 +182,13 @@ class _Kept(NamedTuple):
     """That nothing which a replica lacks was gone when others came to clean nothing.
 
     Attributes:
+        retention_ms: by the largest of which that was judged.
         since: by broker, since when it cleans nothing, and the look by which that was seen to be early enough.
     """
 
     topic_id: str
     lacks_from: int
+    retention_ms: int
     since: dict[int, tuple[int, int]]
 
 
@@ -471,14 +473,16 @@ class Clock:
         pauses = self._pauses.get(absence.place.topic)
         if lacks_from is None or absence.bound_ms is None or pauses is None or pauses.topic_id != known.topic_id:
             return
-        in_force = self._of_topic(absence.place.topic).smallest_since(absence.since_ms, known.seen_at_ms)
-        if in_force is None or in_force < (absence.retention_ms or 0):
+        in_force, retention = self._of_topic(absence.place.topic), absence.retention_ms or 0
+        smallest = in_force.smallest_since(absence.since_ms, known.seen_at_ms)
+        if smallest is None or smallest < retention:
             return  # its bound is judged by what was in force before
         before = self._kept[key].since if key in self._kept else {}
+        retention = max(retention, self._kept[key].retention_ms if before else 0)
         since = {b: (span.from_ms, known.seen_at_ms) for b, span in pauses.spans.items()}
         since = {b: one for b, one in since.items() if one[0] < absence.bound_ms}
         since |= {b: one for b, one in before.items() if b not in since or since[b][0] == one[0]}
-        self._kept[key] = _Kept(known.topic_id, lacks_from, since)
+        self._kept[key] = _Kept(known.topic_id, lacks_from, retention, since)
 
     def _doubt(self, place: TopicPartition, seen_ms: int) -> None:
         """Another broker leads: what was put down shortly before may rest on what a deposed one said."""
@@ -488,10 +492,13 @@ class Clock:
                 sure = {b: one for b, one in kept.since.items() if one[1] <= sure_ms}
                 self._kept[key] = kept._replace(since=sure)
 
-    def _doubt_since(self, topic: str, lowered_ms: int) -> None:
-        """A lower retention may have been in force since a time: what began later was judged by too late a bound."""
+    def _doubt_since(self, topic: str, lowered_ms: int, retention_ms: int) -> None:
+        """A lower retention may have been in force since a time: what began later may be judged by too late a bound.
+
+        Not where that was judged by one as low: a hold that ends, and holds of two jobs, lower it from far above.
+        """
         for key, kept in self._kept.items():
-            if key[0].topic == topic:
+            if key[0].topic == topic and retention_ms < kept.retention_ms:
                 sure = {b: one for b, one in kept.since.items() if one[0] <= lowered_ms}
                 self._kept[key] = kept._replace(since=sure)
 
@@ -601,7 +608,7 @@ class Clock:
             if look.policy_at_ms is not None and look.retention_ms is not None:
                 lowered = self._of_topic(place.topic).see(look.policy_at_ms, look.retention_ms)
                 if lowered is not None:
-                    self._doubt_since(place.topic, lowered)
+                    self._doubt_since(place.topic, lowered, look.retention_ms)
         reached = [r.high_watermark for r in known.replicas.values() if r.high_watermark is not None]
         known.ends.thin([*reached, *known.readings.offsets()])
         known.seen_at_ms = max(known.seen_at_ms, newest.at_ms)

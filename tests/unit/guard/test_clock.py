@@ -526,6 +526,16 @@ def test_a_bound_that_turns_earlier_while_a_topic_is_held_does_not_undo_the_hold
     assert only(known).is_held, "what is lowered while nothing is cleaned removes nothing"
 
 
+def test_a_hold_that_lowers_what_another_had_raised_does_not_undo_what_was_judged_by_neither() -> None:
+    known = clock()
+    away(known)
+    known.observe(tick(BOUND - 60_000, {1: 12, 2: None, 3: 12}, REST, retention=4 * HOUR))
+    held(known, *minutes(BOUND - 60_000, 2 * HOUR))
+    assert known.observe(tick(2 * HOUR, {1: 12, 2: 12, 3: 12}, ALL, retention=3 * HOUR)) == []
+    assert held(known, 2 * HOUR + 1_000) == []
+    assert known.late() == []
+
+
 def test_a_retention_that_may_have_been_lowered_before_a_topic_was_held_is_what_the_hold_is_judged_by() -> None:
     for lower, is_held in ((30_000, False), (HOUR // 2, True)):
         known = clock()
