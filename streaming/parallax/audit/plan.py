@@ -139,24 +139,34 @@ def _marks(row: Mapping[str, Any]) -> tuple[int, int]:
     return high_watermark, min(high_watermark, stable)
 
 
-def held_for_too_long(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Why nothing is compared in read_committed from an offset on, where no ordinary transaction is the reason.
 
     Nothing is shown from the furthest last stable offset on, so that an open transaction keeps an audit from comparing
     what lies there. That is no fault, and ends by itself: a coordinator aborts what is open for longer than its
     timeout, which ``transaction.max.timeout.ms`` bounds. What was written last longer ago than that, and than five
     minutes more, Kafka itself calls late (``ProducerStateManager.hasLateTransaction``): it may hang, on all replicas
-    alike. Timestamps are the producer's own, unless the topic has them from the broker.
+    alike. Timestamps are the producer's own, unless the topic has them from the broker: a producer that keeps the time
+    of events (Kafka Streams) has nothing but late transactions. So it is to be the same one that held all of them at an
+    earlier look, and to have written nothing since.
 
     Args:
         rows: of progress, of one partition, of one moment.
+        before: the same, of an earlier one.
     """
     answered = [row for row in rows if row["reachable"]]
     stable = max((_marks(row)[READ_COMMITTED] for row in answered), default=-1)
     if not answered or stable >= max((_marks(row)[READ_UNCOMMITTED] for row in answered), default=-1):
         return ()
     foremost = [row for row in answered if _marks(row)[READ_COMMITTED] == stable]
-    late = [one for row in foremost if (one := _holding(row, stable)) is not None and _is_late(one, row)]
+    held = {row["broker"]: _identity(_holding(row, _marks(row)[READ_COMMITTED])) for row in before if row["reachable"]}
+    late = [
+        one
+        for row in foremost
+        if (one := _holding(row, stable)) is not None
+        and _is_late(one, row)
+        and held.get(row["broker"]) == _identity(one)
+    ]
     if len(late) < len(foremost):
         return ()
     first = late[0]
@@ -178,6 +188,12 @@ def _holding(row: Mapping[str, Any], stable: int) -> Mapping[str, Any] | None:
     """The transaction that a replica's last stable offset stands at; None where it does not say."""
     opened = [one for one in row.get("open_transactions") or () if one["start_offset"] <= stable]
     return min(opened, key=lambda one: one["start_offset"], default=None)
+
+
+def _identity(transaction: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+    if transaction is None:
+        return None
+    return transaction["producer_id"], transaction["start_offset"], transaction["last_timestamp"]
 
 
 def _is_late(transaction: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

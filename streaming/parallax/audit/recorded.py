@@ -38,14 +38,19 @@ def recorded_plan(
         kinds: by topic.
     """
     ticks = _last_ticks(session, settings, places)
+    oldest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}
     newest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}
     for row in ticks:
-        newest[TopicPartition(row["topic"], row["partition"]), row["broker"]] = row
+        replica = TopicPartition(row["topic"], row["partition"]), row["broker"]
+        newest[replica] = row
+        oldest.setdefault(replica, row)
+    # One row of a replica says nothing of how long anything has stood.
+    earlier = by_place([row for replica, row in oldest.items() if row is not newest[replica]])
     plans = plan(places, kinds, list(newest.values()), settings.topics.brokers)
     positions = _positions(session, settings.storage.path, places)
     ended = {place: _ended(one, positions) for place, one in plans.items()}
     rows, last = by_place(ticks), by_place(list(newest.values()))
-    ended = {p: replace(one, beyond=held_for_too_long(last.get(p, ()))) for p, one in ended.items()}
+    ended = {p: replace(one, beyond=held_for_too_long(last.get(p, ()), earlier.get(p, ()))) for p, one in ended.items()}
     return {p: _doubted(one, rows.get(p, ()), settings.compare.grace_ms) for p, one in ended.items()}, ticks
 
 

@@ -142,8 +142,10 @@ class Audit:
             self._wait_for_grace(opening)
             second = looker.look()
             tail, _ = looker.catch_up(self._rest(pinned, plan(self._places, kinds, second)))
-            rows_of = by_place(second)
-            pinned = {p: replace(one, beyond=held_for_too_long(rows_of.get(p, ()))) for p, one in pinned.items()}
+            then, now = by_place(opening), by_place(second)
+            pinned = {
+                p: replace(one, beyond=held_for_too_long(now.get(p, ()), then.get(p, ()))) for p, one in pinned.items()
+            }
             self._round(tail, [second], meter, "reading what was written meanwhile", before=rows, pinned=pinned)
         return self._report("brokers", started, pinned)
 

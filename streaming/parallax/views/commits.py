@@ -89,11 +89,14 @@ class TableLog:
             LogGoneError: it was made, and is not in the log any more.
         """
         text = self._text(_entry(version))
-        if text is not None:
-            return _appended(version, map(json.loads, text.splitlines()))
-        if self._is_cleaned(version):
+        if text is None:
+            if not self._is_cleaned(version):
+                return None
+            # It may have been made, and a checkpoint of it, since it was asked for: what is so young is never cleaned.
+            text = self._text(_entry(version))
+        if text is None:
             raise LogGoneError(f"{self._uri}: version {version} has been cleaned from the transaction log")
-        return None
+        return _appended(version, map(json.loads, text.splitlines()))
 
     def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
         """The files that a table is made of, in order, each as if it had been appended by itself.

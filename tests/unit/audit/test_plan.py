@@ -111,21 +111,37 @@ def holding(broker: int, stable: int = 4, written: int = 0, **more: Any) -> dict
 LATE = 10**12 - 20 * 60_000 - 1
 
 
+def too_long(*rows: dict[str, Any]) -> tuple[str, ...]:
+    """What is said where an earlier look showed the same."""
+    return held_for_too_long(rows, rows)
+
+
 def test_from_an_offset_on_at_which_a_late_transaction_holds_all_replicas_nothing_is_compared() -> None:
-    (reason,) = held_for_too_long([holding(b, written=LATE) for b in (1, 2, 3)])
+    (reason,) = too_long(*[holding(b, written=LATE) for b in (1, 2, 3)])
     assert "from offset 4 on: a transaction of producer 7" in reason
     assert "2001-09-09 01:26:39Z" in reason
-    assert held_for_too_long([holding(1, written=LATE), away(2)]) != ()
+    assert too_long(holding(1, written=LATE), away(2)) != ()
 
 
 def test_an_ordinary_open_transaction_is_no_fault() -> None:
-    assert held_for_too_long([holding(b, written=LATE + 1) for b in (1, 2, 3)]) == ()
-    assert held_for_too_long([holding(1, written=LATE), holding(2, written=10**12)]) == (), "it has written there since"
-    assert held_for_too_long([holding(1, written=-1)]) == (), "nobody knows when it wrote"
+    assert too_long(*[holding(b, written=LATE + 1) for b in (1, 2, 3)]) == ()
+    assert too_long(holding(1, written=LATE), holding(2, written=10**12)) == (), "it has written there since"
+    assert too_long(holding(1, written=-1)) == (), "nobody knows when it wrote"
+
+
+def test_late_transactions_that_come_and_go_are_no_fault() -> None:
+    late = [holding(b, written=LATE) for b in (1, 2)]
+    assert held_for_too_long(late, late) != ()
+    assert held_for_too_long(late, []) == (), "nobody has looked before"
+    assert held_for_too_long(late, late[:1]) == (), "nobody has looked before at one of them"
+    assert held_for_too_long(late, [holding(b, written=LATE - 1) for b in (1, 2)]) == (), "it has written since"
+    another = {"producer_id": 7, "start_offset": 2, "last_timestamp": LATE}
+    ended = [row(b, 10, 2, observed_at=10**15, open_transactions=[another]) for b in (1, 2)]
+    assert held_for_too_long(late, ended) == (), "another one, which has ended since"
 
 
 def test_where_no_transaction_holds_back_the_foremost_everything_is_compared() -> None:
-    assert held_for_too_long([holding(1, written=LATE), row(2)]) == (), "a last stable offset that stands behind it"
-    assert held_for_too_long([row(1), row(2)]) == ()
-    assert held_for_too_long([row(1, 10, 4)]) == (), "it does not list its transactions"
-    assert held_for_too_long([away(1)]) == held_for_too_long([]) == ()
+    assert too_long(holding(1, written=LATE), row(2)) == (), "a last stable offset that stands behind it"
+    assert too_long(row(1), row(2)) == ()
+    assert too_long(row(1, 10, 4)) == (), "it does not list its transactions"
+    assert too_long(away(1)) == too_long() == ()

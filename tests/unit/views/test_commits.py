@@ -173,3 +173,21 @@ def test_a_hint_that_becomes_stale_is_noticed_in_time(storage: str, monkeypatch:
     now[0] += 301
     with pytest.raises(LogGoneError):
         log.appended(2)
+
+
+def test_a_commit_that_is_made_with_its_checkpoint_while_it_is_asked_for_was_not_cleaned(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TableLog(storage, NAME)
+    answer, asked = log._text, list[str]()
+
+    def text(path: str) -> str | None:
+        found = answer(path)
+        if not asked:
+            append(storage, 1)
+            DeltaTable(f"{storage}/{NAME}").create_checkpoint()
+        asked.append(path)
+        return found
+
+    monkeypatch.setattr(log, "_text", text)
+    assert brokers_of(log, 1) == [(1, 1)]
