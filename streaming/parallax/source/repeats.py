@@ -142,9 +142,12 @@ def _held(before: _Told, tick: Tick, repeats: Array) -> list[int]:
 
 def _take_in(told: _Told, tick: Tick, worth: Array) -> None:
     """Remember what is recorded of a tick."""
+    # A replica that was not asked this time has said it before: while its offsets stand, that is what is told of it.
+    is_told = (tick.listed == NOT_ASKED) & (told.offsets == tick.offsets).all(axis=0)
+    told.listed[worth] = np.where(is_told, told.listed, tick.listed)[worth]
     told.is_held = ~worth
     told.at[worth], told.in_step[worth] = tick.at()[worth], tick.in_step()[worth]
-    told.offsets[:, worth], told.listed[worth] = tick.offsets[:, worth], tick.listed[worth]
+    told.offsets[:, worth] = tick.offsets[:, worth]
 
 
 __all__ = ["CHUNK", "LONGEST_US", "RETENTIONS", "Repeats"]

@@ -105,6 +105,20 @@ def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: ByRows) -> 
     assert repeats.without(tick(6 * SECOND)) == []
 
 
+def test_an_idle_partition_is_recorded_every_five_minutes_at_most_though_its_replicas_list_in_turn(
+    repeats: ByRows,
+) -> None:
+    recorded = []
+    for at in range(0, 2 * 3600, 2):
+        turn = at // 2 % 3  # the third time nobody is asked
+        listed = {broker: [] if turn == broker - 1 else None for broker in (1, 2)}
+        rows = [row(broker, at * SECOND, open_transactions=listed[broker]) for broker in (1, 2)]
+        recorded += times(repeats.without(rows))
+    assert len(set(recorded)) <= 2 * 3600 // 300 * 2 + 4, (
+        "the last of each run of equal ones, and the first of the next"
+    )
+
+
 @pytest.mark.parametrize("retention_ms", [8_000, 60_000, DAY_MS, None])
 def test_rows_vouch_for_each_other_within_the_retention(repeats: ByRows, retention_ms: int | None) -> None:
     recorded = [
