@@ -714,7 +714,7 @@ def test_without_one_of_its_rights_the_guard_holds_nothing_and_says_which_is_mis
         assert right in line
         assert one.own() == {"delete.retention.ms": "600000"}
         assert one.guard("status") != (0, ""), "what is on record can be read"
-        assert open_holds(read_record(one.storage)[0]) == (), "nothing is half-set"
+        assert open_holds(read_record(one.storage)[0]) == [], "nothing is half-set"
 
     with contextlib.closing(one):
         refused("DESCRIBE_CONFIGS on the topic is needed", f"DESCRIBE_CONFIGS on {topic} is missing")

@@ -17,7 +17,7 @@ from parallax.model import IsolationLevel, ReadEvent
 from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance
-from parallax.views.positions import recorded_positions
+from parallax.views.positions import positions_since
 from parallax.views.tables import PROGRESS, RECORDED_ON, VIEWS, TableSize, create_tables
 
 BUSY, IDLE = Reader(1, 1, "orders", 0), Reader(1, 2, "orders", 0)
@@ -56,7 +56,7 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
 
     run()
     assert sorted(seen) == [(1, 5), (1, 6), (1, 10), (1, 11), (1, 12), (2, 7)]
-    before = recorded_positions(str(storage), IsolationLevel.READ_COMMITTED)
+    before = positions_since(str(storage), IsolationLevel.READ_COMMITTED, -1)[0]
     failed, under_way = (
         storage / "read_committed" / f"broker=1/recorded_on={today}" / f"part-{n}.parquet" for n in "ab"
     )
@@ -75,7 +75,7 @@ def test_upkeep_compacts_and_drops_old_dates_and_keeps_every_position_and_stream
     assert done["read_committed"] == TableSize(len(sizes), sum(sizes))
     assert {partition["recorded_on"] for partition in table.partitions()} == {today.isoformat()}
     assert len([uri for uri in table.file_uris() if "broker=1" in uri]) == 1
-    assert recorded_positions(str(storage), IsolationLevel.READ_COMMITTED) == before
+    assert positions_since(str(storage), IsolationLevel.READ_COMMITTED, -1)[0] == before
     assert before[IDLE].position == 7
     record(storage, today, (BUSY, 13))
     run()

@@ -180,6 +180,14 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
     return (text,)
 
 
+def bounded(
+    plans: Mapping[TopicPartition, PartitionPlan], look: Look, before: Look
+) -> dict[TopicPartition, PartitionPlan]:
+    """The plans with what `held_for_too_long` says by a look, and by an earlier one."""
+    now, then = by_place(look), by_place(before)
+    return {p: replace(one, beyond=held_for_too_long(now.get(p, ()), then.get(p, ()))) for p, one in plans.items()}
+
+
 _LATE_MS = (15 + 5) * 60_000
 """Kafka's default of ``transaction.max.timeout.ms``, and ``ProducerStateManager.LATE_TRANSACTION_BUFFER_MS``."""
 
@@ -253,7 +261,9 @@ __all__ = [
     "PartitionPlan",
     "TopicTraits",
     "behind",
+    "bounded",
     "by_place",
+    "held_for_too_long",
     "plan",
     "ranges",
     "traits",

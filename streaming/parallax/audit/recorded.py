@@ -13,8 +13,8 @@ from parallax.audit.plan import (
     Look,
     PartitionPlan,
     TopicTraits,
+    bounded,
     by_place,
-    held_for_too_long,
     plan,
 )
 from parallax.config import Settings
@@ -45,12 +45,11 @@ def recorded_plan(
         newest[replica] = row
         oldest.setdefault(replica, row)
     # One row of a replica says nothing of how long anything has stood.
-    earlier = by_place([row for replica, row in oldest.items() if row is not newest[replica]])
+    earlier = [row for replica, row in oldest.items() if row is not newest[replica]]
     plans = plan(places, kinds, list(newest.values()), settings.topics.brokers)
     positions = _positions(session, settings.storage.path, places)
     ended = {place: _ended(one, positions) for place, one in plans.items()}
-    rows, last = by_place(ticks), by_place(list(newest.values()))
-    ended = {p: replace(one, beyond=held_for_too_long(last.get(p, ()), earlier.get(p, ()))) for p, one in ended.items()}
+    rows, ended = by_place(ticks), bounded(ended, list(newest.values()), earlier)
     return {p: _doubted(one, rows.get(p, ()), settings.compare.grace_ms) for p, one in ended.items()}, ticks
 
 

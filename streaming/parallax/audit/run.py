@@ -15,7 +15,7 @@ from parallax.audit import frames, inputs, sift
 from parallax.audit.cluster import Looker, at_ms, topic_traits
 from parallax.audit.compare import Comparer, parse
 from parallax.audit.confirm import Confirm
-from parallax.audit.plan import Look, PartitionPlan, by_place, held_for_too_long, plan, ranges, updated
+from parallax.audit.plan import Look, PartitionPlan, bounded, plan, ranges, updated
 from parallax.audit.recorded import recorded_plan
 from parallax.audit.result import AuditReport, Compared, judge, merged
 from parallax.compare.suspect import Coverage, Suspect
@@ -142,10 +142,7 @@ class Audit:
             self._wait_for_grace(opening)
             second = looker.look()
             tail, _ = looker.catch_up(self._rest(pinned, plan(self._places, kinds, second)))
-            then, now = by_place(opening), by_place(second)
-            pinned = {
-                p: replace(one, beyond=held_for_too_long(now.get(p, ()), then.get(p, ()))) for p, one in pinned.items()
-            }
+            pinned = bounded(pinned, second, opening)
             self._round(tail, [second], meter, "reading what was written meanwhile", before=rows, pinned=pinned)
         return self._report("brokers", started, pinned)
 

@@ -151,10 +151,9 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        if (same := self._as_reported(task, claim, decision, answers, before)) is not None:
-            decision = replace(
-                decision, verdict=Verdict.DISMISSED, reason=_same_cause({same.finding_id: _cause_of(same)})
-            )
+        if (same := self._deleted_before(task, claim, decision, answers, before)) is not None:
+            cause = {same.finding_id: Cause(same.broker, same.kind)}
+            decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(cause))
             leans_on = (same.finding_id,)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
@@ -182,7 +181,7 @@ class Judging:
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
 
-    def _as_reported(
+    def _deleted_before(
         self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
     ) -> Finding | None:
         """The finding that says what is proven of a suspect by another deletion of its key; None where there is none.
@@ -371,10 +370,6 @@ def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> froze
     accused = {cause.broker for cause in causes.values() if cause.deleted_at == UNKNOWN}
     deleted_at = max(cause.deleted_at for cause in causes.values())
     return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
-
-
-def _cause_of(finding: Finding) -> Cause:
-    return Cause(finding.broker, finding.kind)
 
 
 def _same_cause(causes: Mapping[str, Cause]) -> str:

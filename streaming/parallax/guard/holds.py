@@ -301,9 +301,9 @@ def commands(topic: str, settings: Mapping[str, str | None]) -> str:
     return "\n".join([f"{base} --add-config {added}"] * bool(added) + [f"{base} --delete-config {gone}"] * bool(gone))
 
 
-def open_holds(record: Record) -> tuple[Hold, ...]:
+def open_holds(record: Record) -> list[Hold]:
     """Those that stand, by topic."""
-    return tuple(hold for _, hold in sorted(record.holds.items()) if hold.is_open)
+    return [hold for _, hold in sorted(record.holds.items()) if hold.is_open]
 
 
 def stranded(topic: str, mode: str) -> str:

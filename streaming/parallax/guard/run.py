@@ -142,7 +142,7 @@ class GuardRounds:
     def status(self) -> GuardStatus:
         """What is on record now."""
         record = self.guard.record
-        holds = open_holds(record)
+        holds = tuple(open_holds(record))
         held, sizes = {hold.topic for hold in holds}, dict[str, int]()
         for place, size in self._lookout.sizes.items():
             if place.topic in held:
@@ -225,7 +225,7 @@ class OffRounds:
             self._record.take_in(self._table.news())
             if is_first:
                 _warn_of_stranded(self._record, "off")
-        return GuardStatus(open_holds(self._record), is_off=True)
+        return GuardStatus(tuple(open_holds(self._record)), is_off=True)
 
 
 class GuardThread:

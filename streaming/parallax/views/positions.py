@@ -21,19 +21,6 @@ RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
 _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position")
 
 
-def recorded_positions(storage: str, isolation: IsolationLevel) -> dict[Reader, Recorded]:
-    """Rebuild positions of a view's readers from its table.
-
-    Args:
-        storage: ``storage.path``.
-        isolation: which view.
-
-    Raises:
-        deltalake.exceptions.DeltaError: the table cannot be read.
-    """
-    return positions_since(storage, isolation, -1)[0]
-
-
 def positions_since(storage: str, isolation: IsolationLevel, after_ms: int) -> tuple[dict[Reader, Recorded], int]:
     """The positions that commits behind a place in the order of commits (`parallax.views.order`) have recorded.
 

@@ -14,7 +14,7 @@ from parallax.model import IsolationLevel, ReadEvent
 from parallax.source.columns import Position, position_batch
 from parallax.source.offsets import Reader
 from parallax.views.maintenance import Maintenance, drop_older
-from parallax.views.positions import positions_since, recorded_positions
+from parallax.views.positions import positions_since
 from parallax.views.tables import RECORDED_ON, create_tables
 
 OLD, TODAY = date(2026, 1, 1), date(2026, 1, 9)
@@ -39,7 +39,7 @@ def record(
 
 
 def positions(storage: str) -> dict[int, tuple[int, str]]:
-    return {r.broker: (e.position, e.topic_id) for r, e in recorded_positions(storage, RC).items()}
+    return {r.broker: (e.position, e.topic_id) for r, e in positions_since(storage, RC, -1)[0].items()}
 
 
 def test_the_position_of_an_idle_reader_is_carried_over(storage: str) -> None:
