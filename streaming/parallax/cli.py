@@ -6,10 +6,13 @@ diverged; ``check``: something is wrong), 2 wrong usage or environment, 3 unknow
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,7 +20,7 @@ from enum import StrEnum
 from importlib.metadata import version as installed_version
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar, cast
 
 import typer
 from typer.core import TyperGroup
@@ -686,8 +689,25 @@ def main() -> None:
     """Run the command line."""
     try:
         app()
+    except SystemExit as ended:
+        _end(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
     except KeyboardInterrupt:
-        sys.exit(130)
+        _end(130)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process as Python does, but for taking the interpreter down.
+
+    What has read a table by delta-rs may leave a thread of Arrow behind that lets go of Python's objects: where the
+    interpreter is being taken down by then, the process aborts (https://github.com/apache/arrow/issues/34314), and a
+    command that has done all that it should exits with 134.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # who read it may be gone
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -208,3 +209,29 @@ def test_every_command_that_ends_by_itself_has_both_formats() -> None:
         if not any("--format" in option.opts for option in command.params):
             without.append(name)
     assert without == [("run",)], "the job's log has a format of its own"
+
+
+ENDING = """
+import atexit, builtins, sys, threading, time
+from parallax import cli
+
+class Kept:
+    def __del__(self):
+        print("torn down")
+
+builtins.kept = Kept()
+atexit.register(print, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.2), print("a thread's end"))).start()
+sys.argv = ["parallax", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["no-such-command"], 2)])
+def test_a_command_ends_threads_and_runs_what_is_registered_but_takes_no_interpreter_down(
+    arguments: list[str], code: int
+) -> None:
+    """Else threads of Arrow that let go of Python's objects meanwhile abort the process."""
+    ended = subprocess.run([sys.executable, "-c", ENDING, *arguments], capture_output=True, text=True, check=False)
+    assert ended.returncode == code, ended.stderr
+    assert ended.stdout.splitlines()[-2:] == ["a thread's end", "at exit"]

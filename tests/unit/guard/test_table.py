@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +32,14 @@ def test_what_was_appended_is_read_by_another_process_as_it_was(tmp_path: Path) 
     assert (first.sequence, mine.news()) == (1, [])
     assert other.news() == [first]
     assert other.news() == []
+
+
+def test_a_command_that_reads_it_last_exits_with_its_own_code(tmp_path: Path) -> None:
+    """Arrow's threads that are busy while the interpreter is taken down abort the process, about every second time."""
+    GuardTable(str(tmp_path)).append(INTENDED)
+    command = [sys.executable, "-m", "parallax.cli", "guard", "status", "--data", str(tmp_path)]
+    ended = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(6)]
+    assert [(one.returncode, one.stderr) for one in ended] == [(0, "")] * 6
 
 
 def test_nobody_appends_to_what_they_have_not_read(tmp_path: Path) -> None:
