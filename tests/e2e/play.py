@@ -89,6 +89,8 @@ def _conductor(
         def _meet(self, barrier: threading.Barrier, then: Any) -> None:
             if barrier.wait(_PATIENCE_S) == 0:
                 then()
+            # A broker that stops leaves the ISR while it still fetches: nobody goes on before it is gone.
+            barrier.wait(_PATIENCE_S)
 
     return Together(
         scenario.name,

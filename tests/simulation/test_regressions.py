@@ -840,7 +840,7 @@ RIGHT_ALL_THE_SAME = (
 """Replica 3 lost an ABORT and a COMMIT, and has aborted only what was aborted. 2 holds the COMMIT, but no ABORT."""
 
 SEEDS = (
-    *(1800254236, 1800256114),
+    *(1800254236, 1800256114, 1930030314),
     *(1800259006, 1900002149, 1800189542, 1800201400),
     *(1800043605, 1800213244, 1800214991, 1800215651),
     *(1800058860, 1800060630, 1800073495, 1800096230, 1800119165, 1800154095, 1800072123, 1800074410, 1800083842),
@@ -1078,6 +1078,10 @@ def test_a_head_that_all_logs_have_lost_between_two_ticks_is_found_by_shared_rea
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_that_once_failed(seed: int, healthy: bool) -> None:
     run(seed, healthy)
+
+
+def test_an_incident_says_again_of_a_key_what_the_probe_of_its_own_finding_has_proven() -> None:
+    run(1930010230, healthy=False, alone=1)
 
 
 def test_a_tombstone_that_an_election_has_cut_is_not_held_against_who_shows_another_record_there() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -67,6 +68,8 @@ class World:
         self.monitor = self._monitor(eventful=began_late)
         self.judge = Judge(self.cluster, self.profile)
         self.begun = 0
+        self.proven: dict[str, tuple[Cluster, ...]] = {}
+        """By suspect, the cluster as it was probed for its own finding, for an incident says again what that proved."""
         self.seen_cuts: Counter[int] = Counter()
         self.order = random.Random(seed)
         self.level = dict.fromkeys(self.cluster.replicas, self.cluster.now)
@@ -93,13 +96,16 @@ class World:
         if not event.stands or self.profile.healthy:
             return
         advice = events.advice(event, self.monitor.lifecycle.standing())
-        states = States(seen, self.profile.compacted)
         known = {one.finding_id: one for one in self.monitor.events if one.status is not FindingStatus.DISMISSED}
         known |= {one.finding_id: one for one in singles}
         told = {name: events.said(one, (*self.monitor.events, *singles)) for name, one in known.items() if one.stands}
         for one in singles:
             if one.stands:
+                earlier = self.proven.get(one.suspect_id, ()) if event.is_incident else ()
+                states = States((*earlier, *seen), self.profile.compacted)
                 self.judge.advised(advice, one.finding_id, told, states)
+        if not event.is_incident:
+            self.proven[event.suspect_id] = copy.deepcopy(seen)
 
     def run(self, ops: Sequence[Op]) -> None:
         """Apply the operations, let the cluster come to rest, and check what must have been found.

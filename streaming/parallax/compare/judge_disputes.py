@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from parallax.compare import replicas, unread
@@ -87,8 +89,8 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         aborted = verdict.shown_aborted
         kind = FindingKind.COMMITTED_RECORD_ABORTED if aborted else FindingKind.ABORTED_RECORD_COMMITTED
     accusations = []
-    for group in np.unique(which):
-        part = rows[which == group]
+    for at in _by_transaction(state, verdict, rows["offset"], which):
+        part, group = rows[at], which[at[0]]
         first = part[0]
         observations = outcomes_shown(state, part)
         if not verdict.proven:
@@ -96,7 +98,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
             observations |= without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
             if ends := _ends_shown(state, first):
                 observations["ends"] = ends
-        marker = int(verdict.markers[which == group][0])
+        marker = int(verdict.markers[at[0]])
         if marker != UNKNOWN:
             observations["leader_epoch"] = _epoch_of(state, marker, producer)
         if verdict.proven:
@@ -116,6 +118,22 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
             )
         )
     return accusations
+
+
+def _by_transaction(state: PartitionState, verdict: outcome.Verdict, offsets: Array, which: Array) -> Iterator[Array]:
+    """Indices of the rows of each transaction.
+
+    Where the end of the first is not proven, each that lies directly before its end marker is one by itself.
+    """
+    is_direct = verdict.markers == offsets + 1
+    for group in np.unique(which):
+        at = np.flatnonzero(which == group)
+        marker = verdict.markers[at[0]]
+        is_proven = marker != UNKNOWN and not unread.may_lack_end(state, int(offsets[at[0]]), int(marker))
+        apart = at[is_direct[at] & verdict.proven & (not is_proven)]
+        if len(rest := np.setdiff1d(at, apart)):
+            yield rest
+        yield from apart[:, None]
 
 
 def _ends_shown(state: PartitionState, row: Array) -> dict[str, str]:

@@ -64,7 +64,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
                 intervals["told"][i] |= RAISED_TURNED
                 against = outcome.shown_against(state.unended, interval)[: 0 if len(own) else 1]
                 contradicted = accuse_contradicted(state, against, np.repeat(interval["end"], len(against)))
-                accusations += contradicted or [_turned(state, interval, own)]
+                accusations += contradicted or [_turned(state, interval, own), *_proven_of(state, interval, own)]
             settling.append(int(i))
         elif passed_open[i] and not interval["told"] & RAISED_TURNED:
             found = _directly_turned(state, interval)
@@ -88,6 +88,20 @@ def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]
     own = outcome.wrongly_shown(_shown_committed(state), supposed)
     direct = own[own["offset"] == supposed["missed"] - 1]
     return [_turned(state, supposed, direct)] if len(direct) else []
+
+
+def _proven_of(state: PartitionState, interval: Array, own: Array) -> list[Accusation]:
+    """Accuse it of the last of the records besides, where the end of the first is not proven and that one's is.
+
+    What it takes for one transaction may be several, each of which missed its end marker.
+    """
+    start, marker = int(interval["start"]), int(interval["missed"])
+    direct = own[own["offset"] == marker - 1]
+    if start == marker - 1 or not len(direct) or not end_unproven(state, start, marker):
+        return []
+    alone = interval.copy()
+    alone["start"] = marker - 1
+    return [_turned(state, alone, direct)]
 
 
 def _later_turned(state: PartitionState, interval: Array, proof: Array) -> list[Accusation]:

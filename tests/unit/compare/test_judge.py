@@ -281,6 +281,40 @@ class TestMarkers:
         assert comparison.last is not None
         assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 1)
 
+    def test_the_record_directly_before_the_missed_marker_is_suspected_too_where_the_end_of_the_first_is_unproven(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (2, 19)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in BROKERS))
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, [abort(20, 9), *later], 31))
+        comparison.feed(shown(RU, 2, later, 31))
+        on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows] for b in BROKERS}
+        comparison.feed(*(shown(RC, b, on[b], 31) for b in BROKERS))
+        settle(comparison, 31)
+        first, direct = raised(comparison)
+        assert [(s["kind"], s["broker"], s["marker_offset"]) for s in (first, direct)] == [
+            ("aborted_record_committed", 2, 20)
+        ] * 2
+        assert [(s["offset"], s["transaction_start_offset"]) for s in (first, direct)] == [(2, 2), (19, 19)]
+        assert ["end_unproven" in s["seen"] for s in (first, direct)] == [True, False]
+
+    def test_so_is_that_record_where_no_reading_saw_the_transaction_open(self, comparison: Comparison) -> None:
+        rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (2, 19)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows] for b in BROKERS}
+        comparison.feed(tick(0, everywhere(31)), shown(RU, 2, later, 31))
+        comparison.feed(*(shown(RU, b, [*rows, abort(20, 9), *later], 31) for b in (1, 3)))
+        comparison.feed(*(shown(RC, b, on[b], 31) for b in BROKERS))
+        settle(comparison, 31)
+        first, direct = raised(comparison)
+        assert [(s["kind"], s["broker"], s["offset"], s["marker_offset"]) for s in (first, direct)] == [
+            ("aborted_record_committed", 2, 2, 20),
+            ("aborted_record_committed", 2, 19, 20),
+        ]
+        assert ["end_unproven" in s["seen"] for s in (first, direct)] == [True, False]
+
     def test_a_record_that_is_shown_otherwise_than_the_wrong_marker_made_it_contradicts_that_marker(
         self, comparison: Comparison
     ) -> None:
