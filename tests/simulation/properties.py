@@ -335,6 +335,7 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     Or its aborted list says that a transaction begins there, and another one shows that record as committed. The true
     marker alone says nothing against a replica that holds it as well, behind another one: it may end a later
     transaction, which wrote no record there, and the others may have cleaned the end of the first.
+    Of a transaction that hangs: another one does not hang in it, by an end that is below its high watermark.
     """
     others = [r for b, r in cluster.replicas.items() if b != place.broker]
     if place.what == "key":
@@ -345,8 +346,10 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
         spans = [span for span, _ in now[place.broker].turned if place.key in keys_of(truth, span)]
         return unlike or any(_has_an_emptied_end(mine, span) for span in spans)
     if place.what == "progress" and place.span is not None:
-        hanging = {s.producer_id for r in others if r.id in now for s in now[r.id].hanging}
-        return any(r.id not in now for r in others) or place.span.producer_id not in hanging
+        producer = place.span.producer_id
+        telling = [r for r in others if not _ends_unshown(r, producer)]
+        hanging = {s.producer_id for r in telling if r.id in now for s in now[r.id].hanging}
+        return any(r.id not in now for r in telling) or (bool(telling) and producer not in hanging)
     if place.what == "record":
         held = [r for r in others if not compacted or _holds(r, place.offset)]
         return any(r.id not in now or place.offset not in now[r.id].offsets for r in held)
@@ -358,6 +361,12 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
         return True
     ended = {o for o in mine if _ended_before(cluster.replicas[place.broker], truth, o)}
     return any(_tells_outcome(r, truth, o, by_marker=o not in ended) for o in mine for r in others)
+
+
+def _ends_unshown(replica: Replica, producer: int) -> bool:
+    """Whether a log has an end marker of a producer that no follower has yet: nobody is shown it."""
+    ends = [b.base for b in replica.batches if b.marker is not None and b.producer_id == producer]
+    return bool(ends) and max(ends) >= replica.hw
 
 
 def _ended_before(replica: Replica, truth: Truth, offset: int) -> bool:

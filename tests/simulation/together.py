@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from parallax.compare.blobs import Blobs
 from parallax.compare.gathered import Gathered
-from parallax.compare.joint import Blobs, step_quiet
+from parallax.compare.joint import step_quiet
 from parallax.compare.observations import Observations
 from parallax.compare.results import from_columns, to_columns
 from parallax.compare.state import PartitionState

@@ -7,13 +7,13 @@ partition may be quiet in one micro-batch and not in the next. Knows neither fil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numba import njit, types
 
+from parallax.compare.blobs import Blobs
 from parallax.compare.cap import COMMITTED_SHARE, CONTENT_SHARE
 from parallax.compare.gathered import Ordered
 from parallax.compare.observations import Array
@@ -49,39 +49,6 @@ _HELD = ("partition", "broker", "unread", "told", "content", "pending")
 _AT = {name: _NAMES.index(name if name != "broker" else "brokers") for name in _HELD}
 _IS_HEAD = np.array([name not in UNMATCHED for name in _NAMES])
 _FOREIGN = np.array([n not in _AT.values() for n in range(len(_NAMES))])
-
-
-class Blobs(NamedTuple):
-    """Many pieces of bytes.
-
-    Attributes:
-        data: uint8[n].
-        start: where each piece begins.
-        size: how long it is.
-    """
-
-    data: Array
-    start: Array
-    size: Array
-
-    @classmethod
-    def of(cls, pieces: Sequence[bytes]) -> Self:
-        """Make them of Python's bytes."""
-        size = np.array([len(piece) for piece in pieces], np.int64)
-        return cls(np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(size) - size, size)
-
-    @classmethod
-    def concat(cls, parts: Sequence[Self]) -> Self:
-        """Join several."""
-        if len(parts) == 1:
-            return parts[0]
-        shifts = np.cumsum([0, *(len(part.data) for part in parts)])
-        start = [part.start + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
-        return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
-
-    def piece(self, n: int) -> bytes:
-        """One of them."""
-        return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])
 
 
 @dataclass(frozen=True, slots=True)

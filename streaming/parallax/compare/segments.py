@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from parallax.compare.joint import Blobs
+from parallax.compare.blobs import Blobs
 from parallax.compare.observations import Array
 from parallax.compare.state import PartitionState
 from parallax.model import UNKNOWN, TopicPartition

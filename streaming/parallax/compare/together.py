@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 
 from parallax.compare.anew import NOT_OF_ONE_PARTITION, begin_anew, line_of
+from parallax.compare.blobs import Blobs
 from parallax.compare.gathered import Gathered, Ordered
-from parallax.compare.joint import MANY_ROWS, Blobs, Quiet, step_quiet
+from parallax.compare.joint import MANY_ROWS, Quiet, step_quiet
 from parallax.compare.observations import Array, Observations
 from parallax.compare.results import pieces, to_columns, to_json
 from parallax.compare.segments import States, bucket_of

@@ -25,6 +25,7 @@ import structlog
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from parallax.conversions import keep_pandas_out
 from parallax.errors import one_line
 from parallax.findings.evidence import check_form
 from parallax.findings.finding import Finding, evidence_of
@@ -123,8 +124,7 @@ class FindingsTable:
         self._strict = strict
         self.skipped = 0
         """Events that were left out, since they are damaged or a newer version wrote them."""
-        # pyarrow imports pandas at the first conversion, which takes seconds: now, not at the first finding.
-        pa.Table.from_pylist([{}], schema=SCHEMA)
+        keep_pandas_out()
 
     def _create(self) -> DeltaTable:
         return DeltaTable.create(self._uri, schema=SCHEMA, mode="ignore", configuration=_CONFIGURATION)

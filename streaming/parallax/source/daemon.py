@@ -30,6 +30,7 @@ def preload() -> None:
         "pyarrow.parquet",
     ):
         import_module(module)
+    import_module("parallax.conversions").keep_pandas_out()
     # What is here to stay is kept out of collections, which would copy the shared pages.
     gc.freeze()
 

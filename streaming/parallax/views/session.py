@@ -23,6 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from parallax.config import SparkSettings
+from parallax.conversions import keep_pandas_out
 from parallax.errors import SetupError
 from parallax.jars import cache_folder, delta_classpath, s3_classpath
 from parallax.java import Java, find_java
@@ -125,6 +126,7 @@ def build_session(
     Raises:
         SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, or Spark does not start with these settings.
     """
+    keep_pandas_out()
     jdk = find_java()
     # Spark's launcher looks at JAVA_HOME first; what was checked is what is to be started.
     os.environ.setdefault("JAVA_HOME", str(jdk.path.resolve().parent.parent))

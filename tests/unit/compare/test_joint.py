@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parallax.compare.blobs import Blobs
 from parallax.compare.gathered import Gathered
-from parallax.compare.joint import MANY_ROWS, MANY_WAITING, Blobs, Quiet, step_quiet
+from parallax.compare.joint import MANY_ROWS, MANY_WAITING, Quiet, step_quiet
 from parallax.compare.observations import Observations
 from parallax.compare.results import from_columns, to_columns
 from parallax.compare.state import PartitionState

@@ -1,0 +1,46 @@
+"""Many pieces of bytes in one array: what states are as long as they stay packed.
+
+Apart from the kernels that take them in, for a process that only plans does not load those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from parallax.compare.observations import Array
+
+
+class Blobs(NamedTuple):
+    """Many pieces of bytes.
+
+    Attributes:
+        data: uint8[n].
+        start: where each piece begins.
+        size: how long it is.
+    """
+
+    data: Array
+    start: Array
+    size: Array
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> Self:
+        """Make them of Python's bytes."""
+        size = np.array([len(piece) for piece in pieces], np.int64)
+        return cls(np.frombuffer(b"".join(pieces), np.uint8), np.cumsum(size) - size, size)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Join several."""
+        if len(parts) == 1:
+            return parts[0]
+        shifts = np.cumsum([0, *(len(part.data) for part in parts)])
+        start = [part.start + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
+        return cls(*(np.concatenate(one) for one in ([p.data for p in parts], start, [p.size for p in parts])))
+
+    def piece(self, n: int) -> bytes:
+        """One of them."""
+        return bytes(self.data[self.start[n] : self.start[n] + self.size[n]])

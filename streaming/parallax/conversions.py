@@ -1,0 +1,34 @@
+"""What pyarrow does before it turns Python's values into columns."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+
+class _NotNow:
+    """Finds no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: Any) -> None:
+        """As importlib asks each finder."""
+        if name == "pandas":
+            raise ModuleNotFoundError("pyarrow is not to import pandas to look whether a list is one of its columns")
+
+
+@cache
+def keep_pandas_out() -> None:
+    """Have pyarrow's conversions do without pandas, which they import at the first one only to know its types.
+
+    That takes 26 MB of each process and up to seconds. pyarrow tries it once; what does need pandas (``to_pandas``)
+    imports it all the same. Where pandas is imported already nothing is gained, and nothing lost.
+    """
+    finder = _NotNow()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
