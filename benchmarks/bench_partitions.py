@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from math import isnan, nan
@@ -35,6 +35,9 @@ from parallax.job import Job
 from parallax.lab.cluster import Cluster
 from parallax.lab.waiting import until
 
+MEMORY_EVERY = 20
+"""Seconds between two looks at the memory: each costs some milliseconds of a core."""
+
 
 @dataclass
 class Cost:
@@ -46,7 +49,7 @@ class Cost:
         taken: of these, as many as the brokers acknowledged while it was watched; nan where they are simulated.
         started_s: from the start of the job until all partitions were read.
         processor: percent of a core, by kind of process.
-        memory: MB, proportional set size, by kind of process.
+        memory: MB of all its processes, proportional set size, looked at now and then.
         files_per_hour: new files below the storage.
         batches: seconds of each micro-batch, by query.
         offsets: bytes of the newest offset, by query.
@@ -57,7 +60,7 @@ class Cost:
     taken: float = nan
     started_s: float = 0.0
     processor: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, float] = field(default_factory=dict)
+    memory: list[float] = field(default_factory=list)
     files_per_hour: float = 0.0
     batches: dict[str, list[float]] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
@@ -137,13 +140,13 @@ class Processor:
             self._seen[process.pid] = total
 
 
-def _memory() -> dict[str, float]:
-    used: dict[str, float] = {}
+def _memory() -> float:
+    """Megabytes of the job's processes, proportional: what several share counts once."""
+    used = 0.0
     for kind, process in _processes():
-        try:
-            used[kind] = used.get(kind, 0.0) + process.memory_full_info().pss / 1e6
-        except psutil.Error:
-            continue
+        if kind != "brokers":
+            with suppress(psutil.Error):
+                used += process.memory_full_info().pss / 1e6
     return used
 
 
@@ -203,15 +206,17 @@ def measure(cost: Cost, source: AbstractContextManager[Source], seconds: float, 
             watch.batches.clear()
             processor, known, at = Processor(), set[str](), time.monotonic()
             _new_files(folder, known)
-            files, had = 0, taken()
+            files, had, looks = 0, taken(), 0
             while time.monotonic() < at + seconds:
                 time.sleep(1)
                 processor.look()
                 files += _new_files(folder, known)
+                if looks % MEMORY_EVERY == 0:
+                    cost.memory.append(_memory())
+                looks += 1
             took = time.monotonic() - at
             cost.taken = (taken() - had) / took
             cost.processor = {kind: used / took * 100 for kind, used in processor.used.items()}
-            cost.memory = _memory()
             cost.files_per_hour = files / took * 3600
             cost.batches = {query: sorted(seen.values()) for query, seen in watch.batches.items()}
             for offsets in folder.rglob("checkpoints/*/offsets"):
@@ -236,7 +241,7 @@ def slopes(costs: Sequence[Cost]) -> Table:
     kinds = {"driver": "main process, %", "workers": "Python, %", "Spark's JVM": "JVM, %"}
     rows = {name: [cost.processor.get(kind, 0.0) for cost in costs] for kind, name in kinds.items()}
     rows["together, %"] = [sum(values) for values in zip(*rows.values(), strict=True)]
-    rows["memory, MB"] = [sum(v for kind, v in cost.memory.items() if kind != "brokers") for cost in costs]
+    rows["memory, MB"] = [median(cost.memory) for cost in costs]
     rows["all read after, s"] = [cost.started_s for cost in costs]
     for query in sorted({query for cost in costs for query, seen in cost.batches.items() if seen}):
         rows[f"{query}, median s"] = [median(cost.batches[query]) if cost.batches.get(query) else nan for cost in costs]
@@ -265,7 +270,7 @@ def main() -> None:
     table = Table(
         "partitions", "records/s", "acknowledged", "all read after s", title="cost of a job, three brokers, RF 3"
     )
-    for name in ("driver %", "workers %", "JVM %", "together %", "brokers %", "MB", "new files/h"):
+    for name in ("driver %", "workers %", "JVM %", "together %", "brokers %", "MB", "at most", "new files/h"):
         table.add_column(name)
     costs: list[Cost] = []
     batches = Table("partitions", "query", "batches seen", "median s", "95 % s", "offset bytes", title="micro-batches")
@@ -274,7 +279,6 @@ def main() -> None:
         cost = measure(Cost(count, options.rate), source, seconds, options.settle)
         costs.append(cost)
         mine = [cost.processor.get(kind, 0.0) for kind in ("driver", "workers", "Spark's JVM")]
-        memory = sum(used for kind, used in cost.memory.items() if kind != "brokers")
         row = [*mine, sum(mine), cost.processor.get("brokers", 0.0)]
         table.add_row(
             str(count),
@@ -282,7 +286,8 @@ def main() -> None:
             f"{cost.taken:.0f}",
             f"{cost.started_s:.1f}",
             *(f"{value:.1f}" for value in row),
-            f"{memory:.0f}",
+            f"{median(cost.memory):.0f}",
+            f"{max(cost.memory):.0f}",
             f"{cost.files_per_hour:.0f}",
         )
         for query, values in sorted(cost.batches.items()):

@@ -280,7 +280,7 @@ def _spark_processes() -> Iterator[tuple[str, psutil.Process]]:
             continue
         if "org.apache.spark" in line:
             yield "driver JVM", child
-        elif "parallax.source.daemon" in line or "pyspark" in line:
+        elif "parallax.daemon" in line or "pyspark" in line:
             yield "Python workers", child
 
 

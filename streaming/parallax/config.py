@@ -186,7 +186,7 @@ class ReadSettings(_Section):
         "separate",
         description="shared: one Fetch serves both isolation levels, up to the last stable offset; half the bytes.",
     )
-    trigger_ms: int = Field(500, ge=0, le=_MAX_MS)
+    trigger_ms: int = Field(1000, ge=0, le=_MAX_MS)
     progress_interval_ms: int = Field(2000, ge=100, le=_MAX_MS)
 
     @field_validator("hash_key")
@@ -468,7 +468,8 @@ class SparkSettings(_Section):
     master: Annotated[str, AfterValidator(_master)] = "local[4]"
     driver_memory: Annotated[str, AfterValidator(_memory)] = "1g"
     driver_java_options: str = Field(
-        "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30 "
+        "-XX:+UseSerialGC -Xms128m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30 "
+        "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=60000 "
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
         description="Options of Spark's JVM; by default only what runs ten times as often as usual is compiled best, "

@@ -8,11 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import structlog
-
 from parallax.errors import one_line
-
-log = structlog.get_logger(__name__)
 
 
 class Renewed:
@@ -42,13 +38,19 @@ class Renewed:
         with self._lock:
             stamp = self._stamp_of_files()
             if stamp != self._stamp:
-                try:
-                    self._context = self._make()
-                    self._stamp = stamp
-                    log.info("TLS files have changed and are used from now on")
-                except self._unusable as error:
-                    log.warning("TLS files have changed and cannot be used; the old ones are", error=one_line(error))
+                self._follow(stamp)
             return self._context
+
+    def _follow(self, stamp: tuple[tuple[int, ...], ...]) -> None:
+        import structlog  # Here, for it takes 6 MB, and processes that plan have nothing else to say.
+
+        log = structlog.get_logger(__name__)
+        try:
+            self._context = self._make()
+            self._stamp = stamp
+            log.info("TLS files have changed and are used from now on")
+        except self._unusable as error:
+            log.warning("TLS files have changed and cannot be used; the old ones are", error=one_line(error))
 
     def _stamp_of_files(self) -> tuple[tuple[int, ...], ...]:
         stamps = []

@@ -91,7 +91,7 @@ def jvm(job: JobProcess) -> list[psutil.Process]:
 
 def python(job: JobProcess) -> list[psutil.Process]:
     """The Python processes that run tasks, forked by a daemon, and those that plan the micro-batches of the sources."""
-    workers = [worker for daemon in _running(job, "parallax.source.daemon") for worker in daemon.children()]
+    workers = [worker for daemon in _running(job, "parallax.daemon") for worker in daemon.children()]
     planners = _running(job, "pyspark.sql.streaming.python_streaming_source_runner")
     return workers + planners if workers and planners else []
 

@@ -29,7 +29,7 @@ def test_a_worker_of_another_release_ends_with_one_line_before_it_reads_a_task(t
     with (tmp_path / "parallax" / "model.py").open("a") as module:
         module.write("\n# another\n")
     ended = subprocess.run(
-        [sys.executable, "-m", "parallax.source.daemon", "pyspark.worker"],
+        [sys.executable, "-m", "parallax.daemon", "pyspark.worker"],
         env=os.environ | {"PYTHONPATH": str(tmp_path), VARIABLE: release()},
         capture_output=True,
         text=True,

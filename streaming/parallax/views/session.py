@@ -54,7 +54,7 @@ _CONF: Mapping[str, str] = {
     "spark.sql.maxConcurrentOutputFileWriters": "16",
     "spark.sql.redaction.options.regex": "(?i)secret|password|token|key|jaas|url",
     # Python workers fork from a process that has the libraries loaded.
-    "spark.python.daemon.module": "parallax.source.daemon",
+    "spark.python.daemon.module": "parallax.daemon",
     "spark.python.worker.reuse": "true",
     # A collection every five minutes gives an idle job's heap back; the default is half an hour.
     "spark.cleaner.periodicGC.interval": "5min",

@@ -16,7 +16,7 @@ _SINGLE_THREADED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def preload() -> None:
-    """Import what a worker of Spark needs, and what reading a replica needs on top.
+    """Import what a worker of Spark needs, and what it needs to read replicas, to record and to compare.
 
     The kernels have their signatures spelt out, so importing them loads their machine code from numba's cache.
     """
@@ -26,7 +26,12 @@ def preload() -> None:
     for module in (
         "pyspark.worker",
         "pyspark.sql.worker.plan_data_source_read",
+        "parallax.views.recording",
         "parallax.source.reading",
+        "parallax.views.commits",
+        "parallax.compare.feed",
+        "parallax.compare.recorded",
+        "parallax.compare.together",
         "pyarrow.parquet",
     ):
         import_module(module)
