@@ -27,6 +27,7 @@ from parallax.config import validate
 from parallax.lab.cluster import Cluster
 from parallax.model import ReadEvent, RowKind
 from parallax.source import feedback
+from parallax.source.repeats import RETENTIONS
 from parallax.views import sink
 from parallax.views.queries import view_queries
 from parallax.views.sink import ViewSink
@@ -295,6 +296,34 @@ def test_what_may_be_read_from_a_broker_in_a_second_is_not_exceeded(
         told = DeltaTable(str(path / view)).to_pyarrow_table(columns=["kind", "position"]).to_pylist()
         events = {row["position"]["event"] for row in told if row["kind"] == RowKind.POSITION}
         assert events <= {ReadEvent.OK, ReadEvent.PARTITION_ADDED}
+
+
+def test_what_stays_as_it_is_is_recorded_only_as_often_as_it_must_vouch_for_a_reading(
+    spark: Any, kafka: Cluster, topic: str, tmp_path: Path
+) -> None:
+    due_s = 15.0
+    retention = {"delete.retention.ms": f"{RETENTIONS * due_s * 1000:.0f}"}
+    kafka.create_topic(topic, replicas=[1, 2, 3], config=retention)
+    produce(kafka, topic, range(10))
+    path = tmp_path / "data"
+
+    def ticks(broker: int = 1, *, reachable: bool = True) -> list[float]:
+        columns = ["broker", "observed_at", "reachable"]
+        rows = DeltaTable(str(path / "replica_progress")).to_pyarrow_table(columns=columns).to_pylist()
+        mine = [r for r in rows if (r["broker"], r["reachable"]) == (broker, reachable)]
+        return sorted(r["observed_at"].timestamp() for r in mine)
+
+    with Queries(spark, settings(kafka, topic, path)) as running:
+        wait(lambda: everything_once(path, [1, 2, 3], 10), "the rows", running, 480)
+        with paused(kafka):  # From now on the brokers list their transactions at different times.
+            wait(lambda: bool(ticks(2, reachable=False)), "broker 2 to be away", running)
+        away = ticks(2, reachable=False)[-1]
+        wait(lambda: ticks(2)[-1] > away, "it to be back", running)
+        kafka.wait_isr(topic, kafka.brokers)
+        back = time.time()
+        wait(lambda: ticks()[-1] > back + 3 * due_s, "progress to be due three times", running, 180)
+        recorded = [at for at in ticks() if at > back + due_s]
+    assert len(recorded) <= 4, f"{len(recorded)} ticks were recorded in {recorded[-1] - back - due_s:.0f} s"
 
 
 VIEWS = ("read_uncommitted", "read_committed")
