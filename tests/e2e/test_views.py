@@ -323,7 +323,9 @@ def test_what_stays_as_it_is_is_recorded_only_as_often_as_it_must_vouch_for_a_re
         back = time.time()
         wait(lambda: ticks()[-1] > back + 3 * due_s, "progress to be due three times", running, 180)
         recorded = [at for at in ticks() if at > back + due_s]
-    assert len(recorded) <= 4, f"{len(recorded)} ticks were recorded in {recorded[-1] - back - due_s:.0f} s"
+        lost = sum(at > back + due_s for broker in (1, 2, 3) for at in ticks(broker, reachable=False))
+    # A broker that does not answer in time is something new, and so is the next time that it does.
+    assert len(recorded) <= 4 + 3 * lost, f"{len(recorded)} ticks were recorded in {recorded[-1] - back - due_s:.0f} s"
 
 
 VIEWS = ("read_uncommitted", "read_committed")
