@@ -431,8 +431,13 @@ def _takes_back(decision: Decision, known: Finding) -> bool:
 
 
 def _is_refuted(decision: Decision, known: Finding) -> bool:
-    """Whether those that stand against the accused of a finding differ, so that the newest value may be wrong too."""
-    return known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
+    """Whether what had proven the direction of a finding proves it no more.
+
+    It was truncated: a tombstone that the log does not have deletes nothing. Or those that stand against the accused
+    differ, so that the newest value may be wrong too.
+    """
+    differ = known.kind is FindingKind.RECORD_MISSING and len(against(decision.sides, known.broker)) > 1
+    return decision.proof_truncated or differ
 
 
 def _says_it(known: Finding | None, claim: Claim) -> bool:

@@ -68,6 +68,8 @@ class Decision:
         sides: who shows what, by what they show: those that answered, or were recorded where it says so. Of a
             difference with a direction, those that show otherwise than the accused are its witnesses.
         lost_epoch: the leader epoch of what a truncated log has lost.
+        proof_truncated: where it accuses nobody: another leader has written where the record lay that the claim rests
+            on, so that it is none of the log that stands.
     """
 
     verdict: Verdict
@@ -79,6 +81,7 @@ class Decision:
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     was_shown: bool = False
     lost_epoch: int = UNKNOWN
+    proof_truncated: bool = False
 
     @property
     def witnesses(self) -> tuple[int, ...]:

@@ -141,6 +141,9 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    if ending := [a.broker for a in closed if a.last_stable_offset == start]:
+        # It is what holds that replica's last stable offset: who lists it no more has an end marker that nobody else has.
+        return case.pending(f"the end of the transaction on {broker_list(ending)} is not replicated yet")
     if leads and not closed and case.absent and not case.live_only and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     past = _past_it(case, is_open, closed)

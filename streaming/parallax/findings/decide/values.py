@@ -14,6 +14,7 @@ from parallax.findings.decide.case import (
     Verdict,
     broker_list,
     has_marker,
+    is_replaced,
     is_truncated,
     lists_as_aborted,
     names,
@@ -391,7 +392,10 @@ def _deleted_on_the_accused(case: Case, tombstone: RecordShown) -> Decision:
 
 
 def _without_direction(case: Case, reason: str) -> Decision:
-    return case.differs(values_shown(case), reason, FindingKind.VISIBILITY_MISMATCH)
+    proof = case.claim.proof
+    truncated = proof is not None and is_replaced(case, *proof, case.accused)
+    decision = case.differs(values_shown(case), reason, FindingKind.VISIBILITY_MISMATCH)
+    return replace(decision, proof_truncated=truncated)
 
 
 def _undecided_key(case: Case, reason: str) -> Decision:
