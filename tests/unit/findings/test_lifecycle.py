@@ -848,6 +848,26 @@ class TestADifferenceWithoutDirection:
         life.until_asked(self.answering(on_1=30, on_2=30, on_3=30))
         assert evidence_of(life.last)["resolution"] == "agreed"
 
+    def test_takes_the_place_of_an_accusation_whose_tombstone_another_leader_has_replaced(self) -> None:
+        accusing = replace(self.suspect(), kind=RESURRECTED, offset=20, recorded=Recorded(leader_epoch=2))
+        shown = self.answering(on_1=10, on_2=None, on_3=None)
+
+        def knowing(**of_2: int) -> Answering:
+            """All logs are of epoch 2 up to an offset."""
+            ends = {"epoch_ends": {2: of_2["up_to"]}, "epochs_known": frozenset({2})}
+            return lambda c: replace(
+                given := shown(c), replicas={b: replace(a, **ends) for b, a in given.replicas.items()}
+            )
+
+        life = Life().confirmed(accusing, answering=knowing(up_to=100))
+        for _ in range(2):
+            life.until_asked(shown)  # What says so is gone; that it was proven is not.
+        assert [(e.kind, e.broker) for e in life.table] == [(RESURRECTED, 1)]
+        for _ in range(2):
+            life.until_asked(knowing(up_to=20))
+        assert [(e.kind, e.broker) for e in life.table[1:]] == [(FindingKind.VISIBILITY_MISMATCH, NOBODY)]
+        assert life.last.is_open
+
     def test_is_reported_again_when_a_replica_is_on_a_side_that_was_not_and_when_one_goes_over(self) -> None:
         def away(**shown: int | None) -> Answering:
             return lambda c: replace(

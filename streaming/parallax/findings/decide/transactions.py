@@ -42,7 +42,7 @@ def transaction(case: Case) -> Decision:
         return case.pending(f"broker {accused.broker} did not list its producers: {accused.open_error}")
     held = _held(claim, accused)
     if held is not None:
-        return _still_open(case, held)
+        return _about_to_end(case) or _still_open(case, held)
     return ended(case) if is_end_proven(case) else ended_somewhere(case)
 
 
@@ -141,9 +141,6 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
     where = f"open at offset {held.start_offset} on {broker_list(sorted(is_open))}"
     leads = case.answers.leader in is_open
     closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
-    if ending := [a.broker for a in closed if a.last_stable_offset == start]:
-        # It is what holds that replica's last stable offset: who lists it no more has an end marker that nobody else has.
-        return case.pending(f"the end of the transaction on {broker_list(ending)} is not replicated yet")
     if leads and not closed and case.absent and not case.live_only and _is_nobodys_fault(case, held, closed):
         return hanging(where)
     past = _past_it(case, is_open, closed)
@@ -176,6 +173,20 @@ def _still_open(case: Case, held: OpenTransaction) -> Decision:
         return case.confirmed(reason, FindingKind.READ_COMMITTED_FROZEN, sides=sides)
     reason = f"{where}; broker {accused.broker} is past the end marker"
     return case.confirmed(reason, FindingKind.MARKER_MISSING, sides=sides)
+
+
+def _about_to_end(case: Case) -> Decision | None:
+    """Wait where one that lists the transaction no more has an end marker above its high watermark.
+
+    Its last stable offset stands at the transaction still, so nobody is shown that end yet, and it may be of a later
+    transaction of the producer, which ends this one as well.
+    """
+    claim = case.claim
+    closed = [a for a in case.others if _knew(claim, a) and _held(claim, a) is None]
+    ending = [a.broker for a in closed if a.last_stable_offset == claim.transaction_start_offset]
+    return (
+        case.pending(f"the end of the transaction on {broker_list(ending)} is not replicated yet") if ending else None
+    )
 
 
 def _past_it(case: Case, is_open: Sequence[int], closed: Sequence[ReplicaAnswer]) -> list[int]:

@@ -69,6 +69,20 @@ class TestOpenTransaction:
         trimmed = replica(1, log_start_offset=40)
         assert outcome_of(recorded, trimmed, accused, replica(3, **of_another)) is Verdict.CONFIRMED
 
+    def test_one_whose_last_stable_offset_stands_at_it_has_not_ended_it_for_anybody_yet(self) -> None:
+        # It leads, and has just appended an end marker, maybe that of a later transaction of the producer.
+        ending = replica(1, last_stable_offset=10, log_end_offset=101)
+        accused, third = (replica(b, open_transactions=OPEN, last_stable_offset=10) for b in (2, 3))
+        recorded = Recorded(markers={1: "commit", 3: "commit"})
+        for asked in (self.frozen, replace(self.marker_missing, recorded=recorded)):
+            got = decide(asked, answers(ending, accused, third))
+            assert (got.verdict, got.reason) == (
+                Verdict.PENDING,
+                "the end of the transaction on broker 1 is not replicated yet",
+            )
+            shown = replace(ending, last_stable_offset=11, log_end_offset=100)
+            assert outcome_of(asked, shown, accused, third) is Verdict.CONFIRMED
+
     def test_open_on_every_replica_is_a_long_transaction(self) -> None:
         everywhere = [replica(b, open_transactions=OPEN) for b in (1, 2, 3)]
         assert outcome_of(self.marker_missing, *everywhere) is Verdict.DISMISSED
