@@ -27,6 +27,7 @@ from parallax.guard.timekeeper import Absences, clock_of, recorded
 from parallax.guard.words import summed
 from parallax.java import find_java
 from parallax.model import TopicPartition
+from parallax.moments import FOREVER_MS
 from parallax.preflight import by_broker, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
@@ -41,7 +42,6 @@ from parallax.views.outages import longest_outages
 from parallax.views.pause import PauseError, in_words, paused
 
 _CONFIGS = ("cleanup.policy", "delete.retention.ms", "remote.storage.enable")
-_FOREVER_MS = 10**15
 _SOON_DAYS = 14
 """A certificate that ends so soon is worth a note."""
 _NAMED = 5
@@ -425,7 +425,7 @@ def _exposure(topic: TopicMetadata, given: Mapping[str, str], away: tuple[timede
     policy = given.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return Result.FINE, f"{count}, {replicas} replicas, cleanup.policy {policy}: compared record by record."
-    kept = timedelta(milliseconds=min(int(given.get("delete.retention.ms", "86400000")), _FOREVER_MS))
+    kept = timedelta(milliseconds=min(int(given.get("delete.retention.ms", "86400000")), FOREVER_MS))
     text = (
         f"{count}, {replicas} replicas, cleanup.policy {policy}: a broker that is away for longer than "
         f"delete.retention.ms ({_hours(kept)}) may miss tombstones and end markers for good."

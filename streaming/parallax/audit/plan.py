@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from parallax.model import IsolationLevel, TopicPartition
+from parallax.moments import time_text
 from parallax.source.offsets import Range, Reader
 
 Look = Sequence[Mapping[str, Any]]
@@ -170,10 +170,10 @@ def held_for_too_long(rows: Iterable[Mapping[str, Any]], before: Iterable[Mappin
     if len(late) < len(foremost):
         return ()
     first = late[0]
-    at = datetime.fromtimestamp(first["last_timestamp"] / 1000, UTC)
+    at = time_text(first["last_timestamp"])
     text = (
         f"nothing is compared in read_committed from offset {stable} on: a transaction of producer "
-        f"{first['producer_id']} holds the last stable offset there, and wrote last at {at:%Y-%m-%d %H:%M:%SZ}, longer "
+        f"{first['producer_id']} holds the last stable offset there, and wrote last at {at}, longer "
         "ago than Kafka's default of transaction.max.timeout.ms allows; see whether it hangs (kafka-transactions.sh "
         "find-hanging)"
     )

@@ -24,6 +24,7 @@ from parallax.guard.recall import OF_A_LOOK
 from parallax.guard.table import GuardTable, GuardTableError
 from parallax.guard.words import PRESENCE, UNCLEAR
 from parallax.model import TopicPartition
+from parallax.moments import time_text
 from parallax.views.tables import PROGRESS, RECORDED_ON, rust_uri
 
 _BEFORE = timedelta(days=1)
@@ -79,7 +80,7 @@ def on_record(
     holds = [hold for hold in holds_on_record(events) if hold.topic == place.topic]
     said += [_of_past(one) for one in history(looks, clock, holds)]
     said += [
-        f"Broker {one.broker} copied records at {_time(one.at_ms)} that may have been cleaned before, and no audit "
+        f"Broker {one.broker} copied records at {time_text(one.at_ms)} that may have been cleaned before, and no audit "
         "that had a verdict has compared it since."
         for one in load(storage)
         if one.place == place
@@ -171,13 +172,13 @@ def _literal(at: datetime) -> str:
 def _of_past(past: Past) -> str:
     was = past.absence
     who = f"Broker {was.broker} was {PRESENCE[was.presence]}"
-    when = f"from {_time(past.began_ms)} on"
+    when = f"from {time_text(past.began_ms)} on"
     if past.ended_ms is not None:
-        when = f"from {_time(past.began_ms)} to {_time(past.ended_ms)}"
+        when = f"from {time_text(past.began_ms)} to {time_text(past.ended_ms)}"
     if was.bound_ms is None:
         kept = f"until when what it lacked was kept is not known ({UNCLEAR[was.unclear]})" if was.unclear else ""
     else:
-        kept = f"what it lacked was kept until {_time(was.bound_ms)} at least"
+        kept = f"what it lacked was kept until {time_text(was.bound_ms)} at least"
         if past.ended_ms is not None:
             back = "while nothing was cleaned yet" if was.is_held else "before"
             kept += ", and it copied records after that" if past.is_late else f", and it was back {back}"
@@ -189,7 +190,7 @@ def _of_guard(events: Sequence[Event], place: TopicPartition) -> Iterator[str]:
     for event in (event for event in events if event.topic == place.topic):
         own = sorted({one.broker for one in event.absent if one.partition == place.partition})
         whom = f" for broker {', '.join(map(str, own))}" if own else ""
-        at = _time(event.at_ms)
+        at = time_text(event.at_ms)
         if event.kind is EventKind.HELD:
             what = "tombstones and end markers are kept for longer" if event.level == 1 else "nothing is cleaned"
             yield f"The guard held the topic from {at} on ({what})."
@@ -207,10 +208,6 @@ _ENDS = {
     EventKind.OVERRULED: "Somebody else changed settings that the guard held",
     EventKind.ABANDONED: "The guard let go of a topic of this name that was deleted",
 }
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 __all__ = ["Past", "beside", "history", "on_record"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any
 
 from parallax.config import Settings
@@ -13,6 +12,7 @@ from parallax.errors import one_line
 from parallax.guard.holds import BROKERS, Event, EventKind, Hold, Phase, Record, commands, open_holds
 from parallax.guard.run import ROUND_S, GuardRounds
 from parallax.guard.table import GuardTable
+from parallax.moments import time_text
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, UnknownTopic
 
@@ -45,7 +45,7 @@ def document(hold: Hold, kafka: Mapping[str, str] | None = None) -> dict[str, An
         "topic": hold.topic,
         "phase": str(hold.phase),
         "level": hold.level,
-        "since": _time(hold.began_ms),
+        "since": time_text(hold.began_ms),
         "absent": [{"partition": one.partition, "broker": one.broker} for one in sorted(hold.absent)],
         "settings": [
             {"name": change.name, "before": change.before, "held": change.ours, "left": change.name in hold.left}
@@ -61,7 +61,7 @@ def in_words(hold: Hold, kafka: Mapping[str, str] | None = None) -> str:
         return _over_in_words(hold)
     what = "tombstones and end markers are kept for longer" if hold.level == 1 else "nothing is cleaned"
     absent = ", ".join(f"{hold.topic}-{one.partition} on broker {one.broker}" for one in sorted(hold.absent))
-    lines = [f"{hold.topic}: {hold.phase} since {_time(hold.began_ms)}, {what}; for {absent or 'whoever asked'}"]
+    lines = [f"{hold.topic}: {hold.phase} since {time_text(hold.began_ms)}, {what}; for {absent or 'whoever asked'}"]
     lines += [
         f"  {change.name}: {'(default)' if change.before is None else change.before} -> {change.ours}"
         + (", changed by somebody else since: left alone" if change.name in hold.left else "")
@@ -81,7 +81,7 @@ def _over_in_words(hold: Hold) -> str:
     put = "the settings are as they were"
     if theirs:
         put = f"somebody else has set {theirs}, which is left alone; all else is as it was"
-    return f"{hold.topic}: let go of at {_time(hold.at_ms)}; {put}"
+    return f"{hold.topic}: let go of at {time_text(hold.at_ms)}; {put}"
 
 
 def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> str:
@@ -90,7 +90,9 @@ def refused_in_words(event: Event, kafka: Mapping[str, str] | None = None) -> st
     if event.kind is EventKind.ADVISED:
         first, more = "guard.mode is advise; by hand:", [first, *more]
     return addressed(
-        "\n".join([f"{event.topic}: {event.kind} at {_time(event.at_ms)}: {first}", *(f"    {line}" for line in more)]),
+        "\n".join(
+            [f"{event.topic}: {event.kind} at {time_text(event.at_ms)}: {first}", *(f"    {line}" for line in more)]
+        ),
         kafka,
     )
 
@@ -210,10 +212,6 @@ def _is(record: Record, topic: str, wanted: Phase) -> bool:
     if wanted is Phase.OVER:
         return known is None or not known.is_open
     return known is not None and known.phase is wanted and (known.level > 1)
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 __all__ = [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from parallax.guard.clock import Absence, Presence, Unclear
 from parallax.guard.timekeeper import Absences
+from parallax.moments import time_text
 
 PRESENCE = {
     Presence.AWAY: "away",
@@ -27,7 +26,7 @@ def in_words(absence: Absence) -> str:
     if absence.bound_ms is None:
         why = UNCLEAR[absence.unclear or Unclear.BEFORE_WATCH]
         return f"{said}; until when it misses nothing is unknown: {why}"
-    return f"{said}; what it lacks is kept until {_time(absence.bound_ms)}"
+    return f"{said}; what it lacks is kept until {time_text(absence.bound_ms)}"
 
 
 def summed(absences: Absences, now: float) -> str:
@@ -45,7 +44,7 @@ def summed(absences: Absences, now: float) -> str:
         parts.append(f"{len(absences.absent):,} of broker {_brokers(absences)}")
     if len(bounds) > passed:
         first = min(bound for bound in bounds if bound > now * 1000)
-        parts.append(f"what they lack is kept until {_time(first)} at least")
+        parts.append(f"what they lack is kept until {time_text(first)} at least")
     if passed:
         parts.append(f"what {passed:,} of them lack may be gone by now")
     if held:
@@ -59,10 +58,6 @@ def summed(absences: Absences, now: float) -> str:
 
 def _brokers(absences: Absences) -> str:
     return ", ".join(map(str, sorted({one.broker for one in absences.absent})))
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 __all__ = ["PRESENCE", "UNCLEAR", "in_words", "summed"]

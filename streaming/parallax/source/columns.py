@@ -25,6 +25,10 @@ ROWS = 32_768
 """Rows of a record batch at most: about 5 MB, which bounds what a worker and the JVM hold at a time."""
 
 
+_FURTHEST_MS = (2**63 - 1) // 1000
+"""Milliseconds whose microseconds are a number of 64 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """A position row.
@@ -178,7 +182,8 @@ def _column(values: Any, dtype: Any) -> Array:
 
 
 def _timestamps(milliseconds: Any) -> Array:
-    micros: Any = np.multiply(milliseconds, 1000, dtype=np.int64)
+    # A producer may have written any 64 bits.
+    micros: Any = np.multiply(np.clip(milliseconds, -_FURTHEST_MS, _FURTHEST_MS), 1000, dtype=np.int64)
     return pa.Array.from_buffers(schema.TIMESTAMP, len(micros), [None, pa.py_buffer(micros)])
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from parallax.model import IsolationLevel, TopicPartition
+from parallax.moments import FOREVER_MS
 from parallax.replica.client import FetchPosition, ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, NotHosted, ReplicaError, Unauthorized, UnknownTopic
 from parallax.replica.places import Array, Marks, Places
@@ -269,14 +270,15 @@ class Catalog:
                 topic,
                 cleanup_policy=known.get(name, {}).get(_POLICY),
                 policy_at_ms=asked_at,
-                delete_retention_ms=_whole(known.get(name, {}).get(_RETENTION)),
+                delete_retention_ms=_milliseconds(known.get(name, {}).get(_RETENTION)),
             )
             for name, topic in topics.items()
         }
 
 
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+def _milliseconds(text: str | None) -> int | None:
+    """Of a setting that may be any 63 bits: times are added to it, so that more than `FOREVER_MS` is told as that."""
+    return min(int(text), FOREVER_MS) if text is not None and text.isdecimal() else None
 
 
 def check_brokers(client: ReplicaClient, topics: Mapping[str, TopicMetadata], wanted: Iterable[int]) -> None:

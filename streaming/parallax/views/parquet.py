@@ -7,8 +7,7 @@ smaller; offsets and timestamps grow by little from row to row; the rest has few
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -29,6 +28,11 @@ GROUP_BYTES = 64 << 20
 
 RUN_ROWS = 1 << 15
 """A row group ends where another partition begins, once it holds so many rows: who wants the other skips it."""
+
+
+_MS_US = 1000
+_FIRST_US, _LAST_US = -30_610_224_000_000_000, 253_402_300_798_999_999
+"""Timestamps of a year of four digits: from 1000 to 9999, microseconds since 1970 UTC."""
 
 
 @dataclass(frozen=True)
@@ -148,18 +152,33 @@ class TableFile:
         """As Delta's log has them (PROTOCOL.md, Per-file Statistics)."""
         stats = {
             "numRecords": self.rows,
-            "minValues": {name: _told(value, math.floor) for name, value in self._lowest.items()},
-            "maxValues": {name: _told(value, math.ceil) for name, value in self._highest.items()},
+            "minValues": self._bounds(self._lowest, 0),
+            "maxValues": self._bounds(self._highest, _MS_US - 1),
             "nullCount": dict.fromkeys(self._shape.indexed, 0),
         }
         return json.dumps(stats, separators=(",", ":"))
 
     def _count(self, rows: pa.RecordBatch) -> None:
         for name in self._shape.indexed:
-            ends: Any = pc.min_max(rows.column(name))
+            column = rows.column(name)
+            if pa.types.is_timestamp(column.type):
+                # A producer may write any 64 bits, and Python's calendar ends with the year 9999.
+                column = column.view(pa.int64())
+            ends: Any = pc.min_max(column)
             low, high = ends["min"].as_py(), ends["max"].as_py()
             self._lowest[name] = min(low, self._lowest.get(name, low))
             self._highest[name] = max(high, self._highest.get(name, high))
+
+    def _bounds(self, values: Mapping[str, Any], up_us: int) -> dict[str, Any]:
+        """Timestamps are told in milliseconds, rounded; of one that Delta's form cannot say nothing is told."""
+        told = {}
+        for name, value in values.items():
+            if not pa.types.is_timestamp(self._shape.schema.field(name).type):
+                told[name] = value
+            elif _FIRST_US <= value <= _LAST_US:
+                seconds, ms = divmod((value + up_us) // _MS_US, 1000)
+                told[name] = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+        return told
 
     def _flush(self) -> None:
         if self._waiting:
@@ -173,15 +192,6 @@ class TableFile:
 def _place(rows: pa.RecordBatch, number: int) -> tuple[Any, Any]:
     """The partition that a row is of."""
     return rows.column("topic")[number].as_py(), rows.column("partition")[number].as_py()
-
-
-def _told(value: Any, whole: Any) -> Any:
-    """Timestamps are told in milliseconds: bounds, so a minimum is rounded down and a maximum up."""
-    if not isinstance(value, datetime):
-        return value
-    since = value - datetime(1970, 1, 1, tzinfo=UTC)
-    ms = whole((since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds) / 1000)
-    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
 
 
 __all__ = ["BROKER", "FILE_SCHEMA", "OF_PROGRESS", "OF_VIEWS", "Shape", "TableFile"]

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from parallax.moments import FOREVER_MS
 from parallax.replica.errors import Unauthorized
 from parallax.replica.types import TopicMetadata
 from parallax.source.options import progress_options
@@ -63,6 +64,7 @@ class OneTopic:
         ({"cleanup.policy": "compact", "delete.retention.ms": "5000"}, ("compact", 5000)),
         ({"cleanup.policy": "compact"}, ("compact", None)),
         ({"delete.retention.ms": "no number"}, (None, None)),
+        ({"delete.retention.ms": str(2**63 - 1)}, (None, FOREVER_MS)),
         (Unauthorized("DESCRIBE_CONFIGS is missing", topic="orders"), (None, None)),
     ],
 )

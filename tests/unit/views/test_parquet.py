@@ -62,6 +62,24 @@ def test_what_is_told_of_a_column_bounds_all_its_values(
     assert set(told["nullCount"]) == set(told["minValues"]) == set(told["maxValues"])
 
 
+FURTHEST = 2**63 - 1
+BEYOND = [(-FURTHEST, False), (253_402_300_799_000_000, False), (1_795_612_539_769_000_000, False), (FURTHEST, False)]
+
+
+@pytest.mark.parametrize(("at", "is_told"), [(0, True), (253_402_300_798_999_999, True), *BEYOND])
+def test_a_record_may_bear_any_timestamp_and_one_that_the_log_cannot_tell_bounds_nothing(
+    tmp_path: Path, at: int, is_told: bool
+) -> None:
+    rows = batch({"offset": 7})
+    column = pa.array([at], pa.int64()).view(VIEW.field("timestamp").type)
+    file, _ = written(tmp_path, rows.set_column(VIEW.get_field_index("timestamp"), VIEW.field("timestamp"), column))
+    told = json.loads(file.statistics)
+    assert ["timestamp" in told[name] for name in ("minValues", "maxValues")] == [is_told] * 2
+    assert told["minValues"]["offset"] == told["maxValues"]["offset"] == 7
+    held = pq.read_table(tmp_path / "one.parquet")
+    assert held["timestamp"].combine_chunks().view(pa.int64()).to_pylist() == [at]
+
+
 def test_a_task_holds_a_row_group_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "GROUP_ROWS", 4)
     written(tmp_path, *(batch({"offset": n}, {"offset": n + 1}) for n in range(0, 10, 2)))

@@ -1,0 +1,22 @@
+"""Times of any 64 bits, as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from parallax.moments import time_text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "1970-01-01 00:00:00 UTC"),
+        (1_764_000_000_999, "2025-11-24 16:00:00 UTC"),
+        (253_402_300_799_000, "9999-12-31 23:59:59 UTC"),
+        (253_402_300_800_000, "after the year 9999 (253402300800000 ms)"),
+        (2**63 - 1, f"after the year 9999 ({2**63 - 1} ms)"),
+        (-(2**63), f"before the year 1 ({-(2**63)} ms)"),
+    ],
+)
+def test_a_time_beyond_the_calendar_is_said_to_be_so(ms: int, text: str) -> None:
+    assert time_text(ms) == text
