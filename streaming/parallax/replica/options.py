@@ -136,7 +136,10 @@ def _canonical(kafka: Mapping[str, str]) -> dict[str, str]:
     for name, value in kafka.items():
         known = _ALIASES.get(name, name)
         if known not in _KNOWN:
-            raise _bad(option_name(name), "unknown option; remove it or correct its name")
+            shown = option_name(name)
+            if not shown or shown.startswith("..."):  # It may be a secret that has slipped into a name's place.
+                raise _bad("kafka", "one of its names is none of an option (not shown here); remove it or correct it")
+            raise _bad(shown, "unknown option; remove it or correct its name")
         if known in given and given[known] != str(value):
             raise _bad(name, f"given twice with different values (also as {known}); keep one")
         given[known] = str(value)

@@ -40,6 +40,12 @@ def test_an_option_that_is_unknown_or_ill_typed_is_named(option: str, value: str
     assert str(caught.value).startswith(f"{option}: ")
 
 
+@pytest.mark.parametrize("name", ["1", "", "?secret"])
+def test_a_name_that_is_none_is_not_shown(name: str) -> None:
+    with pytest.raises(BadOption, match=r"^kafka: one of its names is none of an option \(not shown here\); remove it"):
+        parse({"bootstrap.servers": "localhost:9092", name: "2"})
+
+
 def test_an_option_in_two_spellings_with_two_values_is_an_error() -> None:
     login = {"security.protocol": "SASL_SSL", "sasl.username": "a", "sasl.password": "b"}
     same = {**SERVERS, **login, "sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}
