@@ -24,7 +24,9 @@ def table(*rows: tuple[int, int, str], ids: str = "") -> Any:
             "offset": [offset for _, offset, _ in rows],
             "timestamp": [START + timedelta(seconds=seconds) for seconds, _, _ in rows],
             "leader_epoch": [offset // 100 for _, offset, _ in rows],
-            "position": [{"event": event, "topic_id": of} for (_, _, event), of in zip(rows, ids or "A" * len(rows))],
+            "position": [
+                {"event": event, "topic_id": of} for (_, _, event), of in zip(rows, ids or "A" * len(rows), strict=True)
+            ],
         }
     )
 
