@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from parallax.jars import class_path, kafka_jars
 from parallax.java import KAFKA_NEEDS, find_java
+from parallax.lab.admin import delete_topics
 from parallax.lab.cluster import Cluster, client_settings
 from parallax.lab.waiting import until
 from parallax.model import IsolationLevel, Outcome, RowKind
@@ -30,6 +31,7 @@ from parallax.replica.errors import (
     UnknownTopic,
     Unreachable,
 )
+from parallax.replica.places import Places
 from parallax.replica.reader import Chunk, read_range
 from tests.chunks import read_all
 
@@ -368,6 +370,33 @@ def test_what_cannot_be_answered_is_reported_per_partition(kafka: Cluster, clien
     assert metadata[topic].partitions[0].replicas == (1,)
     assert len(metadata[topic].topic_id) == 22
     assert isinstance(metadata[f"no-{topic}"].error, UnknownTopic)
+
+
+def test_a_topic_that_was_re_created_does_not_answer_for_the_one_that_it_replaced(
+    kafka: Cluster, client: ReplicaClient, producers: dict[str, Producer], topic: str
+) -> None:
+    def shown(broker: int, topic_id: str) -> Any:
+        position = FetchPosition(topic, 0, 0, topic_id=topic_id)
+        (answer,) = client.fetch(broker, [position], isolation=IsolationLevel.READ_COMMITTED, max_bytes=1 << 20)
+        marks = client.watermarks(broker, Places([(topic, 0)], {topic: topic_id}))[topic, 0]  # type: ignore[index]
+        return answer.error or len(answer.records), marks
+
+    def created() -> str:
+        kafka.create_topic(topic)
+        produce(producers, topic, [Send("none", [(b"k", b"v", [])] * 3, None)])
+        until(lambda: client.metadata([topic])[topic].topic_id not in ("", dead), "the topic's id")
+        topic_id = client.metadata([topic])[topic].topic_id
+        for broker in kafka.brokers:
+            until(lambda b=broker: shown(b, topic_id)[1] == Watermarks(3, 3, 0, 3), f"the records on broker {broker}")
+        return topic_id
+
+    dead = ""
+    dead = created()
+    delete_topics(kafka, [topic])
+    alive = created()
+    for broker in kafka.brokers:
+        assert shown(broker, alive)[0] > 0
+        assert [type(said) for said in shown(broker, dead)] == [UnknownTopic, UnknownTopic]
 
 
 # --- brokers that fail ---

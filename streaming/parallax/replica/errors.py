@@ -205,7 +205,8 @@ _BY_CODE: dict[int, tuple[type[ReplicaError], str]] = {
     35: (BrokerTooOld, "the broker does not know this version of the request; upgrade it to Kafka 3.0 or later"),
     56: (NotHosted, "the replica's log folder is offline (KAFKA_STORAGE_ERROR); look at the broker's disks"),
     76: (Unsupported, "the broker cannot send this codec to us (UNSUPPORTED_COMPRESSION_TYPE)"),
-    100: (UnknownTopic, "no topic with this id"),
+    100: (UnknownTopic, "the broker knows no topic with this id"),
+    103: (UnknownTopic, "the broker's log is of another topic of this name"),
     109: (MovedToTieredStorage, "the offset is in tiered storage only, not in this replica's log"),
 }
 

@@ -1,7 +1,8 @@
-"""The answer to a Fetch of version 11 or 12, taken apart without copying the records.
+"""The answer to a Fetch of version 11 to 13, taken apart without copying the records.
 
 kafka-python's decoder would copy them, which at some gigabytes a second is a good part of a reader's work.
-Layout: FetchResponse.json of Kafka's clients; version 12 is the first with compact lengths and tagged fields (KIP-482).
+Layout: FetchResponse.json of Kafka's clients; version 12 is the first with compact lengths and tagged fields (KIP-482),
+version 13 the first that names topics by their ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from parallax.replica import topic_ids
+
+BY_ID = 13
+"""The first version of Fetch in which topics go by id."""
+
 
 def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
     """An empty list of aborted transactions."""
@@ -20,7 +26,7 @@ def no_aborted() -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass
 class PartitionAnswer:
-    """The part of an answer that is about one partition, as it came."""
+    """The part of an answer that is about one partition, as it came: its topic has either a name or an id."""
 
     topic: str
     partition: int
@@ -33,6 +39,7 @@ class PartitionAnswer:
     diverging_epoch: tuple[int, int] | None = None
     """(epoch, end offset), where the fetch position's epoch ends earlier in this log."""
     records: memoryview = field(default_factory=lambda: memoryview(b""))
+    topic_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,20 +62,21 @@ def parse(body: memoryview, version: int) -> FetchAnswer:
     throttle, error_code, _session = cursor.take(">ihi")
     partitions = []
     for _ in range(cursor.count()):
-        topic = cursor.string()
-        partitions += [partition_answer(cursor, topic) for _ in range(cursor.count())]
+        name, topic_id = cursor.topic(version)
+        partitions += [partition_answer(cursor, name, topic_id) for _ in range(cursor.count())]
         cursor.tags()
     cursor.tags()
     return FetchAnswer(throttle, error_code, partitions)
 
 
-def partition_answer(cursor: Cursor, topic: str) -> PartitionAnswer:
+def partition_answer(cursor: Cursor, topic: str, topic_id: str = "") -> PartitionAnswer:
     """Read the part of an answer that is about one partition of a topic.
 
     Raises:
         ValueError: see `parse`. So struct.error.
     """
     answer = PartitionAnswer(topic, *cursor.take(">ihqqq"))
+    answer.topic_id = topic_id
     listed = cursor.count()
     if cursor.flexible:
         pairs = []
@@ -129,6 +137,10 @@ class Cursor:
         """A text; null counts as empty."""
         size = self.count() if self.flexible else max(self.take(">h")[0], 0)
         return str(self.bytes(size), "utf-8")
+
+    def topic(self, version: int) -> tuple[str, str]:
+        """The name of a topic and its id, one of which is empty, in a Fetch of a version."""
+        return ("", topic_ids.text(bytes(self.bytes(topic_ids.SIZE)))) if version >= BY_ID else (self.string(), "")
 
     def tags(self) -> dict[int, memoryview]:
         """The tagged fields that follow; none before version 12."""

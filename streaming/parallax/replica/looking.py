@@ -1,8 +1,9 @@
 """The requests that a look at many replicas takes, written and read as columns (`parallax.replica.places`).
 
 kafka-python makes an object for each partition, which for ten thousand of them is most of what a look costs. Layouts:
-ListOffsets versions 4 to 7 and Fetch 11 and 12, by the message definitions of Kafka's clients; version 6 of the one and
-12 of the other are the first with compact lengths and tagged fields (KIP-482). Nothing here asks a broker.
+ListOffsets versions 4 to 7 and Fetch 11 to 13, by the message definitions of Kafka's clients; version 6 of the one and
+12 of the other are the first with compact lengths and tagged fields (KIP-482), and Fetch 13 the first that names topics
+by their ids (KIP-516). Nothing here asks a broker.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy as np
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from parallax.model import UNKNOWN, IsolationLevel, MissingRight
-from parallax.replica import requests, versions
+from parallax.replica import requests, topic_ids, versions
 from parallax.replica.errors import ReplicaError, Throttled, from_code
-from parallax.replica.fetch_response import Cursor, partition_answer
+from parallax.replica.fetch_response import BY_ID, Cursor, partition_answer
 from parallax.replica.places import Array, Marks, Places
 from parallax.replica.requests import Request
 from parallax.replica.types import FetchPosition
@@ -116,6 +117,7 @@ def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, Repl
     """Fetch at the end of each log, where there is no record: what the answer says beside that is a look.
 
     The answer is `Marks`, or an error of the broker as a whole: returned and not raised, so that the connection stays.
+    Topics go by id where all ids are known and the broker knows that version.
 
     Args:
         broker: who is asked.
@@ -132,27 +134,32 @@ def fetch_ends(broker: int, places: Places, ends: Array, refused: dict[int, Repl
         made: Array = places.once(("fetch", version), lambda: _positions(places, is_flexible=is_flexible))
         items = made.copy()  # several brokers may be asked for the same at once
         items["offset"] = positions
+        topics = _topics(places, items, is_flexible=is_flexible, by_id=version >= BY_ID)
         # No topics are forgotten, there is no rack.
         tail = b"\1\1\0" if is_flexible else struct.pack(">ih", 0, 0)
-        return struct.pack(">iiiibii", *said) + _topics(places, items, is_flexible=is_flexible) + tail
+        return struct.pack(">iiiibii", *said) + topics + tail
 
     def parse(answer: memoryview, version: int) -> Marks | ReplicaError:
-        return _Ends(broker, places, positions).parse(Cursor(answer, flexible=version >= _FLEXIBLE_FETCH), refused)
+        return _Ends(broker, places, positions, version).parse(answer, refused)
 
-    return Request(Written(FetchRequest(), body, parse), versions.FETCH)
+    accepted = versions.FETCH_BY_ID if all(places.topic_ids) else versions.FETCH
+    return Request(Written(FetchRequest(), body, parse), accepted)
 
 
 class _Ends:
     """Reads the answer to `fetch_ends`."""
 
-    def __init__(self, broker: int, places: Places, positions: Array) -> None:
+    def __init__(self, broker: int, places: Places, positions: Array, version: int) -> None:
         self._broker, self._places, self._positions = broker, places, positions
+        self._version = version
+        self._names = dict(zip(places.topic_ids, places.topics, strict=True)) if version >= BY_ID else {}
         count = len(places)
         self._codes = np.full(count, _LEFT_OUT, np.int32)
         self._marks = {name: np.full(count, UNKNOWN, np.int64) for name in _SAID}
         self._errors: dict[int, ReplicaError] = {}
 
-    def parse(self, cursor: Cursor, refused: dict[int, ReplicaError]) -> Marks | ReplicaError:
+    def parse(self, answer: memoryview, refused: dict[int, ReplicaError]) -> Marks | ReplicaError:
+        cursor = Cursor(answer, flexible=self._version >= _FLEXIBLE_FETCH)
         throttle_ms, error_code, _session = cursor.take(">ihi")
         if error_code:
             return from_code(error_code, broker=self._broker)
@@ -173,7 +180,8 @@ class _Ends:
         return Marks(self._places, errors=errors, **columns)
 
     def _topic(self, cursor: Cursor) -> None:
-        name, count = cursor.string(), cursor.count()
+        name, topic_id = cursor.topic(self._version)
+        name, count = self._names.get(topic_id, name), cursor.count()
         layout = _ENDED if cursor.flexible else _ENDED_RIGID
         items = cursor.peek(layout, count)
         if items is not None and _is_bare(items, flexible=cursor.flexible):
@@ -252,9 +260,13 @@ def _positions(places: Places, *, is_flexible: bool) -> Array:
     return items
 
 
-def _topics(places: Places, items: Array, *, is_flexible: bool) -> bytes:
+def _topics(places: Places, items: Array, *, is_flexible: bool, by_id: bool = False) -> bytes:
     """An array of topics, each with an array of items of one size."""
-    heads: list[bytes] = places.once(("topics", is_flexible), lambda: _topic_heads(places, is_flexible=is_flexible))
+
+    def make() -> list[bytes]:
+        return _topic_heads(places, is_flexible=is_flexible, by_id=by_id)
+
+    heads: list[bytes] = places.once(("topics", is_flexible, by_id), make)
     raw, size, tail = items.tobytes(), items.dtype.itemsize, b"\0" if is_flexible else b""
     parts = [_count(len(heads), is_flexible=is_flexible)]
     for head, span in zip(heads, places.slices, strict=True):
@@ -262,13 +274,17 @@ def _topics(places: Places, items: Array, *, is_flexible: bool) -> bytes:
     return b"".join(parts)
 
 
-def _topic_heads(places: Places, *, is_flexible: bool) -> list[bytes]:
-    heads = []
-    for topic, span in zip(places.topics, places.slices, strict=True):
-        name = topic.encode()
-        size = _count(len(name), is_flexible=True) if is_flexible else struct.pack(">h", len(name))
-        heads.append(size + name + _count(span.stop - span.start, is_flexible=is_flexible))
-    return heads
+def _topic_heads(places: Places, *, is_flexible: bool, by_id: bool) -> list[bytes]:
+    if by_id:
+        names = [topic_ids.of(topic_id).bytes for topic_id in places.topic_ids]
+    else:
+        names = [_name(topic.encode(), is_flexible=is_flexible) for topic in places.topics]
+    counts = (_count(span.stop - span.start, is_flexible=is_flexible) for span in places.slices)
+    return [name + count for name, count in zip(names, counts, strict=True)]
+
+
+def _name(name: bytes, *, is_flexible: bool) -> bytes:
+    return (_count(len(name), is_flexible=True) if is_flexible else struct.pack(">h", len(name))) + name
 
 
 def _count(items: int, *, is_flexible: bool) -> bytes:

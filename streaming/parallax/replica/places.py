@@ -25,14 +25,18 @@ class Places(Sequence[TopicPartition]):
 
     Args:
         partitions: in any order; each counts once.
+        topic_ids: by name; what is asked of a replica goes by them where they are known, so that one of another topic
+            of the same name does not answer.
     """
 
-    def __init__(self, partitions: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, partitions: Iterable[tuple[str, int]], topic_ids: Mapping[str, str] | None = None) -> None:
         by_topic: dict[str, dict[int, None]] = {}
         for topic, partition in partitions:
             by_topic.setdefault(topic, {})[partition] = None
         self.topics = tuple(by_topic)
         """The names, in the order of the columns."""
+        self.topic_ids = tuple((topic_ids or {}).get(topic, "") for topic in self.topics)
+        """In the same order; empty where it is not known."""
         ends = np.cumsum([0, *(len(mine) for mine in by_topic.values())])
         self.slices = tuple(slice(start, end) for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
         """Where each topic's partitions lie."""
@@ -54,6 +58,11 @@ class Places(Sequence[TopicPartition]):
     def topic_index(self) -> Mapping[str, int]:
         """The place of each topic in `topics`."""
         return {topic: at for at, topic in enumerate(self.topics)}
+
+    def topic_id(self, topic: str) -> str:
+        """The id by which a topic is asked for; empty where it is not known."""
+        at = self.topic_index.get(topic)
+        return "" if at is None else self.topic_ids[at]
 
     @cached_property
     def _listed(self) -> list[TopicPartition]:

@@ -90,6 +90,7 @@ class Span:
             on each Fetch asks the replica as well whether its log still holds what was read (`LogTruncated`).
         most: what comes beyond the end with the last answer is taken up to here, or it would be sent once more; -1 to
             take nothing beyond the end.
+        topic_id: of the topic that is meant (see `FetchPosition`).
     """
 
     topic: str
@@ -98,6 +99,7 @@ class Span:
     end: int
     after_epoch: int = -1
     most: int = -1
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ def read_range(
     buffers: Buffers | None = None,
     after_epoch: int = -1,
     pace: Pacing | None = None,
+    topic_id: str = "",
 ) -> Iterator[Chunk]:
     """Read what one replica shows in [start, end): `read_ranges` of one, chunk by chunk.
 
@@ -186,6 +189,7 @@ def read_range(
         buffers: memory to use; its own by default.
         after_epoch: see `Span`.
         pace: holds the Fetches back; as fast as it goes by default.
+        topic_id: see `Span`.
 
     Yields:
         Chunks, in offset order; also empty ones, where only the position has moved.
@@ -194,7 +198,7 @@ def read_range(
         ReplicaError: the broker failed or its data are corrupt. The chunks before it stand: the position of the last
             one (``start`` where there is none) is where to go on.
     """
-    span = Span(topic, partition, start, end, after_epoch)
+    span = Span(topic, partition, start, end, after_epoch, topic_id=topic_id)
     events = read_ranges(
         client,
         broker,
@@ -328,6 +332,7 @@ class _Log:
     Attributes:
         index: of the span.
         place: topic and partition.
+        topic_id: of the topic that is meant.
         position: what was yielded lies below.
         ahead: from where on the Fetch in flight asks.
         end: of the span.
@@ -339,7 +344,7 @@ class _Log:
     def __init__(self, broker: int, index: int, span: Span, max_bytes: int) -> None:
         self._broker = broker
         self.index = index
-        self.place = span.topic, span.partition
+        self.place, self.topic_id = (span.topic, span.partition), span.topic_id
         self.position = self.ahead = span.start
         self.end = span.end
         self.most = max(span.end, span.most)
@@ -455,7 +460,7 @@ class _Reading:
             return
         if self._pace is not None:
             self._pace.wait()
-        wanted = [FetchPosition(*log.place, log.ahead, log.max_bytes, log.epoch) for log in self._asked]
+        wanted = [FetchPosition(*log.place, log.ahead, log.max_bytes, log.epoch, log.topic_id) for log in self._asked]
         largest = max(self._max_bytes, *(log.max_bytes for log in self._asked))
         patience = self._deadline_ms + self._muted_ms
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from parallax.model import IsolationLevel, MissingRight, TopicPartition
-from parallax.replica import versions
+from parallax.replica import topic_ids, versions
 from parallax.replica.errors import NotHosted, ReplicaError, Unsupported, from_code
 from parallax.replica.fetch_response import FetchAnswer, PartitionAnswer
 from parallax.replica.types import (
@@ -84,9 +83,7 @@ def topics_of(response: Any) -> dict[str, TopicMetadata]:
 
 
 def _topic(answer: Any) -> TopicMetadata:
-    # The zero id names no topic: brokers below 2.8 have none, and one with an error may be answered without (KIP-516).
-    known = answer.topic_id is not None and answer.topic_id.int != 0
-    topic_id = base64.urlsafe_b64encode(answer.topic_id.bytes).decode().rstrip("=") if known else ""
+    topic_id = "" if answer.topic_id is None else topic_ids.text(answer.topic_id.bytes)
     partitions = {
         item.partition_index: PartitionMetadata(
             leader=item.leader_id,
@@ -220,11 +217,14 @@ def fetch(
     isolation: IsolationLevel,
     max_bytes: int,
     max_wait_ms: int = 0,
-    accepted: Versions = versions.FETCH,
+    accepted: Versions | None = None,
 ) -> Request:
-    """Ask one replica for records, as a consumer of that isolation level."""
+    """Ask one replica for records, as a consumer of that isolation level.
+
+    Topics go by id where each position has one and the broker knows that version, unless other versions are given.
+    """
     kind = FetchRequest.FetchTopic
-    grouped: dict[str, list[Any]] = {}
+    grouped: dict[tuple[str, str], list[Any]] = {}
     for position in positions:
         partition = kind.FetchPartition(
             partition=position.partition,
@@ -234,7 +234,10 @@ def fetch(
             log_start_offset=-1,
             partition_max_bytes=position.max_bytes,
         )
-        grouped.setdefault(position.topic, []).append(partition)
+        grouped.setdefault((position.topic, position.topic_id), []).append(partition)
+    if accepted is None:
+        accepted = versions.FETCH_BY_ID if all(topic_id for _, topic_id in grouped) else versions.FETCH
+    is_named = accepted.highest < versions.FETCH_BY_ID.highest
     message = FetchRequest(
         replica_id=_CONSUMER,
         max_wait_ms=max_wait_ms,
@@ -244,7 +247,10 @@ def fetch(
         # Session 0 with epoch -1 is a Fetch without a session: nothing to keep or lose on the broker (KIP-227).
         session_id=0,
         session_epoch=-1,
-        topics=[kind(topic=topic, partitions=partitions) for topic, partitions in grouped.items()],
+        topics=[
+            kind(topic=topic, topic_id=None if is_named else topic_ids.of(topic_id), partitions=partitions)
+            for (topic, topic_id), partitions in grouped.items()
+        ],
         forgotten_topics_data=[],
         rack_id="",
     )
@@ -253,8 +259,13 @@ def fetch(
 
 def fetched(broker: int, positions: Sequence[FetchPosition], response: FetchAnswer) -> list[FetchedPartition]:
     """Return what a Fetch response says of each position, in the order of the positions."""
-    answers = {(p.topic, p.partition): p for p in response.partitions}
-    return [fetched_one(broker, position, answers.get((position.topic, position.partition))) for position in positions]
+    answers = {(p.topic, p.topic_id, p.partition): p for p in response.partitions}
+    found = (
+        answers.get(("", position.topic_id, position.partition))
+        or answers.get((position.topic, "", position.partition))
+        for position in positions
+    )
+    return [fetched_one(broker, position, answer) for position, answer in zip(positions, found, strict=True)]
 
 
 def fetched_one(broker: int, position: FetchPosition, answer: PartitionAnswer | None) -> FetchedPartition:

@@ -74,6 +74,9 @@ class FetchPosition:
     after_epoch: int = -1
     """Leader epoch of what lies below ``offset``, as it was read: a replica whose log of that epoch ends below the
     offset answers with ``diverging`` and no records (KIP-595). -1: not checked."""
+    topic_id: str = ""
+    """Of the topic that is meant: a replica of another one of that name answers with an error. Empty: whichever has the
+    name. It takes a broker of Kafka 3.1, and an id of each position that is fetched together."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 The reasons are in Kafka's sources (4.2: ReplicaManager, FetchParams, KafkaApis) and KIPs:
 
-- Fetch of version 11 or 12 is served by a follower as a consumer's; below 11 only the leader answers, above 12 topics
-  go by id. Version 12 is the first that checks the epoch of what was read (KIP-595).
+- Fetch of version 11 and above is served by a follower as a consumer's; below 11 only the leader answers. Version 12 is
+  the first that checks the epoch of what was read (KIP-595). Version 13 names topics by their ids (KIP-516): a broker
+  whose log is of another topic of the same name says so, instead of showing that (``ReplicaManager.readFromLog``).
 - DescribeLogDirs says how large a directory's volume is from version 4 on (KIP-827).
 - Metadata says what may be done with a topic from version 8 on (KIP-430).
 - ListOffsets gives the start of a log that is partly in tiered storage from version 8 on (KIP-405).
@@ -31,6 +32,7 @@ DESCRIBE_CONFIGS = Versions(1, 4)
 INCREMENTAL_ALTER_CONFIGS = Versions(0, 1)
 DESCRIBE_LOG_DIRS = Versions(4, 4)
 FETCH = Versions(11, 12)
+FETCH_BY_ID = Versions(11, 13)
 FETCH_WITH_EPOCH = Versions(12, 12)
 LIST_OFFSETS = Versions(4, 7)
 LIST_LOCAL_OFFSETS = Versions(8, 9)

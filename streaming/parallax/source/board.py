@@ -112,7 +112,8 @@ def boards(
             for broker in partition.replicas:
                 if chosen is None or broker in chosen:
                     hosted.setdefault(broker, []).append(TopicPartition(topic.name, number))
-    return {broker: Board(broker, isolations, Places(mine), topics) for broker, mine in sorted(hosted.items())}
+    ids = {name: topic.topic_id for name, topic in topics.items()}
+    return {broker: Board(broker, isolations, Places(mine, ids), topics) for broker, mine in sorted(hosted.items())}
 
 
 __all__ = ["Board", "boards"]

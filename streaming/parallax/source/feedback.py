@@ -3,8 +3,10 @@
 A replica cannot be read twice with the same outcome, so what counts is what the tables hold, not what was planned. The
 sink writes each reader's recorded position after its commit; the planning process reads the file before each plan.
 Each line of the file is a JSON array of what one micro-batch has recorded; the first is what was recorded before. So
-a micro-batch costs what it moved, on either side. Beside the readers a line holds how far of each view that goes,
-``[isolation level, place in the order of its commits]``: a start reads of the tables what lies behind. The comparison
+a micro-batch costs what it moved, on either side. Each line begins with a checksum of itself and of the lines above, so
+that a line that is garbled or missing is noticed. Beside the readers a line holds how far of each view that goes,
+``[isolation level, place in the order of its commits]``: a start reads of the tables what lies behind. The first one
+begins with ``[generation]``, a word that no other file has: inodes are used again. The comparison
 says of which partitions it awaits a report, and the job which brokers are not to be read.
 """
 
@@ -12,12 +14,19 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import structlog
+
+from parallax.errors import one_line
 from parallax.model import ReadEvent, TopicPartition
 from parallax.source.offsets import Reader
+
+log = structlog.get_logger(__name__)
 
 Content = TypeVar("Content")
 
@@ -27,8 +36,14 @@ ALL = -1
 _LONGEST, _TIMES = 10_000, 4
 """The file is begun anew when it holds so many entries more, and this many times as many, as there are readers."""
 
-_PLACE = 2
-"""So many values has a row of `Reached`."""
+_GENERATION, _PLACE = 1, 2
+"""So many values has the row of the generation, and one of `Reached`."""
+
+_HEAD = len('12345678 [["0123456789abcdef"')
+"""Bytes at the beginning of a file that no other one begins with."""
+
+_FIRST = 0
+"""The checksum before the first line."""
 
 
 class Recorded(NamedTuple):
@@ -55,7 +70,7 @@ Reached = Mapping[int, int]
 
 def write(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached | None = None) -> None:
     """Replace the file at once; a reader sees the old or the new one, never half of it."""
-    _replace(path, _rows(recorded, reached or {}))
+    _begin(path, recorded, reached or {})
 
 
 class Journal:
@@ -68,10 +83,11 @@ class Journal:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._appended = 0
+        self._checksum: int | None = None
 
     def write(self, recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
         """Begin it anew with all that is recorded."""
-        write(self._path, recorded, reached)
+        self._checksum = _begin(self._path, recorded, reached)
         self._appended = 0
 
     def append(self, moved: Mapping[Reader, Recorded], recorded: Mapping[Reader, Recorded], reached: Reached) -> None:
@@ -83,23 +99,34 @@ class Journal:
             reached: how far that is.
         """
         self._appended += len(moved)
-        if self._appended > _LONGEST + _TIMES * len(recorded) or not self._path.exists():
+        is_long = self._appended > _LONGEST + _TIMES * len(recorded)
+        if self._checksum is None or is_long or not self._path.exists():
             self.write(recorded, reached)
         elif moved:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(_line(_rows(moved, reached)))
+            line, checksum = _line(_rows(moved, reached), self._checksum)
+            self._checksum = None  # A line that is written in part is followed by none.
+            with self._path.open("ab") as file:
+                file.write(line)
+            self._checksum = checksum
 
 
 def write_awaited(path: str | Path, places: Iterable[TopicPartition]) -> None:
     """Replace the file of the partitions that a report is awaited of."""
-    _replace(path, sorted(places))
+    _replace(path, json.dumps(sorted(places)).encode())
 
 
-def _replace(path: str | Path, rows: Sequence[Any]) -> None:
+def _begin(path: str | Path, recorded: Mapping[Reader, Recorded], reached: Reached) -> int:
+    """Replace the file; returns the checksum of its line."""
+    line, checksum = _line([[secrets.token_hex(8)], *_rows(recorded, reached)], _FIRST)
+    _replace(path, line)
+    return checksum
+
+
+def _replace(path: str | Path, data: bytes) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
-    scratch.write_text(_line(rows), encoding="utf-8")
+    scratch.write_bytes(data)
     scratch.replace(target)
 
 
@@ -107,8 +134,11 @@ def _rows(recorded: Mapping[Reader, Recorded], reached: Reached) -> list[Any]:
     return [*reached.items(), *([*reader, *entry] for reader, entry in recorded.items())]
 
 
-def _line(rows: Sequence[Any]) -> str:
-    return json.dumps(rows, separators=(",", ":")) + "\n"
+def _line(rows: Sequence[Any], before: int) -> tuple[bytes, int]:
+    """A line behind one of a checksum, and its own."""
+    text = json.dumps(rows, separators=(",", ":")).encode()
+    checksum = zlib.crc32(text, before)
+    return b"%08x %s\n" % (checksum, text), checksum
 
 
 def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
@@ -116,15 +146,29 @@ def load(path: str | Path) -> tuple[dict[Reader, Recorded], dict[int, int]]:
 
     Returns:
         What it holds, and how far that is (`Reached`), which an earlier version did not say; nothing where there is no
-        sound file.
+        sound file. One that is damaged is set aside, as ``<name>.broken``.
     """
     try:
-        with Path(path).open("rb") as file:
-            data = file.read()
-            # A last line that is not whole is of a micro-batch whose commit is younger than the file.
-            return _parse(str(path), data.rpartition(b"\n")[0] or data)
-    except (OSError, ValueError):
+        data = Path(path).read_bytes()
+        # A last line that is not whole is of a micro-batch whose commit is younger than the file.
+        rows, _ = _unpack(str(path), data.rpartition(b"\n")[0] or data, _FIRST)
+        return _parse(str(path), rows)
+    except OSError:
         return {}, {}
+    except ValueError as error:
+        _set_aside(Path(path), error)
+        return {}, {}
+
+
+def _set_aside(path: Path, error: ValueError) -> None:
+    broken = path.with_name(f"{path.name}.broken")
+    try:
+        path.replace(broken)
+    except OSError as failure:
+        error = ValueError(f"{error}; {one_line(failure)}")
+    log.warning(
+        "a damaged feedback file is set aside; positions are taken from the tables", to=str(broken), error=str(error)
+    )
 
 
 class _Watched(Generic[Content]):
@@ -132,7 +176,7 @@ class _Watched(Generic[Content]):
 
     def __init__(self, path: str | None, parse: Callable[[str], Content], nothing: Content) -> None:
         self._path, self._parse, self._nothing = path, parse, nothing
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None
         self._content = nothing
 
     def read(self) -> Content:
@@ -142,8 +186,8 @@ class _Watched(Generic[Content]):
             facts = Path(self._path).stat()
         except FileNotFoundError:
             return self._nothing
-        # Each write makes a new file, so the inode and the time together identify it.
-        seen = (facts.st_ino, facts.st_mtime_ns)
+        # Each write makes a new file; an inode may be used again, at another time.
+        seen = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         if seen != self._seen:
             self._content, self._seen = self._parse(self._path), seen
         return self._content
@@ -158,8 +202,9 @@ class FeedbackFile:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._seen: int | None = None
+        self._seen: tuple[int, bytes] | None = None
         self._at = 0
+        self._checksum: int | None = _FIRST
         self.recorded: dict[Reader, Recorded] = {}
         """The recorded position of each reader by the last call of `news`; one mapping until the file is begun anew."""
 
@@ -181,9 +226,10 @@ class FeedbackFile:
     def _read_on(self, file: Any) -> tuple[dict[Reader, Recorded], bool]:
         """Take in the lines that are new; all of them where the file is another one."""
         facts = os.fstat(file.fileno())
-        is_another = self._seen is None or facts.st_ino != self._seen or facts.st_size < self._at
+        seen = facts.st_ino, file.read(_HEAD)
+        is_another = seen != self._seen or facts.st_size < self._at
         if is_another:
-            self._seen, self._at, self.recorded = facts.st_ino, 0, {}
+            self._seen, self._at, self._checksum, self.recorded = seen, 0, _FIRST, {}
         file.seek(self._at)
         data = file.read()
         lines, end, _ = data.rpartition(b"\n")
@@ -191,7 +237,8 @@ class FeedbackFile:
             raise ValueError(f"option feedback.path: {self._path} is not a feedback file; delete it")
         if not end:
             return {}, is_another
-        new, _ = _parse(str(self._path), lines)
+        rows, self._checksum = _unpack(str(self._path), lines, self._checksum)
+        new, _ = _parse(str(self._path), rows)
         self.recorded |= new
         self._at += len(lines) + 1
         return new, is_another
@@ -229,7 +276,7 @@ class PausedFile:
 
 def write_paused(path: str | Path, brokers: Iterable[int]) -> None:
     """Replace the file of the brokers that no records are to be read of."""
-    _replace(path, sorted(brokers))
+    _replace(path, json.dumps(sorted(brokers)).encode())
 
 
 def _parse_paused(path: str) -> frozenset[int]:
@@ -247,15 +294,59 @@ def _parse_awaited(path: str) -> frozenset[TopicPartition]:
         return frozenset()  # a file that another version left; the comparison writes it anew
 
 
-def _parse(path: str, lines: bytes) -> tuple[dict[Reader, Recorded], dict[int, int]]:
+def _unpack(path: str, lines: bytes, before: int | None) -> tuple[list[Any], int | None]:
+    """The rows of lines, and the checksum of the last of them.
+
+    Args:
+        path: of the file.
+        lines: whole ones.
+        before: the checksum of the line before; `_FIRST` where there is none, None in a file of an earlier version.
+
+    Raises:
+        ValueError: a line is garbled, or one before it is missing.
+    """
+    rows: list[Any] = []
+    for number, line in enumerate(lines.splitlines()):
+        if before == _FIRST and not number and line.startswith(b"["):
+            before = None
+        said, text = (b"", line) if before is None else line.split(b" ", 1) if b" " in line else (line, b"")
+        if before is not None:
+            before = zlib.crc32(text, before)
+            if said != b"%08x" % before:
+                raise ValueError(f"option feedback.path: {path} is damaged: a line is garbled or missing; delete it")
+        try:
+            rows += json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise _no_feedback(path, error) from error
+    return rows, before
+
+
+def _parse(path: str, rows: Iterable[Any]) -> tuple[dict[Reader, Recorded], dict[int, int]]:
+    recorded: dict[Reader, Recorded] = {}
+    reached: dict[int, int] = {}
     try:
-        rows = [row for line in lines.splitlines() for row in json.loads(line)]
-        recorded = {
-            Reader(isolation, broker, topic, partition): Recorded(position, topic_id, ReadEvent(event), *rest)
-            for isolation, broker, topic, partition, position, topic_id, event, *rest in (
-                row for row in rows if len(row) != _PLACE
-            )
-        }
-        return recorded, {int(isolation): int(place) for isolation, place in (r for r in rows if len(r) == _PLACE)}
+        for row in rows:
+            if len(row) == _PLACE:
+                reached[int(row[0])] = int(row[1])
+            elif len(row) != _GENERATION:
+                isolation, broker, topic, partition, position, topic_id, event, *rest = row
+                entry = Recorded(position, topic_id, ReadEvent(event), *rest)
+                reader = Reader(isolation, broker, topic, partition)
+                _check_types(reader, entry)
+                recorded[reader] = entry
     except (ValueError, TypeError) as error:
-        raise ValueError(f"option feedback.path: {path} is not a feedback file ({error}); delete it") from error
+        raise _no_feedback(path, error) from error
+    return recorded, reached
+
+
+def _check_types(reader: Reader, entry: Recorded) -> None:
+    """Refuse what no sink writes: a file of an earlier version has no checksum."""
+    numbers = reader.isolation, reader.broker, reader.partition, entry.position, entry.batch, entry.epoch
+    if any(type(number) is not int for number in numbers) or entry.position < 0:
+        raise ValueError("a number is none")
+    if not isinstance(reader.topic, str) or not isinstance(entry.topic_id, str):
+        raise TypeError("a text is none")
+
+
+def _no_feedback(path: str, error: Exception) -> ValueError:
+    return ValueError(f"option feedback.path: {path} is not a feedback file ({error}); delete it")

@@ -77,7 +77,7 @@ class Planner:
         self._partition_pauses = Pauses(_READ_RETRY_S, _READ_RETRY_MAX_S)
         self._reader_pauses = Pauses(_BATCH_RETRY_S, _BATCH_RETRY_MAX_S)
         self._paused = PausedFile(options.paused)
-        self._short_since: dict[Reader, float] = {}
+        self._in_doubt_since: dict[Reader, float] = {}
         self._newest_batch = -1
         self._recorded: Mapping[Reader, Recorded] = {}
         self._topics_read: set[str] = set()
@@ -182,6 +182,9 @@ class Planner:
         self._hosted = hosted
         self._boards = boards(topics, self._options.isolations, self._options.brokers)
         self._strangers = set()
+        doubts = self._in_doubt_since.items()
+        hosts = self._boards
+        self._in_doubt_since = {r: s for r, s in doubts if r.broker in hosts and hosts[r.broker].hosts(r)}
         self._note(self._recorded)
 
     def _refuse_strangers(self, topics: Mapping[str, TopicMetadata]) -> None:
@@ -230,19 +233,16 @@ class Planner:
         known: set[TopicPartition] | None = None
         for reader in self._to_plan(answers):
             before, entry = previous.get(reader), self._recorded.get(reader)
-            log = self._log(reader, answers)
-            if log is not None and not self._is_of_this_topic(reader, settled(before, entry), log):
-                log = None
-            span: Range | None
-            if log is None:
-                span = settled(before, entry)
-            else:
+            topic_id, known_so_far = topics[reader.topic].topic_id, settled(before, entry)
+            log = self._log(reader, topic_id, known_so_far, answers)
+            span = known_so_far
+            if log is not None:
                 starting = self._options.starting
                 if before is None and entry is None:
                     if known is None:
                         known = {other.place for other in previous.keys() | self._recorded.keys()}
                     starting = "earliest" if known and reader.place not in known else starting
-                span = next_range(reader, before, entry, log, topics[reader.topic].topic_id, starting)
+                span = next_range(reader, before, entry, log, topic_id, starting)
             if span is not None:
                 yield reader, span
 
@@ -255,29 +255,36 @@ class Planner:
                 busy = board.busy(isolation, answers[broker].marks)
                 found = list(board.readers(isolation, busy))
                 yield from found
-                # One whose log has ended below its position is looked at until that is over.
-                yield from {r for r in self._short_since if r.isolation == isolation and r.broker == broker} - {*found}
+                # One whose log may be of another topic is looked at until that is over.
+                yield from {r for r in self._in_doubt_since if r.isolation == isolation and r.broker == broker} - {
+                    *found
+                }
 
     def _is_of_this_topic(self, reader: Reader, known: Range | None, log: LogState) -> bool:
-        """Whether a log that ends below the position may be reported as truncated.
+        """Whether a log that ends below the position may be reported as truncated, or one that is not there as gone.
 
         A topic that was deleted and re-created looks the same, until metadata that are younger than this answer say so.
         """
-        if known is None or log.error is not None or known.start <= log.log_end_offset:
-            self._short_since.pop(reader, None)
+        if known is None or not _may_be_of_another(known, log):
+            self._in_doubt_since.pop(reader, None)
             return True
-        since = self._short_since.setdefault(reader, time.monotonic())
+        since = self._in_doubt_since.setdefault(reader, time.monotonic())
         if self._catalog.asked_at > since:
-            del self._short_since[reader]
+            del self._in_doubt_since[reader]
             return True
         self._catalog.refresh()
         return False
 
-    def _log(self, reader: Reader, answers: Mapping[int, Surveyed]) -> LogState | None:
+    def _log(
+        self, reader: Reader, topic_id: str, known: Range | None, answers: Mapping[int, Surveyed]
+    ) -> LogState | None:
+        """What a replica says of its log; None where nothing is to be planned by it."""
         if reader.broker not in answers or self._reader_pauses.on(reader) or self._partition_pauses.on(reader):
             return None
         log = answers[reader.broker].log(reader.place)
-        if log is not None and log.error is ReadEvent.TOPIC_DELETED:
+        if log is None or log.topic_id != topic_id or not self._is_of_this_topic(reader, known, log):
+            return None  # An answer by another id was asked for before the metadata knew of this topic.
+        if log.error is ReadEvent.TOPIC_DELETED:
             # The cluster still knows the topic: the broker has yet to learn of it, or knows already that it is to go.
             return replace(log, error=ReadEvent.NOT_HOSTED)
         return log
@@ -302,6 +309,13 @@ class Planner:
                 yield reader, stopped(known, ReadEvent.NOT_HOSTED, detail)
             else:
                 yield reader, known
+
+
+def _may_be_of_another(known: Range, log: LogState) -> bool:
+    """Whether a replica answers as it does where another topic has taken the name of the one that was read."""
+    if log.error is not None:
+        return log.error is ReadEvent.TOPIC_DELETED and known.state is not ReadEvent.NOT_HOSTED
+    return known.start > log.log_end_offset
 
 
 def _refuse_unreadable(topics: Mapping[str, TopicMetadata], named: Sequence[str]) -> None:

@@ -36,6 +36,7 @@ class LogState:
         log_end_offset: the next offset that it will write.
         error: why it could not say, as an event; None where it said.
         detail: the error's text, or what there is to say of the log start.
+        topic_id: id of the topic by which it was asked; empty where none was known.
     """
 
     high_watermark: int = -1
@@ -44,6 +45,7 @@ class LogState:
     log_end_offset: int = -1
     error: ReadEvent | None = None
     detail: str = ""
+    topic_id: str = ""
 
     def bound(self, isolation: int) -> int:
         """The offset that a consumer of this isolation level cannot pass."""

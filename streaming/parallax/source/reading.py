@@ -164,7 +164,8 @@ def _spans(options: ReplicaOptions, read: Sequence[tuple[Progress, int]]) -> lis
     for progress, end in read:
         reader, start = progress.piece.reader, progress.position
         most = -1 if options.feedback is None else end + max(end - start, beyond)
-        spans.append(Span(reader.topic, reader.partition, start, end, progress.epoch, most))
+        topic_id = progress.piece.span.topic_id
+        spans.append(Span(reader.topic, reader.partition, start, end, progress.epoch, most, topic_id))
     return spans
 
 
@@ -305,7 +306,8 @@ def _take_in_error(client: ReplicaClient, options: ReplicaOptions, progress: Pro
         if start > position:
             progress.pass_over(position, start, in_tiered_storage=isinstance(error, MovedToTieredStorage))
             return
-    end = end_of_unreadable(client, reader, position, error, timeout_ms=options.timeout_ms)
+    topic_id = progress.piece.span.topic_id
+    end = end_of_unreadable(client, reader, position, error, timeout_ms=options.timeout_ms, topic_id=topic_id)
     if end is not None:
         progress.skipped = f"no replica can be read at offsets {position} to {end - 1}: {error}"
         progress.move(end)

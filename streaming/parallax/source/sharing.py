@@ -46,6 +46,8 @@ class Shared:
         end = committed.piece.span.end
         if high.position >= end or uncommitted.piece.span.end < end:
             return None
+        if uncommitted.piece.span.topic_id != committed.piece.span.topic_id:
+            return None  # One has yet to learn that the topic was re-created.
         even = low.position == high.position
         if even and low.epoch != high.epoch:
             return None  # A Fetch asks about one leader epoch: whether the log still holds what was read in it.

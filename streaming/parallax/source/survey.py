@@ -34,7 +34,7 @@ class Survey:
     """A question to one broker: how far its logs go, and how dense they are where a backlog begins.
 
     Attributes:
-        places: which logs.
+        places: which logs, by the ids of their topics.
         positions: int64[n], the lowest position that any reader has in each; -1 where one has never read it.
         known: bool[n], whether its density is known well enough.
     """
@@ -66,11 +66,13 @@ class Surveyed:
         moved: of logs whose beginning has moved to tiered storage and that are to be read from their start: where they
             begin on the broker itself.
         densities: of some.
+        asked: what was asked for: its answer is about the topics of these ids.
     """
 
     marks: Marks
     moved: Mapping[TopicPartition, int] = field(default_factory=dict)
     densities: Mapping[TopicPartition, Density] = field(default_factory=dict)
+    asked: Places = field(default_factory=lambda: Places(()))
 
     def log(self, place: TopicPartition) -> LogState | None:
         """What was said of one log; None where nothing was that could be acted on."""
@@ -78,13 +80,15 @@ class Surveyed:
         marks = None if at is None else self.marks.said(at)
         if marks is None:
             return None
+        topic_id = self.asked.topic_id(place.topic)
         if isinstance(marks, ReplicaError):
-            return None if marks.event is None else LogState(error=marks.event, detail=str(marks))
+            return None if marks.event is None else LogState(error=marks.event, detail=str(marks), topic_id=topic_id)
         start, detail = marks.log_start_offset, ""
         if place in self.moved:
             start = self.moved[place]
             detail = f"offsets {marks.log_start_offset} to {start - 1} are no longer in the replica's own log"
-        return LogState(marks.high_watermark, marks.last_stable_offset, start, marks.log_end_offset, detail=detail)
+        offsets = marks.high_watermark, marks.last_stable_offset, start, marks.log_end_offset
+        return LogState(*offsets, detail=detail, topic_id=topic_id)
 
 
 def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int) -> Surveyed:
@@ -96,7 +100,7 @@ def survey(client: ReplicaClient, broker: int, question: Survey, timeout_ms: int
     deadline = time.monotonic() + timeout_ms / 1000
     marks = Marks.of(client.watermarks(broker, question.places, timeout_ms=timeout_ms))
     moved = dict(_tiered(client, broker, question, marks, deadline))
-    return Surveyed(marks, moved, dict(_samples(client, broker, question, marks, deadline)))
+    return Surveyed(marks, moved, dict(_samples(client, broker, question, marks, deadline)), question.places)
 
 
 def _tiered(

@@ -6,12 +6,18 @@ from parallax.model import IsolationLevel
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.replica.errors import BatchError, ReplicaError
-from parallax.replica.reader import read_range
+from parallax.replica.reader import Span, read_range
 from parallax.source.offsets import Reader
 
 
 def end_of_unreadable(
-    client: ReplicaClient, reader: Reader, position: int, error: ReplicaError, *, timeout_ms: float
+    client: ReplicaClient,
+    reader: Reader,
+    position: int,
+    error: ReplicaError,
+    *,
+    timeout_ms: float,
+    topic_id: str = "",
 ) -> int | None:
     """The offset behind a batch that cannot be read, if no replica can be read there.
 
@@ -25,6 +31,7 @@ def end_of_unreadable(
         position: where it stands.
         error: why it cannot go on.
         timeout_ms: for each request.
+        topic_id: of the topic that is read.
 
     Returns:
         None where the reader has to wait: the batch may yet be read, or it is not known where it ends.
@@ -34,34 +41,33 @@ def end_of_unreadable(
     end = error.last_offset + 1
     try:
         partition = client.metadata([reader.topic])[reader.topic].partitions[reader.partition]
-        if all(_is_unreadable(client, broker, reader, (position, end), timeout_ms) for broker in partition.replicas):
+        span = Span(reader.topic, reader.partition, position, end, topic_id=topic_id)
+        if all(_is_unreadable(client, broker, span, timeout_ms) for broker in partition.replicas):
             return end
     except (ReplicaError, KeyError):
         pass
     return None
 
 
-def _is_unreadable(
-    client: ReplicaClient, broker: int, reader: Reader, span: tuple[int, int], timeout_ms: float
-) -> bool:
+def _is_unreadable(client: ReplicaClient, broker: int, span: Span, timeout_ms: float) -> bool:
     """Whether a replica shows nothing of a range, for a batch that begins or ends there cannot be decoded."""
-    start, end = span
     chunks = read_range(
         client,
         broker,
-        reader.topic,
-        reader.partition,
-        start,
-        end,
+        span.topic,
+        span.partition,
+        span.start,
+        span.end,
         isolation=IsolationLevel.READ_UNCOMMITTED,
         hasher=ContentHasher(bytes(16)),
         deadline_ms=timeout_ms,
+        topic_id=span.topic_id,
     )
     try:
         if any(len(chunk.columns) for chunk in chunks):
             return False
     except BatchError as error:
-        return 0 <= error.base_offset < end and error.last_offset >= start
+        return 0 <= error.base_offset < span.end and error.last_offset >= span.start
     return False
 
 

@@ -147,7 +147,7 @@ class PauseWatch:
     Args:
         storage: ``storage.path``.
         on_look: called with what is paused after each look that succeeded.
-        on_failure: called with why a look has failed; what was paused stays so.
+        on_failure: called with why a look has failed, or what it calls; what was paused stays so.
     """
 
     def __init__(self, storage: str, on_look: Callable[[Paused], None], on_failure: Callable[[str], None]) -> None:
@@ -158,8 +158,12 @@ class PauseWatch:
         self._thread = threading.Thread(target=self._run, name="pause", daemon=True)
 
     def start(self) -> None:
-        """Look once, and then again and again."""
-        self.look()
+        """Look once, and then again and again.
+
+        Raises:
+            OSError: ``on_look`` has failed, as it would again: what it writes to cannot be written.
+        """
+        self._look()
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -169,11 +173,19 @@ class PauseWatch:
             self._thread.join(timeout_s)
 
     def look(self) -> None:
-        """Look at the switch."""
+        """Look at the switch; whatever fails is reported, and tried again with the next look."""
         try:
-            self._on_look(paused(self._storage))
+            self._look()
+        except Exception as error:  # noqa: BLE001 - a fault in one look must not be the last of them
+            self._on_failure(f"{type(error).__name__}: {one_line(error)}")
+
+    def _look(self) -> None:
+        try:
+            standing = paused(self._storage)
         except PauseError as error:
             self._on_failure(str(error))
+        else:
+            self._on_look(standing)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):

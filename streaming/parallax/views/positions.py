@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,11 @@ from parallax.views import order
 from parallax.views.tables import RECORDED_ON, rust_uri
 
 RESETS = (ReadEvent.LOG_TRUNCATED, ReadEvent.TOPIC_RECREATED)
-"""Events after which a position is lower than before, and right."""
+"""Events after which a position is lower than before, and right.
+
+So is one of another topic id, and one that begins after the topic was deleted: its readers had been forgotten
+(`parallax.views.deleted`).
+"""
 
 _COLUMNS = ("topic", "partition", "broker", "offset", "leader_epoch", "position")
 
@@ -93,14 +97,21 @@ def last_rows(rows: Any) -> dict[tuple[str, int, int], int]:
     Returns:
         By topic, partition and broker, the number of the row.
     """
-    events = pc.struct_field(rows["position"], "event").to_pylist()
+    events, ids = (pc.struct_field(rows["position"], name).to_pylist() for name in ("event", "topic_id"))
     columns = [rows[name].to_pylist() for name in ("topic", "partition", "broker", "offset")]
-    found: dict[tuple[str, int, int], tuple[int, int]] = {}
-    for number, (topic, partition, broker, offset, event) in enumerate(zip(*columns, events, strict=True)):
+    found: dict[tuple[str, int, int], int] = {}
+    for number, (topic, partition, broker, offset) in enumerate(zip(*columns, strict=True)):
         known = found.get((topic, partition, broker))
-        if known is None or event in RESETS or offset >= known[0]:
-            found[topic, partition, broker] = offset, number
-    return {reader: number for reader, (_, number) in found.items()}
+        if known is None or offset >= columns[3][known] or _is_reset(events, ids, known, number):
+            found[topic, partition, broker] = number
+    return found
+
+
+def _is_reset(events: Sequence[str], ids: Sequence[str | None], known: int, number: int) -> bool:
+    """Whether a row lowers the position that an earlier one has given."""
+    is_of_another = bool(ids[known] and ids[number]) and ids[known] != ids[number]
+    begins_anew = events[number] == ReadEvent.PARTITION_ADDED and events[known] == ReadEvent.TOPIC_DELETED
+    return events[number] in RESETS or is_of_another or begins_anew
 
 
 def open_table(storage: str, name: str) -> Any:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse
 
+from parallax.replica import topic_ids
 from parallax.replica.fetch_response import parse
 
 _offset = st.integers(-1, 2**62)
@@ -26,13 +27,15 @@ _partitions = st.builds(
     preferred_read_replica=st.integers(-1, 9),
     records=st.none() | st.binary(max_size=200),
 )
+_ids = st.uuids()
 _responses = st.builds(
     FetchResponse,
     throttle_time_ms=st.integers(0, 1000),
     error_code=st.integers(0, 120),
     session_id=st.just(0),
     responses=st.lists(
-        st.builds(_topic, topic=st.text(max_size=20), partitions=st.lists(_partitions, max_size=3)), max_size=3
+        st.builds(_topic, topic=st.text(max_size=20), topic_id=_ids, partitions=st.lists(_partitions, max_size=3)),
+        max_size=3,
     ),
 )
 
@@ -41,14 +44,18 @@ def encoded(response: Any, version: int) -> memoryview:
     return memoryview(bytes(response.encode(version=version)))
 
 
-@given(_responses, st.sampled_from([11, 12]))
+@given(_responses, st.sampled_from([11, 12, 13]))
 def test_an_answer_is_read_as_kafka_python_wrote_it(response: Any, version: int) -> None:
     answer = parse(encoded(response, version), version)
     assert (answer.throttle_time_ms, answer.error_code) == (response.throttle_time_ms, response.error_code)
-    written = [(topic.topic, p) for topic in response.responses for p in topic.partitions]
+    topics = [
+        ("", topic_ids.text(topic.topic_id.bytes)) if version >= 13 else (topic.topic, "")
+        for topic in response.responses
+    ]
+    written = [(said, p) for said, topic in zip(topics, response.responses, strict=True) for p in topic.partitions]
     assert len(answer.partitions) == len(written)
     for got, (topic, p) in zip(answer.partitions, written, strict=True):
-        assert (got.topic, got.partition, got.error_code) == (topic, p.partition_index, p.error_code)
+        assert ((got.topic, got.topic_id), got.partition, got.error_code) == (topic, p.partition_index, p.error_code)
         assert (got.high_watermark, got.last_stable_offset) == (p.high_watermark, p.last_stable_offset)
         assert (got.log_start_offset, got.preferred_read_replica) == (p.log_start_offset, p.preferred_read_replica)
         listed = [[a.producer_id, a.first_offset] for a in p.aborted_transactions or []]
@@ -71,7 +78,7 @@ def test_records_are_not_copied() -> None:
     assert bytes(records) == bytes(7)
 
 
-@given(_responses, st.sampled_from([11, 12]), st.data())
+@given(_responses, st.sampled_from([11, 12, 13]), st.data())
 def test_a_cut_or_garbled_answer_raises_and_never_reads_beyond(
     response: Any, version: int, data: st.DataObject
 ) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
 from parallax.model import IsolationLevel, TopicPartition
-from parallax.replica import looking, requests, versions
+from parallax.replica import looking, requests, topic_ids, versions
 from parallax.replica.errors import NotHosted, ReplicaError, Throttled, Unauthorized, Unsupported
 from parallax.replica.fetch_response import parse
 from parallax.replica.places import Marks, Places
@@ -62,12 +62,22 @@ def test_a_request_for_offsets_is_what_kafka_python_would_send(hosted: list[tupl
     assert written(ours, version) == written(requests.Request(theirs, ours.versions), version)
 
 
-@given(_hosted, st.sampled_from([11, 12]), st.data())
+def ids_of(hosted: list[tuple[str, int]]) -> dict[str, str]:
+    names = dict.fromkeys(topic for topic, _ in hosted)
+    return {topic: topic_ids.text(bytes([*range(1, 16), at])) for at, topic in enumerate(names)}
+
+
+@given(_hosted, st.sampled_from([11, 12, 13]), st.data())
 def test_a_fetch_of_log_ends_is_the_same_as_a_fetch(hosted: list[tuple[str, int]], version: int, data: Any) -> None:
-    places = Places(hosted)
+    ids = ids_of(hosted) if version >= 13 else {}
+    places = Places(hosted, ids)
     ends = np.array(data.draw(st.lists(_offset, min_size=len(places), max_size=len(places))), np.int64)
-    positions = [FetchPosition(*place, int(end), 1) for place, end in zip(places, ends, strict=True)]
+    positions = [
+        FetchPosition(*place, int(end), 1, topic_id=ids.get(place.topic, ""))
+        for place, end in zip(places, ends, strict=True)
+    ]
     theirs = requests.fetch(positions, isolation=IsolationLevel.READ_COMMITTED, max_bytes=1)
+    assert looking.fetch_ends(1, places, ends, {}).versions == theirs.versions
     assert written(looking.fetch_ends(1, places, ends, {}), version) == written(theirs, version)
 
 
@@ -112,11 +122,12 @@ _answers = st.builds(
 )
 
 
-@given(_hosted, st.sampled_from([11, 12]), st.data())
+@given(_hosted, st.sampled_from([11, 12, 13]), st.data())
 def test_a_look_says_what_the_answers_taken_one_by_one_say(
     hosted: list[tuple[str, int]], version: int, data: Any
 ) -> None:
-    places = Places(hosted)
+    ids = ids_of(hosted)
+    places = Places(hosted, ids)
     ends = np.arange(len(places)) * 100
     told = {place: data.draw(_answers) for place in data.draw(st.permutations(places)) if data.draw(st.integers(0, 9))}
     for (_, number), answer in told.items():
@@ -126,13 +137,19 @@ def test_a_look_says_what_the_answers_taken_one_by_one_say(
         error_code=0,
         session_id=0,
         responses=[
-            _fetched(topic=topic, partitions=[a for (t, _), a in told.items() if t == topic])
+            _fetched(
+                topic=topic,
+                topic_id=topic_ids.of(ids[topic]),
+                partitions=[a for (t, _), a in told.items() if t == topic],
+            )
             for topic in {t: None for t, _ in told}
         ],
     )
     raw = body(response, version)
     marks = looking.fetch_ends(1, places, ends, {}).message.parse(raw, version)
-    positions = [FetchPosition(*place, int(end), 1) for place, end in zip(places, ends, strict=True)]
+    positions = [
+        FetchPosition(*place, int(end), 1, topic_id=ids[place.topic]) for place, end in zip(places, ends, strict=True)
+    ]
     for at, one in enumerate(requests.fetched(1, positions, parse(raw, version))):
         seen = marks[places[at]]
         if one.error is not None:
@@ -186,3 +203,13 @@ def test_marks_of_another_mapping_are_its_columns() -> None:
     assert dict(marks) == {("t", 1): refused, ("t", 0): Watermarks(5, 4, 0, 6)}
     assert marks.high_watermark.tolist() == [-1, 5]
     assert Marks.of(marks) is marks
+
+
+def test_topics_go_by_name_where_one_of_them_has_no_id() -> None:
+    known = topic_ids.text(bytes(range(16)))
+    places = Places([("t", 0), ("u", 0)], {"t": known})
+    assert looking.fetch_ends(1, places, np.array([5, 5]), {}).versions == versions.FETCH
+    positions = [FetchPosition("t", 0, 5, topic_id=known), FetchPosition("u", 0, 5)]
+    fetch = requests.fetch(positions, isolation=IsolationLevel.READ_COMMITTED, max_bytes=1)
+    assert fetch.versions == versions.FETCH
+    assert b"\0\1t" in written(fetch, 11)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from parallax.model import MissingRight, ReadEvent
 from parallax.replica.client import PartitionMetadata, TopicMetadata, Watermarks
-from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic, Unreachable
+from parallax.replica.errors import BadOption, Unauthorized, UnknownTopic, Unreachable, from_code
 from parallax.source.feedback import ALL, Recorded, write, write_paused
 from parallax.source.offsets import Range, Reader
 from parallax.source.options import replica_options
@@ -265,8 +266,95 @@ def test_a_log_that_is_tiered_is_read_from_where_the_replica_holds_it(make: Any,
 def test_a_topic_that_one_broker_alone_does_not_know_is_not_deleted(make: Any, client: FaultyClient) -> None:
     client.unknown_to.add(2)
     planner = make()
-    ranges = plan_until(planner, {reader(1): Range(0, 9, "A"), reader(2): Range(0, 9, "A")}, lambda r: reader(2) in r)
+    before = {reader(1): Range(0, 9, "A"), reader(2): Range(0, 9, "A")}
+    first = planner.plan(before)
+    assert first[reader(2)].empty, "the metadata known are older than the broker's word"
+    ranges = plan_until(planner, before, lambda r: r[reader(2)].fresh)
     assert ranges[reader(2)].state is ReadEvent.NOT_HOSTED
+    again = plan_until(planner, {r: s.settled() for r, s in ranges.items()} | before, lambda r: not r[reader(1)].empty)
+    assert again[reader(2)].state in (ReadEvent.OK, ReadEvent.NOT_HOSTED)
+
+
+class OneLog(FaultyClient):
+    """A broker whose log of "orders" is of one topic, whatever the metadata say; it answers by topic id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown("A", 0, 500)
+        self.metadata_know("A")
+
+    def metadata_know(self, topic_id: str) -> None:
+        self.topics = {"orders": self.topic("orders", topic_id, 1, (2,))}
+
+    def shown(self, topic_id: str, start: int, end: int) -> None:
+        self.log = topic_id, Watermarks(end, end, start, end)
+
+    def watermarks(self, broker: int, partitions: Any, *, timeout_ms: float) -> Mapping[Any, Any]:
+        (topic_id,), (held, marks) = partitions.topic_ids, self.log
+        return dict.fromkeys(partitions, marks if topic_id == held else from_code(100, broker=broker))
+
+
+class TestWhereATopicWasRecreated:
+    @pytest.fixture
+    def client(self) -> OneLog:
+        return OneLog()
+
+    @pytest.fixture
+    def planner(self, make: Any, tmp_path: Path) -> Planner:
+        write(tmp_path / "feedback.json", {reader(2): Recorded(500, "A", ReadEvent.OK, 1)})
+        found: Planner = make()
+        return found
+
+    def test_what_its_predecessors_log_says_is_not_said_of_it(self, planner: Planner, client: OneLog) -> None:
+        client.shown("A", 300, 500)
+        assert planner.plan({}) is None
+        client.metadata_know("B")
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            planned = (planner.plan({}) or {}).values()
+            assert {span.state for span in planned} <= {ReadEvent.NOT_HOSTED}, "B's log is not there yet"
+        client.shown("B", 0, 30)
+        span = plan_until(planner, {}, lambda r: r[reader(2)].state is ReadEvent.TOPIC_RECREATED)[reader(2)]
+        assert (span.start, span.end, span.topic_id) == (0, 30, "B")
+
+    def test_it_is_not_read_on_where_the_metadata_are_older(self, make: Any, tmp_path: Path, client: OneLog) -> None:
+        write(tmp_path / "feedback.json", {reader(2): Recorded(5, "A", ReadEvent.OK, 1)})
+        client.shown("A", 0, 5)
+        planner = make(**{"metadata.refresh.ms": "3600000"})
+        assert planner.plan({}) is None
+        client.metadata_know("B")
+        client.shown("B", 0, 60)
+        assert planner.plan({}) is None, "what is there beyond the position is another topic's"
+        span = plan_until(planner, {}, lambda r: bool(r))[reader(2)]
+        assert (span.state, span.start, span.end) == (ReadEvent.TOPIC_RECREATED, 0, 60)
+
+    def test_an_answer_that_was_asked_for_by_the_old_id_is_left_out(self, make: Any, client: OneLog) -> None:
+        answer, asked, gates = client.watermarks, threading.Semaphore(0), threading.Semaphore(0)
+
+        def slow(*args: Any, **more: Any) -> Mapping[Any, Any]:
+            said = answer(*args, **more)
+            asked.release()
+            gates.acquire(timeout=20)
+            return said
+
+        client.shown("A", 300, 500)
+        client.watermarks = slow  # type: ignore[method-assign]
+        planner = make(**{"planning.patience.ms": "1"})
+        before = {reader(2): Range(0, 500, "A")}
+        assert planner.plan(before) is None
+        assert asked.acquire(timeout=20)
+        client.metadata_know("B")
+        client.shown("B", 0, 30)
+        for _ in range(100):
+            assert planner.plan(before) is None
+            time.sleep(0.002)
+        gates.release()
+        while not asked.acquire(blocking=False):  # Once it is asked again, the first answer has been looked at.
+            assert planner.plan(before) is None
+            time.sleep(0.002)
+        gates.release(1000)
+        span = plan_until(planner, before, lambda r: r[reader(2)].fresh)[reader(2)]
+        assert (span.state, span.start, span.end) == (ReadEvent.TOPIC_RECREATED, 0, 30)
 
 
 def test_a_log_that_ends_below_the_position_is_truncated_only_if_the_topic_is_still_the_same(

@@ -205,3 +205,21 @@ def test_of_a_large_range_as_much_again_is_taken_and_nothing_where_its_end_is_sh
     (open_end,) = reading._spans(replica_options({**given, "feedback.path": "unused"}), [(progress, 500_000)])
     (sharp,) = reading._spans(replica_options(given), [(progress, 500_000)])
     assert (open_end.most, sharp.most) == (1_000_000, -1)
+
+
+class OfTopic(Breaking):
+    """A broker that holds a log of one topic id: it shows nothing of it to who asks for another one."""
+
+    def result(self, *_: Any) -> list[FetchedPartition]:
+        wrong = from_code(103, broker=2, topic="t", partition=0)
+        return [self.answer if p.topic_id == "B" else FetchedPartition("t", 0, wrong) for p in self.asked]
+
+
+def test_nothing_is_read_of_another_topic_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = FetchedPartition("t", 0, high_watermark=7, last_stable_offset=7, log_start_offset=0)
+    for isolation in (0, 1):
+        (row,) = position_rows(monkeypatch, OfTopic(ends), Piece(Reader(isolation, 2, "t", 0), Range(5, 60, "A")))
+        assert (row["offset"], row["position"]["event"], row["position"]["topic_id"]) == (5, "not_hosted", "A")
+        assert "another topic of this name" in row["position"]["detail"]
+        (row,) = position_rows(monkeypatch, OfTopic(ends), Piece(Reader(isolation, 2, "t", 0), Range(5, 60, "B")))
+        assert (row["offset"], row["position"]["event"]) == (7, "ok")

@@ -25,8 +25,8 @@ from tests.unit.replica.test_ranges import Broker, helds
 RU, RC = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 
 
-def progress(isolation: int, start: int, end: int, epoch: int = 3, partition: int = 0) -> Progress:
-    return Progress.of(Piece(Reader(isolation, 1, "t", partition), Range(start, end, "A"), epoch=epoch))
+def progress(isolation: int, start: int, end: int, epoch: int = 3, partition: int = 0, topic_id: str = "A") -> Progress:
+    return Progress.of(Piece(Reader(isolation, 1, "t", partition), Range(start, end, topic_id), epoch=epoch))
 
 
 def mark(position: int, epoch: int = 3) -> Mark:
@@ -77,6 +77,10 @@ def test_the_level_that_is_ahead_stays_apart_where_its_log_may_have_been_truncat
 
 def test_levels_that_stand_at_one_offset_and_know_unlike_epochs_ask_for_themselves() -> None:
     assert shared([progress(RU, 10, 100, 3), progress(RC, 10, 90, 2)]) == []
+
+
+def test_levels_that_read_different_topics_of_one_name_ask_for_themselves() -> None:
+    assert shared([progress(RU, 10, 100), progress(RC, 10, 90, topic_id="B")]) == []
 
 
 @pytest.mark.parametrize(

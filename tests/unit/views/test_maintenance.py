@@ -74,6 +74,18 @@ def test_the_id_of_a_topic_is_the_one_that_was_recorded_last(storage: str) -> No
     assert positions(storage) == {2: (3, "B")}
 
 
+def test_a_successor_whose_predecessor_was_forgotten_is_carried_over(storage: str) -> None:
+    for day, offset, topic_id, event in (
+        (1, 500, "A", ReadEvent.OK),
+        (2, 500, "A", ReadEvent.TOPIC_DELETED),
+        (3, 0, "B", ReadEvent.PARTITION_ADDED),
+        (4, 30, "B", ReadEvent.OK),
+    ):
+        record(storage, date(2026, 1, day), 1, offset, topic_id, event)
+    assert drop_older(storage, RC.option, TODAY)
+    assert positions(storage) == {1: (30, "B")}
+
+
 def test_readers_of_a_deleted_topic_end_with_their_rows(storage: str) -> None:
     for broker in (1, 2):
         record(storage, OLD, broker, 9, event=ReadEvent.TOPIC_DELETED)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from parallax.source.feedback import ALL
-from parallax.views.pause import PauseError, PauseWatch, in_words, pause, paused, resume
+from parallax.views import pause as pauses
+from parallax.views.pause import Paused, PauseError, PauseWatch, in_words, pause, paused, resume
 
 
 def test_nothing_is_paused_where_nobody_has_paused_anything(tmp_path: Path) -> None:
@@ -56,3 +58,39 @@ def test_a_broken_switch_leaves_things_as_they_were_and_is_reported(tmp_path: Pa
     assert [set(look) for look in looks] == [{1}]
     assert len(failures) == 1
     assert "control/paused.json cannot be read" in failures[0]
+
+
+def test_a_look_that_cannot_be_handed_on_is_reported_and_the_next_one_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pauses, "EVERY_S", 0.01)
+    is_full, has_failed, seen, failures = threading.Event(), threading.Event(), threading.Event(), []
+
+    def on_look(standing: Paused) -> None:
+        if is_full.is_set():
+            raise OSError(28, "No space left on device")
+        if standing:
+            seen.set()
+
+    def on_failure(problem: str) -> None:
+        failures.append(problem)
+        has_failed.set()
+
+    watch = PauseWatch(str(tmp_path), on_look, on_failure)
+    watch.start()
+    is_full.set()
+    pause(str(tmp_path), [1], "why", "ann")
+    assert has_failed.wait(10)
+    assert not seen.is_set()
+    is_full.clear()
+    assert seen.wait(10)
+    watch.stop()
+    assert failures[0] == "OSError: [Errno 28] No space left on device"
+
+
+def test_a_start_that_cannot_hand_on_what_is_paused_fails(tmp_path: Path) -> None:
+    def on_look(_: Paused) -> None:
+        raise NotADirectoryError("feedback is a file")
+
+    with pytest.raises(NotADirectoryError):
+        PauseWatch(str(tmp_path), on_look, lambda _: None).start()

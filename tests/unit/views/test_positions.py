@@ -14,8 +14,8 @@ from parallax.views.positions import latest
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def table(*rows: tuple[int, int, str]) -> Any:
-    """Position rows of one reader as they were recorded: (seconds since START, offset, event)."""
+def table(*rows: tuple[int, int, str], ids: str = "") -> Any:
+    """Position rows of one reader as they were recorded: (seconds since START, offset, event); a letter is an id."""
     return pa.table(
         {
             "topic": ["orders"] * len(rows),
@@ -24,7 +24,9 @@ def table(*rows: tuple[int, int, str]) -> Any:
             "offset": [offset for _, offset, _ in rows],
             "timestamp": [START + timedelta(seconds=seconds) for seconds, _, _ in rows],
             "leader_epoch": [offset // 100 for _, offset, _ in rows],
-            "position": [{"event": event, "topic_id": "A"} for _, _, event in rows],
+            "position": [
+                {"event": event, "topic_id": of} for (_, _, event), of in zip(rows, ids or "A" * len(rows), strict=True)
+            ],
         }
     )
 
@@ -52,3 +54,21 @@ def test_the_leader_epoch_is_that_of_the_position() -> None:
 def test_a_reset_lowers_the_position() -> None:
     assert position((1, 500, "ok"), (2, 0, "topic_recreated"), (2, 7, "ok")) == (7, ReadEvent.OK)
     assert position((1, 500, "ok"), (2, 20, "log_truncated")) == (20, ReadEvent.LOG_TRUNCATED)
+
+
+def of_ids(ids: str, *rows: tuple[int, str]) -> tuple[int, str]:
+    timed = [(number, *row) for number, row in enumerate(rows)]
+    (entry,) = latest(table(*timed, ids=ids), IsolationLevel.READ_COMMITTED).values()
+    return entry.position, entry.topic_id
+
+
+def test_a_topic_that_begins_anew_after_its_readers_were_forgotten_goes_before_the_deleted_one() -> None:
+    old = (500, "ok"), (500, "topic_deleted")
+    assert of_ids("AAB", *old, (0, "partition_added")) == (0, "B")
+    assert of_ids("AABB", *old, (0, "partition_added"), (30, "ok")) == (30, "B")
+    # An id that is not known (brokers below 2.8), and one that is the same after all.
+    assert position(*((n, *row) for n, row in enumerate((*old, (0, "partition_added"), (30, "ok")))))[0] == 30
+
+
+def test_a_position_of_another_topic_id_counts_though_its_first_row_is_gone() -> None:
+    assert of_ids("AB", (500, "ok"), (30, "ok")) == (30, "B")

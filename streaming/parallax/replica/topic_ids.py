@@ -1,0 +1,31 @@
+"""Topic ids (KIP-516): 16 bytes on the wire; in texts, as Kafka prints them, URL-safe base64 without padding."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from functools import lru_cache
+
+SIZE = 16
+"""Bytes of a topic id."""
+
+
+def text(raw: bytes) -> str:
+    """A topic id as text; empty for the zero id, which names no topic.
+
+    Brokers below 2.8 have none, and a topic with an error may be answered without.
+    """
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=") if any(raw) else ""
+
+
+@lru_cache(maxsize=65_536)
+def of(text: str) -> uuid.UUID:
+    """The topic id that a text stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+__all__ = ["SIZE", "of", "text"]
