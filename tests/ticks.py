@@ -41,6 +41,8 @@ def tick_of(rows: Sequence[Row]) -> Tick:
         slot = layout.replicas[at].index(row["broker"])
         tick.observed_us[at, slot] = row["observed_at"]
         tick.reachable[at, slot] = row["reachable"]
+        problem = row.get("problem"), row.get("missing_right")
+        tick.silence[at, slot] = 0 if row["reachable"] else 1 + hash(problem) % 10_000
         listed = row.get("open_transactions")
         tick.listed[at, slot] = NOT_ASKED if listed is None else SOME_OPEN if listed else NONE_OPEN
         for n, name in enumerate(OFFSETS):

@@ -28,7 +28,7 @@ from parallax.guard.words import summed
 from parallax.java import find_java
 from parallax.model import TopicPartition
 from parallax.moments import FOREVER_MS
-from parallax.preflight import by_broker, watched
+from parallax.preflight import by_broker, check_folder, watched
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import ReplicaError, Unauthorized
 from parallax.replica.types import Greeting, ProducerState
@@ -114,17 +114,11 @@ def _jdk() -> Line:
 def _storage(path: str) -> Line:
     if is_remote(path):
         return _store(Objects(path))
-    path = rust_path(path)
-    folder = Path(path)
     try:
-        folder = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-        probe = folder / f".parallax-check-{time.time_ns()}"
-        probe.touch(exist_ok=False)
-        probe.unlink()
-    except OSError as error:
-        problem = f"{folder} cannot be written ({error.strerror}); give storage.path a folder that can be."
-        return Line("storage", Result.WRONG, problem)
-    return Line("storage", Result.FINE, f"{path} can be written.")
+        check_folder(path)
+    except SetupError as error:
+        return Line("storage", Result.WRONG, f"{error}.")
+    return Line("storage", Result.FINE, f"{rust_path(path)} can be written.")
 
 
 def _store(objects: Objects) -> Line:

@@ -379,7 +379,9 @@ def acknowledge(
     typer.echo(f"acknowledged: {done.finding_id} ({done.kind} in {done.topic}-{done.partition})")
 
 
-BrokerIds = Annotated[list[int] | None, typer.Option("--broker", min=0, help="Of this broker; may be repeated.")]
+BrokerIds = Annotated[
+    list[int] | None, typer.Option("--broker", min=0, max=2**31 - 1, help="Of this broker; may be repeated.")
+]
 
 
 @app.command()

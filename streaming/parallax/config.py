@@ -105,7 +105,9 @@ def storage_path(value: str) -> str:
         if scheme not in STORES:
             written = f"is a URI of {scheme}://, which is no store that tables can be kept on"
             raise ValueError(f"{written}; write a folder or s3a://bucket/prefix")
-        if scheme != "file" and not rest.strip("/"):
+        if scheme == "file" and not rest.startswith("/"):
+            raise ValueError("names a host, and no folder of this machine; write file:///folder, or the folder alone")
+        if scheme != "file" and not rest.partition("/")[0]:
             raise ValueError("names no bucket; write s3a://bucket/prefix")
     longest = max(len(part.encode()) for part in value.split("/"))
     if not is_remote(value) and (longest > _MOST_OF_A_NAME or len(value.encode()) > _MOST_OF_A_PATH):

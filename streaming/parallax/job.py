@@ -33,7 +33,7 @@ from parallax.guard.pointed import PointedThread
 from parallax.guard.run import OFF_ROUND_S, GuardRounds, GuardThread, OffRounds
 from parallax.guard.timekeeper import Timekeeper, clock_of
 from parallax.model import IsolationLevel, MissingRight, ReadEvent
-from parallax.preflight import check_cluster
+from parallax.preflight import check_cluster, check_folder
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
 from parallax.source.feedback import ALL, write_paused
@@ -98,7 +98,8 @@ class Job:
         Raises:
             JobError: the storage path cannot be used, or another job uses it.
             ReplicaError: the brokers do not answer, or a topic or broker that is named is not there.
-            SetupError: no JDK 17 or 21, or jars that cannot be had.
+            SetupError: no JDK 17 or 21, jars that cannot be had, a folder that cannot be written, or Spark's JVM ended
+                while it was started.
             MetricsServerError: the port is taken.
         """
         try:
@@ -112,6 +113,8 @@ class Job:
         storage = settings.storage.path
         set_environment(storage, settings.spark.conf, os.environ)
         self._lock_file = lock_storage(storage)
+        if not is_remote(storage):
+            check_folder(storage)
         key = hash_key(storage, settings.read)
         if is_remote(storage):
             self._lease = take_lease(storage, self._say)
@@ -121,7 +124,10 @@ class Job:
         self._client = ReplicaClient(settings.kafka, timeout_ms=settings.read.request_timeout_ms)
         self._client.pause(lambda broker: bool(self._paused.keys() & {broker, ALL}))
         self._pauses = PauseWatch(settings.storage.path, self._pauses_seen, self._pauses_unknown)
-        self._pauses.start()
+        try:
+            self._pauses.start()
+        except OSError as error:
+            raise JobError(f"storage.path: {one_line(error)}; its files must be ones that can be written") from error
         for topic, refusal in check_cluster(self._client, settings).items():
             self._log_rights(self.state.update_refusals([(topic, *NOBODY)], refusal.missing, str(refusal)))
         alerting = settings.alerting
@@ -440,7 +446,7 @@ def lock_storage(path: str) -> IO[str] | None:
         The open lock file, to be closed at the end.
 
     Raises:
-        JobError: the folder cannot be made, or another job holds the lock.
+        JobError: the folder cannot be made or written, or another job holds the lock.
     """
     import fcntl
 
@@ -461,9 +467,14 @@ def lock_storage(path: str) -> IO[str] | None:
         raise JobError(
             f"storage.path: {path} is in use by the job with pid {owner}; stop it, or give another path"
         ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError):  # it tries to write once more
+            file.close()
+        raise JobError(f"storage.path: {path}: {error.strerror}; give a folder that can be written") from error
     return file
 
 

@@ -5,18 +5,66 @@ Only what cannot mend itself is an error: a broker that is down now may come bac
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import structlog
 
+from parallax.alerting.webhook.record import NOTIFICATIONS
+from parallax.audit.ledger import AUDITS
 from parallax.config import Settings
+from parallax.errors import SetupError
+from parallax.findings.table import FINDINGS, SUSPECTS
+from parallax.guard.table import GUARD_EVENTS
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient, TopicMetadata
 from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, UnknownTopic
 from parallax.source.options import matches
 from parallax.source.survey import check_brokers
+from parallax.stores import rust_path
+from parallax.views.tables import PROGRESS, VIEWS
 
 log = structlog.get_logger(__name__)
+
+
+_TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS)
+_FOLDERS = ("checkpoints", "control", "feedback", *_TABLES)
+"""What a job keeps below ``storage.path``, on a local disk."""
+
+_ROOM = 1 << 20
+"""Bytes without which there is no use in starting."""
+
+
+def check_folder(storage: str) -> None:
+    """Check that a folder takes what a job writes; one that is not there yet, by the folder that it will be made in.
+
+    Args:
+        storage: ``storage.path``, on a local disk.
+
+    Raises:
+        SetupError: it does not; the text says why and what to do.
+    """
+    path = Path(rust_path(storage))
+    folder, probe = path, None
+    try:
+        folder = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        probe = folder / f".parallax-check-{time.time_ns()}"
+        with probe.open("xb") as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        raise SetupError(
+            f"{folder} cannot be written ({error.strerror}); give storage.path a folder that can be, on a disk with "
+            "room for tables"
+        ) from error
+    finally:
+        if probe is not None:
+            with contextlib.suppress(OSError):
+                probe.unlink(missing_ok=True)
+    for name in _FOLDERS:
+        if (path / name).exists() and not (path / name).is_dir():
+            raise SetupError(f"{path / name} is no folder; move it away, a job keeps one there below storage.path")
 
 
 def check_cluster(client: ReplicaClient, settings: Settings) -> dict[str, Unauthorized]:

@@ -51,8 +51,8 @@ class Supervised:
     Attributes:
         name: of the query.
         start: starts it.
-        mend: called with how many starts in a row came to no micro-batch; returns in one line what it did to the
-            query's checkpoint, None if nothing.
+        mend: called with how many starts in a row came to no micro-batch, and with the last error if it still stands;
+            returns in one line what it did to the query's checkpoint, None if nothing.
         activity: something that differs as soon as the running micro-batch has got on, such as how many tasks have
             ended; None where that cannot be known.
         rows: how many rows it has taken in since it was made; None where Spark counts them.
@@ -62,7 +62,7 @@ class Supervised:
 
     name: str
     start: Callable[[], Query]
-    mend: Callable[[int], str | None] = lambda _: None
+    mend: Callable[[int, str | None], str | None] = lambda *_: None
     activity: Callable[[Query], Any] = lambda _: None
     rows: Callable[[], int] | None = None
     mark: Callable[[Query], Any] = lambda _: None
@@ -225,7 +225,7 @@ class Supervisor:
                 self._last_resort()
             return
         watch.stopping = None
-        mended = watch.spec.mend(watch.failures)
+        mended = watch.spec.mend(watch.failures, watch.report.error)
         if mended is not None:
             watch.report.checkpoints_set_aside += 1
             log.error("checkpoint set aside", query=watch.spec.name, what=mended)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import yaml
 from typer.testing import CliRunner
 
 from parallax.cli import app
+from parallax.config import ConfigError, ReadSettings
 from parallax.output import output
+from parallax.views.hash_key import hash_key
 from tests.pages import Job
 from tests.unit.replica.servers import broker
 
@@ -88,6 +92,11 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ({"kafka": {**KAFKA, "socket.receive.buffer.bytes": 10**20}}, "socket.receive.buffer.bytes: "),
         ({"kafka": {**KAFKA, "socket.receive.buffer.bytes": "²"}}, "socket.receive.buffer.bytes: "),
         ({"kafka_files": {"sasl.password": "\ud800"}}, "kafka_files: sasl.password: cannot be read"),
+        (
+            {"storage": {"path": "s3a:///p"}, "read": {"hash_key": "0" * 32}},
+            "storage.path: names no bucket; write s3a://bucket/prefix",
+        ),
+        ({"storage": {"path": "file://host/x"}}, "storage.path: names a host"),
         ({"spark": {"master": "foo"}}, "spark.master: is no master of Spark"),
         ({"spark": {"driver_memory": "lots"}}, "spark.driver_memory: is no size"),
         ({"alerting": {"users": {"ann": "$2b$99$" + "a" * 53}}}, "alerting.users: number 1: is no bcrypt hash"),
@@ -104,6 +113,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "too many bytes",
         "a digit that is no number",
         "a file whose name is no text",
+        "no bucket",
+        "a host before a folder",
         "a master",
         "a size",
         "a cost",
@@ -199,6 +210,60 @@ def test_a_file(tmp_path: Path, command: str, content: bytes, said: str) -> None
     file = tmp_path / "parallax.yaml"
     file.write_bytes(content)
     assert said in refused(command, file)
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--data", "s3a:///p"], "--data: names no bucket"),
+        (["--data", "file://host/x"], "--data: names a host"),
+        (["--data", "data", "--broker", str(10**20)], "'--broker': Input should be less than or equal to"),
+    ],
+    ids=["no bucket", "a host", "a broker"],
+)
+def test_what_the_switch_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, options: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, [command, *(["--reason", "why"] if command == "pause" else []), *options])
+    assert ended.exit_code == 2
+    (line,) = ended.stderr.splitlines()
+    assert said in line
+
+
+@pytest.mark.parametrize("name", ["feedback", "checkpoints", "control", "findings", "read_committed"])
+def test_a_file_where_the_job_keeps_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_text("x")
+    line = refused("run", written(tmp_path))
+    assert f"data/{name} is no folder; move it away" in line
+    ended = CliRunner().invoke(app, ["check", "-c", str(written(tmp_path))])
+    assert f"data/{name} is no folder; move it away" in ended.stdout
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """No file takes anything more, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    (tmp_path / "data").mkdir()
+    with full():
+        assert "storage.path: " in refused("run", config)
+        ended = CliRunner().invoke(app, ["check", "-c", str(config)])
+        with pytest.raises(ConfigError, match=r"^storage.path: .*cannot be written"):
+            hash_key(str(tmp_path), ReadSettings())
+    assert "cannot be written (File too large); give storage.path a folder that can be" in ended.stdout
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["job.lock"]
+    assert len(hash_key(str(tmp_path), ReadSettings())) == 32, "nothing half-written was left"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

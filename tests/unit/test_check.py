@@ -223,6 +223,11 @@ def test_a_time_in_which_nothing_was_recorded_is_no_outage() -> None:
     assert longest(minutes) == timedelta(minutes=2)
 
 
+def test_an_outage_is_one_though_what_only_repeats_itself_is_recorded_every_five_minutes() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    assert longest([at + timedelta(minutes=5 * n) for n in range(13)]) == timedelta(minutes=61)
+
+
 def gone(job: Job, minutes: int, *, hours: int = 0, problem: str = "unreachable") -> None:
     """Record that broker 2 did not answer for some minutes, as broker 1 did, and that it answers again."""
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)

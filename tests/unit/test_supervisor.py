@@ -237,14 +237,14 @@ def test_stop_stops_every_query(bench: Bench) -> None:
 
 
 def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_counted() -> None:
-    asked: list[int] = []
+    asked: list[tuple[int, str | None]] = []
     clock = Clock()
 
     def start() -> Commanded:
         raise ValueError("cannot start")
 
-    def mend(failures: int) -> str | None:
-        asked.append(failures)
+    def mend(failures: int, error: str | None) -> str | None:
+        asked.append((failures, error))
         return "set aside" if failures == 2 else None
 
     reports: list[QueryReport] = []
@@ -252,7 +252,7 @@ def test_what_mends_a_checkpoint_is_asked_before_each_start_and_what_it_did_is_c
     for now in (0.0, 1.0, 3.0, 7.0):
         clock.now = now
         supervisor.look()
-    assert asked == [0, 1, 2, 3]
+    assert asked == [(0, None), (1, "cannot start"), (2, "cannot start"), (3, "cannot start")]
     assert reports[-1].checkpoints_set_aside == 1
 
 

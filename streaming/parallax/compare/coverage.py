@@ -50,13 +50,30 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
 def _awaits_report(state: PartitionState, grace_ms: int) -> bool:
     """An absence is judged by what was reported after it was passed, an open transaction by what is listed later.
 
-    And a log that has lost its head by how long that is so, though all logs may begin there by now.
+    And a log that has lost its head by how long that is so, though all logs may begin there by now. What waits for a
+    replica that is away, or for records to be read, awaits no report: what these bring is recorded anyway.
     """
     begun = state.brokers["head_since"]
     if (state.brokers["member"] & (begun != UNKNOWN) & (state.brokers["observed_at"] - begun < grace_ms)).any():
         return True
-    is_open = (state.intervals["end"] == NEVER) & (state.intervals["over_by"] == NEVER)
-    return bool(len(state.candidates) or is_open.any() or outcome.open_disputes(state.pending).any())
+    members = state.brokers["member"]
+    answers = members & state.brokers["reachable"]
+    # While its last stable offset has not passed a transaction, a replica takes nothing away of it (`reconcile`).
+    of = state.intervals["slot"]
+    is_passed = answers[of] & (state.intervals["start"] < state.brokers["stable_told"][of])
+    is_open = is_passed & (state.intervals["end"] == NEVER) & (state.intervals["over_by"] == NEVER)
+    if is_open.any() or (answers.any() and _await_report(state).any()):
+        return True
+    return bool(answers.sum() == members.sum() and outcome.open_disputes(state.pending).any())
+
+
+def _await_report(state: PartitionState) -> Array:
+    """Mask of the candidates that no report has come for yet: for their horizon, or the policy (`judge_values`)."""
+    candidates, partition = state.candidates, state.partition
+    is_strict = candidates["offset"] >= partition["strict_from"][0]
+    is_unsettled = is_strict & (candidates["passed_at"] >= partition["policy_at"][0])
+    awaited: Array = (candidates["horizon"] == UNKNOWN) | is_unsettled
+    return awaited
 
 
 def _begun(state: PartitionState, view: int) -> int:

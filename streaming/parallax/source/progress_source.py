@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from parallax.model import UNKNOWN, ReadEvent, TopicPartition
+from parallax.model import UNKNOWN, MissingRight, ReadEvent, TopicPartition
 from parallax.replica.errors import DeadlineExceeded, ReplicaError, Unauthorized
 from parallax.replica.places import Marks, Places
 from parallax.replica.types import PartitionMetadata, ProducerState, TopicMetadata, Watermarks
@@ -248,7 +248,7 @@ class ProgressWatch:
 
         tick = Tick.blank(layout, rows_of)
         for broker, observed in said.items():
-            _take_in(tick, broker, observed)
+            _take_in(tick, broker, observed, silent[broker])
         return tick
 
     def _follow(self, topics: Mapping[str, TopicMetadata]) -> Layout:
@@ -391,10 +391,24 @@ def _facts(topic: TopicMetadata, partition: PartitionMetadata) -> tuple[Hashable
     return partition.leader, partition.leader_epoch, partition.isr, *settings
 
 
-def _take_in(tick: Tick, broker: int, observed: Observed) -> None:
-    """Write a broker's answer into the columns of a tick."""
+_EVENTS = tuple(ReadEvent)
+_RIGHTS = (None, *MissingRight)
+
+
+def _number(error: ReplicaError) -> int:
+    """A number for what a row says of a replica that did not answer, but for the words."""
+    missing = error.missing if isinstance(error, Unauthorized) else None
+    return 1 + _EVENTS.index(error.event or ReadEvent.UNREACHABLE) * len(_RIGHTS) + _RIGHTS.index(missing)
+
+
+def _take_in(tick: Tick, broker: int, observed: Observed, silent: ReplicaError) -> None:
+    """Write a broker's answer into the columns of a tick; ``silent`` is what is wrong where it said nothing."""
     places, at, slot = tick.layout.hosted[broker]
     marks = observed.marks
+    tick.silence[at, slot] = _number(silent)
+    for n, error in marks.errors.items():
+        if (i := places.located.get(marks.places[n])) is not None:
+            tick.silence[at[i], slot[i]] = _number(error)
     tick.observed_us[at, slot] = observed.at_ms * 1000
     among = places.among(marks.places)
     has_failed = np.zeros(len(marks), np.bool_)
@@ -402,15 +416,19 @@ def _take_in(tick: Tick, broker: int, observed: Observed) -> None:
     mine = np.flatnonzero(among != UNKNOWN)
     mine = mine[~has_failed[among[mine]]]
     there, which = among[mine], (at[mine], slot[mine])
-    tick.reachable[which] = True
+    tick.reachable[which], tick.silence[which] = True, 0
     for n, name in enumerate(OFFSETS):
         tick.offsets[n][which] = getattr(marks, name)[there]
     for place, listed in observed.transactions.items():
         i = places.located.get(place)
         if i is not None and isinstance(listed, ReplicaError):
-            tick.reachable[at[i], slot[i]] = False
+            tick.reachable[at[i], slot[i]], tick.silence[at[i], slot[i]] = False, _number(listed)
+            tick.offsets[:, at[i], slot[i]] = UNKNOWN
         elif i is not None:
             tick.listed[at[i], slot[i]] = SOME_OPEN if listed else NONE_OPEN
+    for place, end in observed.log_ends.items():
+        if (i := places.located.get(place)) is not None and not tick.reachable[at[i], slot[i]]:
+            tick.offsets[OFFSETS.index("log_end_offset"), at[i], slot[i]] = end
 
 
 def _row(topic: TopicMetadata, number: int, broker: int, observed: Observed, silent: ReplicaError) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 The comparison learns two things from a tick: what has changed, and that nothing had until then. Where nothing happens,
 the second can wait until something does: then the last tick before that is recorded as well, so that what was known
-then is known still. A partition of which something is out of step is recorded with every tick, for a verdict may
-depend on how long that lasts; so is one that the comparison awaits a report of (`Coverage.awaits_report`). And nothing
+then is known still. Where something is out of step (a replica is away, a transaction is open) a verdict may depend on
+how long that lasts: the first ticks of it are all recorded, the later ones the more rarely the longer it lasts. A
+partition that the comparison awaits a report of (`Coverage.awaits_report`) is recorded with every tick. And nothing
 waits for longer than it may vouch for a reading (docs/theory.md, "What is unknown"), nor than a reader of the tables
 may be left to wonder.
 
@@ -18,13 +19,16 @@ import numpy as np
 
 from parallax.model import UNKNOWN, TopicPartition
 from parallax.replica.places import Array
-from parallax.source.ticks import NOT_ASKED, SOME_OPEN, Layout, Row, Tick
+from parallax.source.ticks import NOT_ASKED, Layout, Row, Tick
 
 LONGEST_US = 300_000_000
 """How old the newest row of a replica may become while nothing happens, in microseconds."""
 
 RETENTIONS = 4
 """Rows vouch for each other where this many lie within ``delete.retention.ms``."""
+
+PATIENCE = 2
+"""What has been out of step for some time, and said the same, is recorded again after this part of that time."""
 
 CHUNK = 1_000
 """Partitions that are recorded at once because they are due; where there are more, they take turns."""
@@ -36,9 +40,10 @@ class _Told:
     Attributes:
         layout: of which partitions.
         at: int64[n], when; microseconds since 1970 UTC, -1 where nothing counts as recorded.
-        in_step: bool[n], whether all replicas were in step.
+        since: int64[n], since when replicas answer so, or do not; microseconds since 1970 UTC.
         offsets: see `Tick`.
         listed: see `Tick`.
+        silence: see `Tick`.
         is_held: bool[n], whether the last tick only repeated it, and was not recorded.
     """
 
@@ -46,8 +51,8 @@ class _Told:
         self.layout = layout
         blank = Tick.blank(layout, lambda _: [])
         self.at = np.full(len(layout.places), UNKNOWN, np.int64)
-        self.in_step = np.zeros(len(layout.places), np.bool_)
-        self.offsets, self.listed = blank.offsets, blank.listed
+        self.since = np.full(len(layout.places), UNKNOWN, np.int64)
+        self.offsets, self.listed, self.silence = blank.offsets, blank.listed, blank.silence
         self.is_held = np.zeros(len(layout.places), np.bool_)
 
     def beside(self, layout: Layout) -> _Told:
@@ -55,9 +60,10 @@ class _Told:
         moved, at = _Told(layout), layout.same(self.layout)
         new = np.flatnonzero(at != UNKNOWN)
         old, width = at[new], min(layout.width, self.layout.width)  # a slot beyond either is no replica of these
-        moved.at[new], moved.in_step[new], moved.is_held[new] = self.at[old], self.in_step[old], self.is_held[old]
+        for name in ("at", "since", "is_held"):
+            getattr(moved, name)[new] = getattr(self, name)[old]
         moved.offsets[:, new, :width] = self.offsets[:, old, :width]
-        moved.listed[new, :width] = self.listed[old, :width]
+        moved.listed[new, :width], moved.silence[new, :width] = self.listed[old, :width], self.silence[old, :width]
         return moved
 
 
@@ -84,8 +90,10 @@ class Repeats:
             told = _Told(tick.layout)
         elif told.layout is not tick.layout:
             told = told.beside(tick.layout)
-        repeats = _repeats(told, tick)
+        stands = _stands(told, tick)
+        repeats = stands & _is_listed_so(told, tick)
         repeats[[i for place in awaited if (i := tick.layout.places.located.get(place)) is not None]] = False
+        told.since[~stands] = tick.at()[~stands]
         worth = ~repeats
         worth[self._due(told, tick, repeats)] = True
         held: list[Row] = []
@@ -101,8 +109,9 @@ class Repeats:
         longest = np.full(len(now), LONGEST_US, np.int64)
         is_known = tick.layout.retention_us != UNKNOWN
         longest[is_known] = np.minimum(longest[is_known], tick.layout.retention_us[is_known] // RETENTIONS)
+        wait = np.where(tick.in_step(), longest, np.minimum(longest, (told.at - told.since) // PATIENCE))
         age = now - told.at
-        due, soon = repeats & (age >= longest), repeats & (age >= longest / 2)
+        due, soon = repeats & (age >= wait), repeats & (age >= wait / 2)
         if len(now) <= CHUNK:
             # What is due soon is recorded with what is due: one commit instead of many.
             return np.flatnonzero(soon if due.any() else due)
@@ -119,12 +128,17 @@ def _place(row: Row) -> tuple[str, int]:
     return row["topic"], row["partition"]
 
 
-def _repeats(told: _Told, tick: Tick) -> Array:
-    """bool[n]: whether all replicas are in step, and say what was recorded of them."""
-    listed = (tick.listed == NOT_ASKED) | ((tick.listed == told.listed) & (tick.listed != SOME_OPEN))
-    listed |= ~tick.layout.is_slot
-    known = (told.at != UNKNOWN) & told.in_step & tick.in_step()
-    alike: Array = known & listed.all(axis=1) & (told.offsets == tick.offsets).all(axis=(0, 2))
+def _stands(told: _Told, tick: Tick) -> Array:
+    """bool[n]: whether all replicas answer, or do not, as was recorded of them."""
+    same = (told.offsets == tick.offsets).all(axis=(0, 2)) & (told.silence == tick.silence).all(axis=1)
+    alike: Array = same & (told.at != UNKNOWN)
+    return alike
+
+
+def _is_listed_so(told: _Told, tick: Tick) -> Array:
+    """bool[n]: whether the replicas list what was recorded; while a log stands, so do its open transactions."""
+    listed = (tick.listed == NOT_ASKED) | (tick.listed == told.listed) | ~tick.layout.is_slot
+    alike: Array = listed.all(axis=1)
     return alike
 
 
@@ -146,8 +160,8 @@ def _take_in(told: _Told, tick: Tick, worth: Array) -> None:
     is_told = (tick.listed == NOT_ASKED) & (told.offsets == tick.offsets).all(axis=0)
     told.listed[worth] = np.where(is_told, told.listed, tick.listed)[worth]
     told.is_held = ~worth
-    told.at[worth], told.in_step[worth] = tick.at()[worth], tick.in_step()[worth]
+    told.at[worth], told.silence[worth] = tick.at()[worth], tick.silence[worth]
     told.offsets[:, worth] = tick.offsets[:, worth]
 
 
-__all__ = ["CHUNK", "LONGEST_US", "RETENTIONS", "Repeats"]
+__all__ = ["CHUNK", "LONGEST_US", "PATIENCE", "RETENTIONS", "Repeats"]

@@ -79,6 +79,7 @@ class Tick:
         reachable: bool[n, width], whether it answered.
         offsets: int64[4, n, width], in the order of `OFFSETS`.
         listed: int8[n, width], what it listed of open transactions.
+        silence: int16[n, width], why it did not answer, as a number; 0 where it did.
         rows_of: makes the rows of partitions, by their places.
     """
 
@@ -87,6 +88,7 @@ class Tick:
     reachable: Array
     offsets: Array
     listed: Array
+    silence: Array
     rows_of: Callable[[Iterable[int]], list[Row]]
 
     @classmethod
@@ -99,6 +101,7 @@ class Tick:
             np.zeros(shape, np.bool_),
             np.full((len(OFFSETS), *shape), UNKNOWN, np.int64),
             np.full(shape, NOT_ASKED, np.int8),
+            np.zeros(shape, np.int16),
             rows_of,
         )
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -23,6 +25,10 @@ from parallax.views.tables import checkpoint_path
 
 _KEPT = 3
 """How many broken checkpoints of a query are kept, so that people can find out what happened."""
+_MISREAD_AFTER = 3
+"""Failures in a row, the last for a checksum in a checkpoint, after which this is laid to the checkpoint."""
+_LARGEST_CHUNK = 1 << 24
+"""Bytes of a file that one of Hadoop's checksums may stand for; it is told 512, and garbled where it names more."""
 _ROOM = 1 << 20
 """Bytes that must fit on the disk before a checkpoint is held to be the cause of failures."""
 
@@ -55,6 +61,7 @@ class Checkpoint:
         else:
             self._place = _Folder(checkpoint_path(storage, query))
         self._hopeless_after = hopeless_after
+        self._misread = re.compile(rf"Checksum error: \S*/checkpoints/{re.escape(query)}/")
         self._check = check
         self._tried = False
 
@@ -67,11 +74,12 @@ class Checkpoint:
         """
         return self._place.location()
 
-    def mend(self, failures: int) -> str | None:
+    def mend(self, failures: int, error: str | None = None) -> str | None:
         """Set the checkpoint aside where it cannot be used; to be called while the query does not run.
 
         Args:
             failures: starts in a row that came to no micro-batch.
+            error: how the last of them failed, where it did.
 
         Returns:
             What was wrong and where it is now, in one line; None where nothing was done.
@@ -84,11 +92,12 @@ class Checkpoint:
             if path is None:
                 return None
             problem = damage(path) or self._check(path)
-        problem = problem or self._hopeless(failures)
+        problem = problem or self._hopeless(failures, error or "")
         return None if problem is None else self._place.set_aside(problem)
 
-    def _hopeless(self, failures: int) -> str | None:
-        if self._hopeless_after is None or failures < self._hopeless_after:
+    def _hopeless(self, failures: int, error: str) -> str | None:
+        after = _MISREAD_AFTER if self._misread.search(error) else self._hopeless_after
+        if after is None or failures < after:
             self._tried = False
             return None
         if self._tried or not self._place.can_be_written():
@@ -165,13 +174,14 @@ def damage(path: Path) -> str | None:
     """Say what is wrong with the logs of a checkpoint; None where Spark will be able to read them.
 
     Spark fails on the first file that it cannot parse, each time with the words of the parser that met it
-    (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``).
+    (``HDFSMetadataLog``, ``OffsetSeqLog``, ``CommitLog``), and on the first whose checksums are others
+    (``ChecksumFileSystem``); on an object store there are none.
     """
     try:
         offsets = _log(path / "offsets", _offsets)
         commits = _log(path / "commits", _commit)
         if offsets or commits:
-            json.loads((path / "metadata").read_text(encoding="utf-8"))["id"]
+            json.loads(_text(path / "metadata"))["id"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         return f"cannot be read ({' '.join(str(error).split())[:200]})"
     last_offset, last_commit = max(offsets, default=-1), max(commits, default=-1)
@@ -187,13 +197,35 @@ def _log(folder: Path, check: Callable[[list[str]], None]) -> list[int]:
     entries = {int(entry.name): entry for entry in folder.iterdir() if entry.name.isdigit()}
     for number in sorted(entries):
         try:
-            version, *lines = entries[number].read_text(encoding="utf-8").splitlines()
+            version, *lines = _text(entries[number]).splitlines()
             if not (version[:1] == "v" and version[1:].isdigit()):
                 raise ValueError("its first line is not a version")
             check(lines)
         except (ValueError, IndexError) as error:
             raise ValueError(f"{folder.name}/{number}: {error}") from error
     return list(entries)
+
+
+def _text(file: Path) -> str:
+    """What a file holds, if its checksums agree; one that has none is believed, as Hadoop does.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not what was written, or its checksums are not.
+    """
+    data = file.read_bytes()
+    try:
+        sums = file.with_name(f".{file.name}.crc").read_bytes()
+    except FileNotFoundError:
+        return data.decode()
+    # "crc", a zero byte, how many bytes a checksum stands for, and the checksums (``ChecksumFileSystem``).
+    size = int.from_bytes(sums[4:8], "big")
+    if sums[:4] != b"crc\0" or not 0 < size <= _LARGEST_CHUNK:
+        raise ValueError(f"the file of its checksums, .{file.name}.crc, is garbled")
+    found = b"".join(zlib.crc32(data[at : at + size]).to_bytes(4, "big") for at in range(0, len(data), size))
+    if sums[8:] != found:
+        raise ValueError(f"its checksum is not that of .{file.name}.crc")
+    return data.decode()
 
 
 def _offsets(lines: list[str]) -> None:

@@ -29,7 +29,7 @@ def hash_key(storage: str, read: ReadSettings) -> str:
         32 hexadecimal digits.
 
     Raises:
-        ConfigError: the file does not hold a key, or cannot be read; or the tables were written with another one.
+        ConfigError: the file does not hold a key, or cannot be read or made; or the tables have another one.
     """
     option = "read.hash_key"
     if read.hash_key is not None:
@@ -64,13 +64,17 @@ def _is_of_another(storage: str, key: str) -> bool:
 
 def _kept(path: Path) -> str:
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="ascii") as file:
                 path.chmod(0o600)
                 file.write(secrets.token_hex(16))
         except FileExistsError:
             pass  # another process was first
+        except OSError as error:
+            path.unlink(missing_ok=True)  # half a key would be refused at each start
+            problem = f"{path} cannot be written ({error.strerror})"
+            raise ConfigError(f"storage.path: {problem}; give a folder that can be written") from error
     return _checked(path, "storage.path")
 
 

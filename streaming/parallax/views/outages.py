@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from parallax.model import ReadEvent
+from parallax.source.repeats import LONGEST_US
 from parallax.views.tables import PROGRESS, rust_uri
 
 _STEP = timedelta(minutes=1)
-_APART = 2 * _STEP
+_APART = timedelta(microseconds=LONGEST_US) + 2 * _STEP
 """What lies further apart is not known to be one outage: nothing was recorded in between."""
 
 

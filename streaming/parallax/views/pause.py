@@ -77,14 +77,41 @@ def paused(storage: str) -> Paused:
     try:
         with filesystem(rust_uri(storage, _FOLDER)).open_input_stream(_FILE) as stream:
             document = json.loads(stream.read())
-        return {int(broker): Pause(**pause) for broker, pause in document.items()}
+        return {_broker(broker): _checked(Pause(**pause)) for broker, pause in document.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except _refusals(ValueError, TypeError, AttributeError, OverflowError) as error:
         raise PauseError(
             f"storage.path: {storage}: {_FOLDER}/{_FILE} cannot be read ({one_line(error)}); "
             "remove it to have all brokers read"
         ) from error
+
+
+def _broker(text: str) -> int:
+    broker = int(text)
+    if not ALL <= broker < 1 << 31:
+        raise ValueError(f"{broker} is no broker's id")
+    return broker
+
+
+def _checked(one: Pause) -> Pause:
+    """A pause as it was read, if it is one.
+
+    Raises:
+        TypeError: a part of it is of another type.
+        ValueError: no calendar has such a time, or OverflowError.
+    """
+    if not isinstance(one.by, str) or not isinstance(one.reason, str):
+        raise TypeError("who paused it and why must be text")
+    datetime.fromtimestamp(one.since, UTC)
+    return one
+
+
+def _refusals(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """What an object store or a disk refuses with, and more."""
+    from deltalake.exceptions import DeltaError  # takes its time
+
+    return OSError, DeltaError, *more
 
 
 def pause(storage: str, brokers: Collection[int], reason: str, by: str, now: float | None = None) -> Paused:
@@ -137,7 +164,7 @@ def _write(storage: str, standing: Paused) -> None:
             stream.write(data)
         if is_local:
             files.move(_SCRATCH, _FILE)
-    except OSError as error:
+    except _refusals() as error:
         raise PauseError(f"storage.path: {storage}: {one_line(error)}; it must be one that can be written") from error
 
 

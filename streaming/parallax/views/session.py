@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -67,6 +68,9 @@ _SECRET = re.compile(r"(?i)secret|password|token|access[._-]?key")
 """Options of Spark that have no place on the command line of its JVM, which everybody on the machine can read."""
 
 _PARENT = os.getppid()
+
+_ENDING_S = 2.0
+"""Seconds that a JVM may take to end once its connections are gone."""
 
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -124,7 +128,8 @@ def build_session(
         The ``SparkSession``.
 
     Raises:
-        SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, or Spark does not start with these settings.
+        SetupError: no JDK 17 or 21, Delta's jars cannot be resolved, Spark does not start with these settings, or its
+            JVM ended meanwhile.
     """
     keep_pandas_out()
     jdk = find_java()
@@ -143,19 +148,26 @@ def build_session(
         for option, value in chosen.items():
             builder = builder.config(option, value)
         spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        spark.dataSource.register(KafkaReplicaSource)
+        spark.dataSource.register(KafkaProgressSource)
+        spark.dataSource.register(RecordingSource)
     except PySparkRuntimeError as error:
         raise SetupError(
             f"Spark's JVM ({jdk.path}) did not start, for the reason it gives above ({error.getCondition()}); correct "
             "spark.driver_memory, spark.driver_java_options or spark.conf, or set JAVA_HOME to a full JDK 17 or 21"
         ) from error
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        if _has_ended(error):
+            raise SetupError(
+                f"Spark's JVM ({jdk.path}) ended while Spark was started; find out what ended it, such as a lack of "
+                "memory (spark.driver_memory), and start again"
+            ) from error
+        if not isinstance(error, PySparkException | Py4JError):
+            raise
         said = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
         reason = (said or type(error).__name__).strip().split("\n", 1)[0]
         raise SetupError(f"Spark does not start ({reason}); correct spark.conf") from error
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(KafkaReplicaSource)
-    spark.dataSource.register(KafkaProgressSource)
-    spark.dataSource.register(RecordingSource)
     return spark
 
 
@@ -273,6 +285,15 @@ def _jvm_runs() -> bool:
     # PySpark has no public way to find out. A JVM that was there before Python has no process here.
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
     return process is None or process.poll() is None
+
+
+def _has_ended(error: Exception) -> bool:
+    """Whether the JVM is gone, of which a broken connection may tell a moment before its process has ended."""
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is not None and isinstance(error, OSError | Py4JNetworkError):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDING_S)
+    return not _jvm_runs()
 
 
 def is_orphaned() -> bool:

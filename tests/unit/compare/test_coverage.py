@@ -14,6 +14,7 @@ from parallax.compare.state import (
     CANDIDATE,
     DEFERRED,
     DISPUTED,
+    INTERVAL,
     NEVER,
     PENDING,
     REPORTED,
@@ -196,3 +197,45 @@ class TestAReplica:
         assert [b.broker for b in of(made).brokers] == [1]
         made.partition["members_known"] = False
         assert [b.broker for b in of(made).brokers] == [1, 2]
+
+
+class TestAwaitsReport:
+    def answering(self, *, away: bool = False) -> PartitionState:
+        made = read_to(10, 10, reachable=True, stable_told=8)
+        made.brokers["reachable"][1] = not away
+        return made
+
+    @pytest.mark.parametrize("away", [True, False])
+    def test_an_absence_until_it_has_its_horizon_whoever_is_away(self, away: bool) -> None:
+        made = self.answering(away=away)
+        made.candidates = table(CANDIDATE, 1, offset=[3], horizon=-1)
+        assert of(made).awaits_report
+        made.candidates["horizon"] = 8
+        assert not of(made).awaits_report, "all else comes with what is read"
+
+    def test_an_absence_of_what_is_not_compacted_until_the_policy_was_seen_again(self) -> None:
+        made = self.answering()
+        made.candidates = table(CANDIDATE, 1, offset=[3], horizon=8, passed_at=50)
+        made.partition["strict_from"], made.partition["policy_at"] = 0, 50
+        assert of(made).awaits_report
+        made.partition["policy_at"] = 51
+        assert not of(made).awaits_report
+
+    @pytest.mark.parametrize(("start", "awaits"), [(7, True), (8, False), (9, False)])
+    def test_an_open_transaction_once_the_last_stable_offset_has_passed_it(self, start: int, awaits: bool) -> None:
+        made = self.answering()
+        made.intervals = table(INTERVAL, 1, slot=1, start=start, end=NEVER, missed=NEVER, over_by=NEVER)
+        assert of(made).awaits_report is awaits
+        made.brokers["reachable"][1] = False
+        assert not of(made).awaits_report, "who is away lists nothing"
+
+    def test_a_dispute_while_all_answer(self) -> None:
+        for away in (True, False):
+            made = self.answering(away=away)
+            made.pending = table(PENDING, 1, offset=[3], flags=DISPUTED)
+            assert of(made).awaits_report is not away
+
+    def test_nothing_while_nobody_answers(self) -> None:
+        made = read_to(10, 10, reachable=False)
+        made.candidates = table(CANDIDATE, 1, offset=[3], horizon=-1)
+        assert not of(made).awaits_report

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from parallax.model import TopicPartition
 from parallax.source.repeats import LONGEST_US, Repeats
+from parallax.source.ticks import OFFSETS
 from tests.ticks import tick_of
 
 SECOND = 1_000_000
@@ -82,7 +83,7 @@ def test_the_last_equal_tick_is_recorded_once_something_changes(repeats: ByRows)
         {"reachable": False},
     ],
 )
-def test_what_is_out_of_step_is_recorded_with_every_tick(repeats: ByRows, said: Row) -> None:
+def test_what_is_out_of_step_is_recorded_with_every_tick_at_first(repeats: ByRows, said: Row) -> None:
     for at in (0, 2, 4):
         assert times(repeats.without(tick(at * SECOND, **said))) == [at]
 
@@ -92,10 +93,63 @@ def test_a_replica_of_which_no_row_tells_is_out_of_step(repeats: ByRows) -> None
         assert times(repeats.without(tick(at * SECOND)[:1])) == [at]
 
 
-def test_a_transaction_that_all_show_open_is_recorded_with_every_tick(repeats: ByRows) -> None:
+def test_a_transaction_that_all_show_open_is_recorded_with_every_tick_at_first(repeats: ByRows) -> None:
     held = {"last_stable_offset": 4}
     for at in (0, 2):
         assert times(repeats.without([row(1, at * SECOND, **held), row(2, at * SECOND, **held)])) == [at]
+
+
+AWAY: Row = {"reachable": False, **dict.fromkeys(OFFSETS), "problem": "unreachable"}
+
+
+@pytest.mark.parametrize(
+    "said", [AWAY, {"last_stable_offset": 8}, {"last_stable_offset": 8, "open_transactions": [{"producer_id": 1}]}]
+)
+def test_what_stays_out_of_step_is_recorded_the_more_rarely_the_longer_it_lasts(repeats: ByRows, said: Row) -> None:
+    recorded = [at for at in range(0, 3 * 3600, 2) if repeats.without(tick(at * SECOND, **said))]
+    assert recorded[:4] == [0, 2, 4, 6]
+    assert all(b - a <= max(a // 2, 2) + 2 for a, b in pairwise(recorded)), (
+        "a time that passes is seen within half of it"
+    )
+    assert max(b - a for a, b in pairwise(recorded)) == LONGEST_US // SECOND
+    of_an_hour = [sum(hour * 3600 <= at < hour * 3600 + 3600 for at in recorded) for hour in range(3)]
+    files = 12  # that a tick costs: progress, the comparison, their checkpoints
+    assert of_an_hour[0] * files <= 320
+    assert max(of_an_hour[1:]) * files <= 160
+
+
+def test_rows_of_what_is_out_of_step_vouch_for_each_other_within_the_retention(repeats: ByRows) -> None:
+    recorded = [
+        at
+        for at in range(0, 1200, 2)
+        if repeats.without([row(1, at * SECOND, delete_retention_ms=60_000), row(2, at * SECOND, **AWAY)])
+    ]
+    assert max(b - a for a, b in pairwise(recorded)) <= 16
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (AWAY, {**AWAY, "problem": "not_hosted"}),
+        (AWAY, {**AWAY, "problem": "unauthorized", "missing_right": "read"}),
+        ({**AWAY, "problem": "unauthorized"}, {**AWAY, "problem": "unauthorized", "log_end_offset": 11}),
+        (AWAY, {}),
+        ({"last_stable_offset": 8}, {"last_stable_offset": 9}),
+        ({"last_stable_offset": 8}, {"last_stable_offset": 8, "open_transactions": [{"producer_id": 1}]}),
+        ({"last_stable_offset": 8, "open_transactions": [{}]}, {"last_stable_offset": 8, "open_transactions": []}),
+    ],
+)
+def test_a_change_of_what_is_out_of_step_is_recorded_at_once_with_the_tick_before(
+    repeats: ByRows, before: Row, after: Row
+) -> None:
+    for at in range(0, 1000, 2):
+        repeats.without(tick(at * SECOND, **before))
+    assert repeats.without(tick(1000 * SECOND, **after)) == [
+        *tick(998 * SECOND, **before),
+        *tick(1000 * SECOND, **after),
+    ]
+    if after and before.get("open_transactions") == after.get("open_transactions"):
+        assert times(repeats.without(tick(1002 * SECOND, **after))) == [1002], "it is watched closely again"
 
 
 def test_that_nothing_is_open_is_recorded_once_it_was_asked(repeats: ByRows) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +24,18 @@ def healthy(tmp_path: Path) -> Path:
         (path / "offsets" / str(batch)).write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"tick":1}\n-')
     for batch in range(2):
         (path / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-    (path / "offsets" / ".2.crc").write_bytes(b"crc")
+    for file in [path / "metadata", *path.glob("offsets/*"), *path.glob("commits/*")]:
+        sum_up(file)
+    (path / "offsets" / ".0.crc").unlink()  # Spark died before it was renamed
     return path
+
+
+def sum_up(file: Path) -> None:
+    """Write a file's checksums as Hadoop does, for chunks of 512 bytes."""
+    data = file.read_bytes()
+    chunks = [data[at : at + 512] for at in range(0, len(data), 512)]
+    sums = b"".join(zlib.crc32(chunk).to_bytes(4, "big") for chunk in chunks)
+    file.with_name(f".{file.name}.crc").write_bytes(b"crc\0\0\0\2\0" + sums)
 
 
 def checkpoint(healthy: Path, **more: int) -> Checkpoint:
@@ -68,6 +79,53 @@ def test_logs_that_cannot_be_parsed_are_set_aside_in_one_line(
     assert "q.broken-1" in line
     assert not healthy.exists()
     assert (healthy.parent / "q.broken-1" / file).exists()
+
+
+def another_digit(path: Path) -> None:
+    path.write_bytes(
+        path.read_bytes().replace(b'"tick":1', b'"tick":7').replace(b'Ms":0', b'Ms":4').replace(b"0f45", b"0f54")
+    )
+
+
+@pytest.mark.parametrize("file", ["offsets/2", "commits/1", "metadata"])
+def test_a_file_that_can_be_parsed_and_is_not_what_was_written_is_set_aside_at_once(healthy: Path, file: str) -> None:
+    another_digit(healthy / file)
+    line = checkpoint(healthy).mend(0)
+    assert line is not None
+    assert "checksum" in line
+    assert len(line.splitlines()) == 1
+    assert not healthy.exists()
+
+
+@pytest.mark.parametrize("file", ["offsets/.2.crc", "commits/.1.crc", ".metadata.crc"])
+@pytest.mark.parametrize(
+    "sums", [b"", b"crc", b"crc\0\0\0\2\0", b"crc\0\xff\xff\xff\xff1234", b"crd\0\0\0\2\0" + b"1234"]
+)
+def test_checksums_that_are_garbled_themselves_are_damage(healthy: Path, file: str, sums: bytes) -> None:
+    (healthy / file).write_bytes(sums)
+    assert "checksum" in (checkpoint(healthy).mend(0) or "")
+
+
+def test_checksums_are_those_of_each_chunk_as_hadoop_writes_them(healthy: Path) -> None:
+    long = healthy / "offsets" / "2"
+    long.write_text("v1\n{}\n" + '{"at":"' + "x" * 1400 + '"}')
+    sum_up(long)
+    assert damage(healthy) is None
+    changed = bytearray(long.read_bytes())
+    changed[1300] ^= 1
+    long.write_bytes(changed)
+    assert damage(healthy) is not None
+
+
+def test_a_query_that_fails_for_a_checksum_of_its_checkpoint_again_and_again_begins_anew(healthy: Path) -> None:
+    mine = (
+        "[STREAM_FAILED] Query [id = 7] terminated with exception: Checksum error: file:/d/checkpoints/q/offsets/2 at 0"
+    )
+    others = "Checksum error: file:/d/checkpoints/q2/offsets/2 at 0 exp: 1 got: 2"
+    assert [checkpoint(healthy).mend(9, error) for error in (None, others, "no broker answers")] == [None, None, None]
+    one = checkpoint(healthy)
+    assert [one.mend(n, mine) for n in (1, 2)] == [None, None]
+    assert "failed 3 times in a row" in (one.mend(3, mine) or "")
 
 
 @pytest.mark.parametrize("lost", ["offsets", "metadata"])

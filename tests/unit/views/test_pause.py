@@ -48,6 +48,28 @@ def test_a_pause_needs_a_reason(tmp_path: Path, reason: str) -> None:
         pause(str(tmp_path), [], reason, "ann")
 
 
+@pytest.mark.parametrize("since", ['"x"', "NaN", "1e300", "-1e20", "null", "[]"])
+def test_a_time_that_no_calendar_has_is_a_broken_switch(tmp_path: Path, since: str) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "paused.json").write_text(f'{{"1": {{"since": {since}, "by": "ann", "reason": "why"}}}}')
+    with pytest.raises(PauseError, match=r"^storage.path: .*paused.json cannot be read .*remove it"):
+        paused(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ['{"1": {"since": 1, "by": 1, "reason": null}}', '{"99999999999": {}}', '{"1": null}'])
+def test_so_is_one_whose_parts_are_something_else(tmp_path: Path, text: str) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "paused.json").write_text(text)
+    with pytest.raises(PauseError, match="remove it"):
+        paused(str(tmp_path))
+
+
+def test_a_store_that_is_none_is_one_line() -> None:
+    for look in (paused, lambda storage: pause(storage, [1], "why", "ann")):
+        with pytest.raises(PauseError, match=r"^storage.path: "):
+            look("s3a:///p")
+
+
 def test_a_broken_switch_leaves_things_as_they_were_and_is_reported(tmp_path: Path) -> None:
     storage, looks, failures = str(tmp_path), [], []
     watch = PauseWatch(storage, looks.append, failures.append)

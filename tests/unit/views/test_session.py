@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 
 from parallax.config import SparkSettings
+from parallax.errors import SetupError
 from parallax.views import session
 
 
@@ -96,6 +99,33 @@ def test_a_standalone_cluster_gets_deltas_jars_beside_those_of_the_settings_and_
     assert conf["spark.archives"] == f"{Path.cwd()}/e.tar.gz#e"
     assert "spark.driver.host" not in conf
     assert "spark.authenticate" not in conf
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("no answer"), TypeError()])
+def test_a_jvm_that_is_killed_while_spark_starts_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    class Gateway:
+        proc: subprocess.Popen[bytes] | None = None
+
+    def start(_: Mapping[str, str]) -> None:
+        monkeypatch.setattr(SparkContext, "_gateway", Gateway)
+        Gateway.proc = subprocess.Popen(["sleep", "60"])
+        Gateway.proc.kill()
+        if isinstance(error, TypeError):
+            Gateway.proc.wait()
+        raise error
+
+    monkeypatch.setattr(session, "_start_jvm", start)
+    with pytest.raises(SetupError, match=r"^Spark's JVM \(.*\) ended while Spark was started; .*and start again$"):
+        session.build_session(SparkSettings())
+
+
+def test_what_fails_while_the_jvm_runs_is_not_laid_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: Mapping[str, str]) -> None:
+        raise ConnectionRefusedError(111, "refused")
+
+    monkeypatch.setattr(session, "_start_jvm", start)
+    with pytest.raises(ConnectionRefusedError):
+        session.build_session(SparkSettings())
 
 
 def test_a_jvm_that_does_not_start_is_one_line_that_names_the_settings() -> None:
