@@ -43,6 +43,9 @@ STEP_ROWS = 1 << 17
 MAX_SUSPECTS = 20_000
 """Suspects of one partition that leave their task; probing more would read its logs for hours."""
 
+MAX_UNLIKE = 1000
+"""Offsets of one partition that are kept to be counted, which some replicas hold and others do not: the highest."""
+
 RESULT_DDL = "topic string, partition int, at bigint, packed binary, result string"
 
 _FIELDS: list[Any] = [
@@ -69,13 +72,13 @@ class PartitionInput:
         opening: packed observations, taken in one by one before the rows.
         closing: the same, after the rows.
         ends: by view, up to where it is compared.
-        compacted: see `step`.
+        doubted: see `PartitionPlan`.
     """
 
     opening: tuple[bytes, ...]
     closing: tuple[bytes, ...]
     ends: tuple[int, int]
-    compacted: bool
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class _Comparison:
         self._suspects: list[Suspect] = []
         self._overflow = False
         self._opened = False
+        self._unlike = np.empty(0, np.int64)
         self._broken = ""
         self._begun: dict[tuple[int, int], int] = {}
         self._events: dict[tuple[int, int], str] = {}
@@ -210,10 +214,11 @@ class _Comparison:
             observed,
             task.settings,
             task.read_at,
-            compacted=self._input.compacted,
             from_log_start=task.from_log_start,
         )
         self._state = result.state
+        if self._input.doubted:
+            self._unlike = np.concatenate([self._unlike, result.unlike])[-MAX_UNLIKE:]
         self._suspects += result.suspects
         if len(self._suspects) > MAX_SUSPECTS:
             self._suspects, self._overflow = self._suspects[:MAX_SUSPECTS], True
@@ -246,6 +251,7 @@ class _Comparison:
             missing_head=self._missing_head(coverage),
             retained_unlike=max(coverage.unknown_for(UnknownReason.RETENTION_DIFFERS)),
             undecided=max(coverage.unknown_for(UnknownReason.UNDECIDED)),
+            unlike=tuple(int(o) for o in self._unlike if retained_from(state) <= o < ends[READ_UNCOMMITTED]),
         )
 
     def _missing_head(self, coverage: Coverage) -> int:
@@ -284,9 +290,9 @@ def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:
     fields = document["compared"]
     up_to = fields.pop("compared_up_to")
     stopped = tuple(Stopped(**s) for s in fields.pop("stopped"))
-    disputes = tuple(fields.pop("disputes"))
+    fields |= {name: tuple(fields[name]) for name in ("disputes", "unlike")}
     return (
-        Compared(**fields, compared_up_to=(up_to[0], up_to[1]), stopped=stopped, disputes=disputes),
+        Compared(**fields, compared_up_to=(up_to[0], up_to[1]), stopped=stopped),
         suspects,
         coverage,
     )

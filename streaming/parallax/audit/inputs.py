@@ -9,6 +9,7 @@ from parallax.audit.compare import PartitionInput
 from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, PartitionPlan, by_place
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
+from parallax.compare.state import NEVER
 from parallax.model import RowKind, TopicPartition
 
 _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset", "leader")
@@ -30,9 +31,10 @@ def from_brokers(
     for one in plans:
         opening = [ticks(one.place, look.get(one.place, [])) for look in rows]
         if begin:
+            opening.insert(0, known_before(one, 0))
             starts = {b: ((one.starts or {})[b],) * 2 for b in one.marks or {}}
             opening.append(_positions(one.place, starts, read_at))
-        made[one.place] = PartitionInput(tuple(opening), (), one.ends, one.traits.compacted)
+        made[one.place] = PartitionInput(tuple(opening), (), one.ends, one.doubted)
     return made
 
 
@@ -51,7 +53,6 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
     made = {}
     for one in plans:
         ends = dict.fromkeys(one.replicas, one.ends)
-        members = {"observed_at": read_at - 1, "broker": -1, "reachable": False, "replicas": one.replicas}
         horizon = [
             {
                 "broker": broker,
@@ -69,9 +70,20 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
             pack(Observations.of(*one.place, horizon)),
             ticks(one.place, rows.get(one.place, [])),
         )
-        opening = (pack(Observations.of(*one.place, [members])),)
-        made[one.place] = PartitionInput(opening, closing, one.ends, one.traits.compacted)
+        made[one.place] = PartitionInput((known_before(one, read_at - 1),), closing, one.ends, one.doubted)
     return made
+
+
+def known_before(one: PartitionPlan, at: int) -> bytes:
+    """What is known of a partition before any of its rows: its replicas, and from where on it was never compacted.
+
+    It stands for a look at the policy when the log ended there. Nothing that comes later changes it, nor has the policy
+    to be seen again: an audit asks for it once more when all has been read.
+    """
+    row: dict[str, Any] = {"observed_at": at, "broker": -1, "reachable": False, "replicas": one.replicas}
+    if one.strict_from != NEVER:
+        row |= {"log_end_offset": one.strict_from, "compacted": 0, "policy_at": NEVER}
+    return pack(Observations.of(*one.place, [row]))
 
 
 def ticks(place: TopicPartition, rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -105,4 +117,4 @@ def _positions(place: TopicPartition, at: Mapping[int, tuple[int, int]], read_at
     return pack(Observations.of(*place, rows))
 
 
-__all__ = ["from_brokers", "from_tables", "ticks"]
+__all__ = ["from_brokers", "from_tables", "known_before", "ticks"]

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from parallax.compare.state import NEVER
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.moments import time_text
 from parallax.source.offsets import Range, Reader
@@ -36,6 +37,20 @@ class TopicTraits:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyHistory:
+    """What was recorded of a topic's cleanup policy, for one partition of it.
+
+    Attributes:
+        uncompacted_from: where the log ended when the policy was first seen not to compact, and never seen to compact
+            since; None where that is not on record.
+        was_compacted: the policy was seen to compact before that.
+    """
+
+    uncompacted_from: int | None = None
+    was_compacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionPlan:
     """The plan of one partition: what of it is to be compared.
 
@@ -47,6 +62,9 @@ class PartitionPlan:
         reasons: what is unknown before anything was read.
         readable: records of it are read; otherwise it is unknown as a whole.
         beyond: why nothing is compared beyond an offset that more time will not move (`held_for_too_long`).
+        strict_from: from here on nothing was ever compacted, so that every record is compared. The policy of now says
+            nothing of what lies below: it may have been another, and each replica compacts at its own time.
+        doubted: nor is it known that what lies below was compacted: what one lacks there may be lost.
     """
 
     topic: str
@@ -60,6 +78,8 @@ class PartitionPlan:
     reasons: tuple[str, ...] = ()
     readable: bool = True
     beyond: tuple[str, ...] = ()
+    strict_from: int = NEVER
+    doubted: bool = False
 
     @property
     def place(self) -> TopicPartition:
@@ -88,6 +108,7 @@ def plan(
     topic_traits: Mapping[str, TopicTraits],
     look: Look,
     chosen: Collection[int] | None = None,
+    histories: Mapping[tuple[TopicPartition, str], PolicyHistory] | None = None,
 ) -> dict[TopicPartition, PartitionPlan]:
     """Pin up to where each partition is compared.
 
@@ -96,9 +117,28 @@ def plan(
         topic_traits: by topic.
         look: the first look.
         chosen: setting ``topics.brokers``; None for all.
+        histories: what was recorded of the topics' policies, by partition and topic id, where anything was.
     """
-    rows = by_place(look)
-    return {place: _plan_one(place, topic_traits[place[0]], rows.get(place, []), chosen) for place in sorted(places)}
+    rows, known = by_place(look), histories or {}
+    made = {}
+    for place in sorted(places):
+        mine = rows.get(place, [])
+        made[place] = _with_policy(_plan_one(place, topic_traits[place[0]], mine, chosen), known, mine)
+    return made
+
+
+def _with_policy(
+    one: PartitionPlan,
+    histories: Mapping[tuple[TopicPartition, str], PolicyHistory],
+    rows: Sequence[Mapping[str, Any]],
+) -> PartitionPlan:
+    """The plan with what is known never to have been compacted: what will be written, if nothing was recorded."""
+    if one.traits.compacted:
+        return one
+    history = histories.get((one.place, one.topic_id), PolicyHistory())
+    ends = [int(row["log_end_offset"]) for row in rows if row["reachable"]]
+    strict_from = max(ends, default=NEVER) if history.uncompacted_from is None else history.uncompacted_from
+    return replace(one, strict_from=strict_from, doubted=not history.was_compacted)
 
 
 def by_place(look: Look) -> dict[TopicPartition, list[Mapping[str, Any]]]:
@@ -259,6 +299,7 @@ def ranges(
 __all__ = [
     "Look",
     "PartitionPlan",
+    "PolicyHistory",
     "TopicTraits",
     "behind",
     "bounded",

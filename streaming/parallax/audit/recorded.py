@@ -12,6 +12,7 @@ from parallax.audit.plan import (
     READ_UNCOMMITTED,
     Look,
     PartitionPlan,
+    PolicyHistory,
     TopicTraits,
     bounded,
     by_place,
@@ -27,7 +28,11 @@ _EARLIER = timedelta(microseconds=2 * LONGEST_US)
 
 
 def recorded_plan(
-    session: Any, settings: Settings, places: Sequence[TopicPartition], kinds: Mapping[str, TopicTraits]
+    session: Any,
+    settings: Settings,
+    places: Sequence[TopicPartition],
+    kinds: Mapping[str, TopicTraits],
+    histories: Mapping[tuple[TopicPartition, str], PolicyHistory],
 ) -> tuple[dict[TopicPartition, PartitionPlan], Look]:
     """Plans that end where every replica has been recorded, and the rows of progress of the last while.
 
@@ -36,6 +41,7 @@ def recorded_plan(
         settings: of the job that recorded.
         places: the partitions.
         kinds: by topic.
+        histories: see `plan`.
     """
     ticks = _last_ticks(session, settings, places)
     oldest: dict[tuple[TopicPartition, int], Mapping[str, Any]] = {}
@@ -46,7 +52,7 @@ def recorded_plan(
         oldest.setdefault(replica, row)
     # One row of a replica says nothing of how long anything has stood.
     earlier = [row for replica, row in oldest.items() if row is not newest[replica]]
-    plans = plan(places, kinds, list(newest.values()), settings.topics.brokers)
+    plans = plan(places, kinds, list(newest.values()), settings.topics.brokers, histories)
     positions = _positions(session, settings.storage.path, places)
     ended = {place: _ended(one, positions) for place, one in plans.items()}
     rows, ended = by_place(ticks), bounded(ended, list(newest.values()), earlier)

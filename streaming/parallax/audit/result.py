@@ -75,6 +75,8 @@ class Compared:
         missing_head: offsets that a log begins above, though no cleanup policy deletes records, and no suspect says so.
         retained_unlike: offsets of a topic that is compacted that a log begins above, and whose policy deletes as well.
         undecided: offsets of transactions that are open on all, at which not every replica holds the record.
+        unlike: offsets that some replicas hold and others do not, of a topic that is not compacted, where nothing says
+            whether it ever was; the highest thousand.
     """
 
     compared_from: int = 0
@@ -90,6 +92,7 @@ class Compared:
     missing_head: int = 0
     retained_unlike: int = 0
     undecided: int = 0
+    unlike: tuple[int, ...] = ()
 
     def reasons(self) -> list[str]:
         """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""
@@ -118,6 +121,7 @@ class Compared:
                 f"{self.undecided} records beyond the last stable offsets are not on every replica: audit again once "
                 "the open transactions have ended"
             )
+        found += self._doubts()
         if self.overflow:
             found.append("more suspects than one audit looks into; the rest were not probed")
         if self.waiting:
@@ -130,6 +134,17 @@ class Compared:
             )
         return found
 
+    def _doubts(self) -> list[str]:
+        if not self.unlike:
+            return []
+        some = ", ".join(map(str, self.unlike[:_EXAMPLES])) + (", ..." if len(self.unlike) > _EXAMPLES else "")
+        text = (
+            f"{len(self.unlike)} offsets ({some}) are on some replicas and not on others; cleanup.policy does not "
+            "compact now, and nothing that was recorded says whether it did before: they may have been compacted, or "
+            "lost"
+        )
+        return [text]
+
 
 def merged(before: Compared, after: Compared) -> Compared:
     """Join what two rounds made of a partition: where the second has nothing new to say of a reader, the first has."""
@@ -140,7 +155,11 @@ def merged(before: Compared, after: Compared) -> Compared:
         no_news = stop.event == NO_MORE and stop.read_to == earlier.read_to
         stopped.append(replace(stop, event=earlier.event) if no_news else stop)
     return replace(
-        after, stopped=tuple(stopped), rows=before.rows + after.rows, overflow=before.overflow or after.overflow
+        after,
+        stopped=tuple(stopped),
+        rows=before.rows + after.rows,
+        overflow=before.overflow or after.overflow,
+        unlike=tuple(offset for offset in (*before.unlike, *after.unlike) if offset >= after.compared_from),
     )
 
 

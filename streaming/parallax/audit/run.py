@@ -15,7 +15,8 @@ from parallax.audit import frames, inputs, sift
 from parallax.audit.cluster import Looker, at_ms, topic_traits
 from parallax.audit.compare import Comparer, parse
 from parallax.audit.confirm import Confirm
-from parallax.audit.plan import Look, PartitionPlan, bounded, plan, ranges, updated
+from parallax.audit.plan import Look, PartitionPlan, PolicyHistory, TopicTraits, bounded, plan, ranges, updated
+from parallax.audit.policy import compact_by_now, needs_no_cleaner, policy_histories
 from parallax.audit.recorded import recorded_plan
 from parallax.audit.result import AuditReport, Compared, judge, merged
 from parallax.compare.suspect import Coverage, Suspect
@@ -133,7 +134,7 @@ class Audit:
         ):
             self._watcher.stage("asking the brokers how far their replicas go")
             first = looker.look()
-            plans = plan(self._places, kinds, first, self._settings.topics.brokers)
+            plans = plan(self._places, kinds, first, self._settings.topics.brokers, self._histories(kinds))
             pinned, _ = looker.catch_up(plans)
             opening = looker.look()
             pinned = updated(pinned, opening)
@@ -144,7 +145,7 @@ class Audit:
             tail, _ = looker.catch_up(self._rest(pinned, plan(self._places, kinds, second)))
             pinned = bounded(pinned, second, opening)
             self._round(tail, [second], meter, "reading what was written meanwhile", before=rows, pinned=pinned)
-        return self._report("brokers", started, pinned)
+        return self._report("brokers", started, self._asked_again(kinds, pinned))
 
     def of_tables(self) -> AuditReport:
         """Compare what the views have recorded.
@@ -155,7 +156,7 @@ class Audit:
         started = time.time()
         self._watcher.stage("looking up what was recorded")
         kinds = topic_traits(self._client, [topic for topic, _ in self._places])
-        plans, ticks = recorded_plan(self._session, self._settings, self._places, kinds)
+        plans, ticks = recorded_plan(self._session, self._settings, self._places, kinds, self._histories(kinds))
         readable = [one for one in plans.values() if one.readable]
         if readable:
             self._watcher.stage("comparing what was recorded")
@@ -170,7 +171,28 @@ class Audit:
                 from_log_start=False,
             )
             self._collect(frames.openings(self._session, [p.place for p in readable]), chunks, comparer)
-        return self._report("tables", started, plans)
+        return self._report("tables", started, self._asked_again(kinds, plans))
+
+    def _histories(self, kinds: Mapping[str, TopicTraits]) -> Mapping[tuple[TopicPartition, str], PolicyHistory]:
+        """What was recorded of the policies of the topics that are not compacted now."""
+        return policy_histories(
+            self._settings.storage.path, [topic for topic, kind in kinds.items() if not kind.compacted]
+        )
+
+    def _asked_again(
+        self, kinds: Mapping[str, TopicTraits], plans: Mapping[TopicPartition, PartitionPlan]
+    ) -> Mapping[TopicPartition, PartitionPlan]:
+        """The plans after another look at the policies; a suspect counts only if nothing was compacted meanwhile."""
+        by_now = compact_by_now(kinds, topic_traits(self._client, list(kinds)))
+        if not by_now:
+            return plans
+        suspects = self._gathered.suspects
+        self._gathered.suspects = [s for s in suspects if s.place.topic not in by_now or not needs_no_cleaner(s)]
+        why = "its cleanup policy was changed while it was audited, or cannot be read any more; audit it again"
+        return {
+            place: replace(one, reasons=(*one.reasons, why)) if place.topic in by_now else one
+            for place, one in plans.items()
+        }
 
     def _round(
         self,

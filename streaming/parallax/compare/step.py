@@ -5,7 +5,7 @@ A pure function: no clock, no Spark, no input or output. docs/theory.md says why
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from parallax.compare.observations import (
 )
 from parallax.compare.rules import content, latest, log_start, markers, outcome, progress
 from parallax.compare.rules.arrays import have_key_among, joined, table
-from parallax.compare.state import MAX_RAISED, NEVER, NULL_KEY, PENDING, UNENDED, PartitionState, empty
+from parallax.compare.state import CONTENT, MAX_RAISED, NEVER, NULL_KEY, PENDING, UNENDED, PartitionState, empty
 from parallax.compare.suspect import (
     Accusation,
     Coverage,
@@ -51,11 +51,14 @@ class StepResult:
         state: for the next step.
         suspects: those not raised before.
         coverage: how far the partition has been compared.
+        unlike: offsets that all replicas have passed in read_uncommitted by this step, that some of them hold and
+            others do not; of a topic that is not compacted now, below where that is known to have been so always.
     """
 
     state: PartitionState
     suspects: list[Suspect]
     coverage: Coverage
+    unlike: Array = field(default_factory=lambda: empty(CONTENT)["offset"])
 
 
 def step(
@@ -103,13 +106,35 @@ def step(
     frozen = _follow_progress(work, observations, settings.grace_ms)
     was_known = bool(state.partition["deletes"][0] != UNKNOWN)
     accusations += _follow_log_starts(work, observations, settings.grace_ms, was_known=was_known)
+    content_before = work.content
     accusations += judge(work, left_out, _leader(observations.progress))
+    unlike = _unlike(work, content_before)
     ended = _ended(work)
     named = (progress.accuse(one, work.brokers, work.intervals, settings.grace_ms, ended) for one in frozen)
     accusations += [one for one in named if one is not None]
     cap.enforce(work, settings.state_cap_bytes)
     suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
-    return StepResult(work, suspects, coverage(work, observations, now_ms, settings.grace_ms))
+    return StepResult(work, suspects, coverage(work, observations, now_ms, settings.grace_ms), unlike)
+
+
+def _unlike(state: PartitionState, before: Array) -> Array:
+    """The offsets that were let go of, that some replicas hold and others do not; where nothing compacts now.
+
+    A log that was never compacted holds every record: one of two such replicas has been compacted, or has lost it.
+
+    Args:
+        state: after what is settled was let go of.
+        before: `CONTENT`, before that.
+    """
+    strict_from = int(state.partition["strict_from"][0])
+    if strict_from == NEVER or before is state.content:
+        return empty(CONTENT)["offset"]
+    doubted = before[(before["offset"] < strict_from) & (before["offset"] >= replicas.retained_from(state))]
+    gone = doubted[~np.isin(doubted["offset"], state.content["offset"])]
+    offsets, row = np.unique(gone["offset"], return_inverse=True)
+    shown = np.zeros(len(offsets), np.uint32)
+    np.bitwise_or.at(shown, row, gone["shown"])
+    return offsets[replicas.holding(state, offsets) & ~shown != 0]
 
 
 def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ import pytest
 
 from parallax.audit import compare
 from parallax.audit.compare import STATE, Comparer, PartitionInput, parse
+from parallax.audit.inputs import known_before
+from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import Compared, merged
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
@@ -32,6 +34,11 @@ from tests.unit.compare.history import (
     tick,
 )
 from tests.unit.compare.test_listed import END, emptied, read
+
+COMPACTED = PartitionPlan("t", 0, "id", TopicTraits(), tuple(BROKERS))
+NEVER_COMPACTED = replace(COMPACTED, traits=TopicTraits(compacted=False), strict_from=0)
+DOUBTED = replace(NEVER_COMPACTED, strict_from=3, doubted=True)
+"""Nothing says whether the policy was another one when the first records were written."""
 
 Reading = list[Row]
 """Rows of one reader, in offset order; a position row ends them."""
@@ -69,7 +76,7 @@ def audited(
     looks: tuple[Sequence[Row], Sequence[Row]] | None = None,
     size: int = 2,
     settings: CompareSettings = SETTINGS,
-    compacted: bool = True,
+    plan: PartitionPlan = COMPACTED,
 ) -> Audited:
     """Two rounds, as an audit has them; the second reads nothing."""
     first, second = looks or (tick(1000, everywhere(ends[1])), tick(9000, everywhere(ends[1])))
@@ -77,10 +84,10 @@ def audited(
     state, suspects = b"", []
     total: Compared | None = None
     for opening, rows, last in (
-        ((first, begin), chunks(readings, size), False),
-        ((second,), [], True),
+        ([known_before(plan, 0), packed(first), packed(begin)], chunks(readings, size), False),
+        ([packed(second)], [], True),
     ):
-        given = PartitionInput(tuple(packed(o) for o in opening), (), ends, compacted)
+        given = PartitionInput(tuple(opening), (), ends, plan.doubted)
         comparer = Comparer({("t", 0): given}, settings, 1001 if not last else 9001, last, one_order=False)
         at, blobs = zip(*[(STATE, state), *rows], strict=True)
         batch = pa.RecordBatch.from_pydict(
@@ -229,8 +236,49 @@ def test_a_flood_of_suspects_is_cut_and_said(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_in_a_topic_that_is_not_compacted_every_absence_counts() -> None:
     rows = [record(0, "K", "1"), record(1, "K", "2")]
-    found = audited([both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2)], (2, 2), compacted=False)
+    found = audited([both(1, rows, 2), both(2, rows[1:], 2), both(3, rows, 2)], (2, 2), plan=NEVER_COMPACTED)
     assert found.kinds == [("record_missing", 2)]
+    assert found.compared.reasons() == []
+
+
+class TestATopicThatMayHaveBeenCompactedBefore:
+    """One replica was away while the others compacted; the policy is ``delete`` by now, and it is back."""
+
+    OLD = (record(0, "K", "1"), record(1, "K", "2"), record(2, "J", "1"))
+    NEW = (record(3, "K", "3"), record(4, "L", "1"))
+
+    def found(self, plan: PartitionPlan, *lost: int) -> Audited:
+        cleaned = [self.OLD[2], *(row for row in self.NEW if row["offset"] not in lost)]
+        whole = [*self.OLD, *self.NEW]
+        return audited([both(1, cleaned, 5), both(2, whole, 5), both(3, whole, 5)], (5, 5), plan=plan)
+
+    def test_what_was_compacted_is_no_loss(self) -> None:
+        found = self.found(replace(DOUBTED, doubted=False))
+        assert (found.kinds, found.compared.reasons()) == ([], [])
+
+    def test_nor_is_it_called_consistent_where_nothing_was_recorded_of_the_policy(self) -> None:
+        found = self.found(DOUBTED)
+        assert found.kinds == []
+        (reason,) = found.compared.reasons()
+        assert "2 offsets (0, 1) are on some replicas and not on others" in reason
+
+    def test_replicas_that_hold_the_same_are_consistent_whatever_the_policy_was(self) -> None:
+        rows = [self.OLD[2], *self.NEW]
+        found = audited([both(b, rows, 5) for b in BROKERS], (5, 5), plan=DOUBTED)
+        assert (found.kinds, found.compared.reasons()) == ([], [])
+
+    def test_the_latest_value_of_a_key_is_compared_all_the_same(self) -> None:
+        rows = [*self.OLD[:2], *self.NEW]
+        found = audited([both(1, rows, 5), *(both(b, [*self.OLD, *self.NEW], 5) for b in (2, 3))], (5, 5), plan=DOUBTED)
+        assert found.kinds == [("visibility_mismatch", -1)]
+
+    @pytest.mark.parametrize("plan", [DOUBTED, replace(DOUBTED, doubted=False)])
+    def test_what_was_written_since_is_lost_where_it_is_missing(self, plan: PartitionPlan) -> None:
+        assert self.found(plan, 3).kinds == [("record_missing", 1)]
+
+    def test_what_is_below_the_log_start_by_the_end_is_not_counted(self) -> None:
+        before = Compared(unlike=(0, 1), compared_from=0)
+        assert merged(before, Compared(compared_from=1)).unlike == (1,)
 
 
 class TestALogThatBeginsAboveTheOthers:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from parallax.audit.inputs import ticks
-from parallax.audit.plan import PartitionPlan, TopicTraits, behind, held_for_too_long, plan, ranges, traits, updated
+from parallax.audit.inputs import from_brokers, ticks
+from parallax.audit.plan import (
+    PartitionPlan,
+    PolicyHistory,
+    TopicTraits,
+    behind,
+    held_for_too_long,
+    plan,
+    ranges,
+    traits,
+    updated,
+)
 from parallax.compare.packing import unpack
+from parallax.compare.state import NEVER
 from parallax.replica.errors import Unauthorized
 from parallax.source.offsets import Reader
 
@@ -99,6 +110,33 @@ def test_settings_that_cannot_be_read_name_what_is_missing() -> None:
 def test_cleanup_policies_tell_whether_a_topic_is_compacted() -> None:
     assert traits({"cleanup.policy": "compact,delete"}).compacted
     assert not traits({"cleanup.policy": "delete"}).compacted
+
+
+class TestFromWhereOnNothingWasCompacted:
+    LOOK = (row(1, log_end_offset=12), row(2, log_end_offset=11), away(3))
+
+    def planned(self, history: PolicyHistory | None, topic_id: str = "id", *, compacted: bool = False) -> Any:
+        known = {} if history is None else {(PLACE, topic_id): history}
+        one = plan([PLACE], {"orders": TopicTraits(compacted)}, self.LOOK, None, known)[PLACE]
+        return one.strict_from, one.doubted
+
+    def test_is_not_known_of_anything_that_is_there_by_the_policy_of_now_alone(self) -> None:
+        assert self.planned(None) == (12, True)
+        assert self.planned(PolicyHistory(4), "the topic before") == (12, True)
+
+    def test_is_what_was_recorded(self) -> None:
+        assert self.planned(PolicyHistory(4)) == (4, True)
+        assert self.planned(PolicyHistory(4, was_compacted=True)) == (4, False)
+
+    def test_is_nowhere_while_it_is_compacted(self) -> None:
+        assert self.planned(PolicyHistory(4), compacted=True) == (NEVER, False)
+
+    def test_is_told_to_the_comparison_before_anything_else(self) -> None:
+        (one,) = plan([PLACE], {"orders": TopicTraits(compacted=False)}, self.LOOK).values()
+        told = from_brokers([one], [self.LOOK], 5, begin=True)[one.place]
+        first = unpack(*PLACE, told.opening[0])
+        assert (first.progress.compacted.tolist(), first.progress.log_end_offset.tolist()) == ([0], [12])
+        assert told.doubted
 
 
 def holding(broker: int, stable: int = 4, written: int = 0, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,94 @@
+"""What the job has recorded of the topics' cleanup policies: from where on a log was never compacted.
+
+The policy of now says nothing of what was written under another one. A broker that was away while the others compacted,
+and is back after the policy was set to ``delete``, holds what they have cleaned, and keeps it until retention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
+import structlog
+
+from parallax.audit.plan import PolicyHistory, TopicTraits
+from parallax.compare.suspect import Suspect
+from parallax.model import FindingKind, TopicPartition
+from parallax.views.tables import PROGRESS, rust_uri
+
+log = structlog.get_logger(__name__)
+
+# The leader's log end is as far as any replica had come. The first such look is the one that counts: what lies beyond
+# was written later.
+_QUERY = """WITH known AS (SELECT * FROM progress WHERE topic IN ({topics})),
+    compacting AS (
+        SELECT topic, topic_id, max(policy_at) AS at FROM known WHERE cleanup_policy LIKE '%compact%' GROUP BY 1, 2
+    ),
+    dated AS (
+        SELECT k.*, c.at AS compacted_at FROM known k
+        LEFT JOIN compacting c ON k.topic = c.topic AND k.topic_id IS NOT DISTINCT FROM c.topic_id
+    ),
+    since AS (
+        SELECT topic, partition, topic_id, min(observed_at) AS at FROM dated
+        WHERE reachable AND broker = leader AND cleanup_policy NOT LIKE '%compact%' AND observed_at >= policy_at
+        AND (compacted_at IS NULL OR policy_at > compacted_at)
+        GROUP BY 1, 2, 3
+    )
+    SELECT d.topic, d.partition, d.topic_id, max(d.log_end_offset) AS log_end, max(d.compacted_at) AS compacted_at
+    FROM dated d JOIN since s
+    ON d.topic = s.topic AND d.partition = s.partition AND d.topic_id IS NOT DISTINCT FROM s.topic_id
+    WHERE d.observed_at <= s.at GROUP BY 1, 2, 3"""
+
+
+def policy_histories(storage: str, topics: Collection[str]) -> dict[tuple[TopicPartition, str], PolicyHistory]:
+    """What the table ``progress`` tells of the policies of some topics, by partition and topic id.
+
+    Nothing where there is no such table, or it cannot be read: what is not known is not taken for granted.
+
+    Args:
+        storage: ``storage.path``.
+        topics: names.
+    """
+    from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    if not topics:
+        return {}
+    uri = rust_uri(storage, PROGRESS)
+    names = ", ".join("'" + topic.replace("'", "''") + "'" for topic in sorted(topics))
+    try:
+        if not DeltaTable.is_deltatable(uri):
+            return {}
+        asked = QueryBuilder().register("progress", DeltaTable(uri))
+        rows = pa.table(asked.execute(_QUERY.format(topics=names))).to_pylist()
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        log.warning("the recorded cleanup policies cannot be read", error=str(error).strip().split("\n", 1)[0])
+        return {}
+    return {
+        (TopicPartition(row["topic"], row["partition"]), row["topic_id"] or ""): PolicyHistory(
+            row["log_end"], was_compacted=row["compacted_at"] is not None
+        )
+        for row in rows
+    }
+
+
+def compact_by_now(before: Mapping[str, TopicTraits], after: Mapping[str, TopicTraits]) -> set[str]:
+    """The topics that were not compacted when an audit began, and are by now, or are not known not to be.
+
+    What one replica lacks by then may have been compacted while it was read.
+    """
+    return {
+        topic
+        for topic, kind in before.items()
+        if not kind.compacted and (after[topic].compacted or after[topic].unknown is not None)
+    }
+
+
+def needs_no_cleaner(suspect: Suspect) -> bool:
+    """Whether a suspect rests on that nothing was compacted: then it names no key, or says so."""
+    accusation = suspect.accusation
+    lost = suspect.kind is FindingKind.RECORD_MISSING and not (accusation.key_hash_hi or accusation.key_hash_lo)
+    return lost or bool(accusation.observations.get("uncompacted"))
+
+
+__all__ = ["compact_by_now", "needs_no_cleaner", "policy_histories"]
