@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from parallax.views.commits import Appended, DataFile
+from parallax.views.commits import Appended, DataFile, Followed
 
 SHARE = 200_000
 """Rows that are worth a task of their own: one costs about 10 ms."""
@@ -33,6 +33,11 @@ class Place:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` made."""
         return cls(document["version"], document.get("files"))
+
+    @property
+    def followed(self) -> Followed:
+        """What upkeep has to know of it."""
+        return Followed(self.version, is_standing=self.files is not None)
 
     @property
     def is_beginning(self) -> bool:

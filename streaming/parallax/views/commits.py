@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from pyarrow import fs
@@ -23,6 +23,9 @@ from parallax.views.parquet import BROKER
 from parallax.views.tables import rust_uri
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\b.*\.parquet")
+
+_WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
+_OF_VERSION = re.compile(r"\d{20}\.")
 
 _HINT_S = 300.0
 """So long a hint at the last checkpoint is taken for what the log's folder said."""
@@ -65,6 +68,19 @@ class Appended:
     files: tuple[DataFile, ...]
 
 
+class Followed(NamedTuple):
+    """Where a table's follower stands: what lies behind that, it still has to read.
+
+    Attributes:
+        version: of the table.
+        is_standing: whether it still reads the files of which the table consisted at that version; else it has taken in
+            all up to that commit.
+    """
+
+    version: int
+    is_standing: bool = False
+
+
 class TableLog:
     """The transaction log of one table.
 
@@ -81,6 +97,38 @@ class TableLog:
     def is_whole(self) -> bool:
         """Whether the log still holds the table's first commit."""
         return self._text(_entry(0)) is not None
+
+    def written_at(self, version: int) -> float | None:
+        """When the entry of a commit was written, by the storage's clock, seconds since the epoch; None without one."""
+        (info,) = self.files.get_file_info([_entry(version)])
+        return None if info.mtime is None else info.mtime.timestamp()
+
+    def shorten(self, version: int, older_than_s: float) -> int:
+        """Delete what nobody needs who reads the table at a version or later; returns how many files went.
+
+        That is what lies before the last checkpoint which a reader of that version can begin with.
+
+        Args:
+            version: of the table.
+            older_than_s: what was written after that, seconds since the epoch, stays as well.
+
+        Raises:
+            OSError: a file cannot be deleted.
+        """
+        found = {info.base_name: info for info in self.files.get_file_info(fs.FileSelector("_delta_log"))}
+        wholes = (int(name[:20]) for name in found if _WHOLE.fullmatch(name))
+        base = max((number for number in wholes if number <= version), default=0)
+        gone = sorted(
+            name
+            for name, info in found.items()
+            if _OF_VERSION.match(name)
+            and int(name[:20]) < base
+            and info.mtime
+            and info.mtime.timestamp() < older_than_s
+        )
+        for name in gone:
+            self.files.delete_file(f"_delta_log/{name}")
+        return len(gone)
 
     def appended(self, version: int) -> Appended | None:
         """Return what a commit added; None where it has not been made yet.
@@ -182,4 +230,4 @@ def _file(add: Mapping[str, Any]) -> DataFile:
     return DataFile(unquote(add["path"]), int(rows), None if broker is None else int(broker))
 
 
-__all__ = ["Appended", "DataFile", "LogGoneError", "TableLog", "filesystem"]
+__all__ = ["Appended", "DataFile", "Followed", "LogGoneError", "TableLog", "filesystem"]
