@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,17 @@ from deltalake import DeltaTable
 from parallax.compare.feed import QUERY, TABLES
 from parallax.compare.query import followed
 from parallax.config import StorageSettings
+from parallax.model import ReadEvent
 from parallax.views import compaction, maintenance
 from parallax.views.commits import Followed, LogGoneError
 from parallax.views.maintenance import Maintenance
-from parallax.views.tables import create_tables, table_path
-from tests.unit.compare.history import BROKERS, both, everywhere, record, tick
+from parallax.views.tables import PROGRESS, create_tables, table_path
+from tests.unit.compare.history import BROKERS, RC, RU, Row, both, everywhere, record, shown, tick
 from tests.unit.compare.test_feed import Comparison, record_as_the_job_does, storage
 
 __all__ = ["storage"]
 
-RC = "read_committed"
+VIEW = "read_committed"
 
 
 class Job:
@@ -46,7 +48,7 @@ class Job:
         Maintenance(StorageSettings(path=str(self.storage), retention_hours=1e6), followed=followed).run_once()
 
     def entries(self) -> list[int]:
-        return sorted(int(p.stem) for p in Path(table_path(str(self.storage), RC), "_delta_log").glob("*.json"))
+        return sorted(int(p.stem) for p in Path(table_path(str(self.storage), VIEW), "_delta_log").glob("*.json"))
 
 
 def compare(comparison: Comparison) -> bool:
@@ -78,7 +80,7 @@ def test_a_replay_that_takes_many_hours_ends_though_upkeep_runs_every_hour(job: 
     for _ in range(2):
         job.hours_pass(3)
     comparison, hours = Comparison(job.storage, max_rows_per_trigger=40), 0
-    assert comparison.offset[RC]["files"] == 0
+    assert comparison.offset[VIEW]["files"] == 0
     while compare(comparison):
         hours += 1
         job.record(int(hours < 12))
@@ -101,7 +103,7 @@ def test_files_that_were_joined_since_stay_for_a_replay_of_the_table_as_it_stood
     for _ in range(4):
         job.record(1)
         job.hours_pass(3)
-    assert DeltaTable(table_path(str(job.storage), RC)).to_pyarrow_dataset().count_rows()
+    assert DeltaTable(table_path(str(job.storage), VIEW)).to_pyarrow_dataset().count_rows()
     while compare(comparison):
         pass
     assert comparison.compared_up_to == {"t": (8, 8)}
@@ -158,3 +160,49 @@ def test_where_a_comparison_stands_is_where_the_last_micro_batch_has_ended_that_
     for batch, place in ((9, {"version": 7}), (10, {"version": 8, "files": 3}), (11, {"version": 9})):
         note(tmp_path, batch, dict.fromkeys(TABLES, place), is_done=batch < 11)
     assert followed(str(tmp_path)) == dict.fromkeys(TABLES, Followed(8, is_standing=True))
+
+
+MINUTE_MS = 60_000
+
+
+@pytest.mark.parametrize("most", [1, 100, 700, 10**6])
+@pytest.mark.parametrize("joins", [1, 3])
+def test_a_comparison_that_is_rebuilt_from_joined_files_knows_what_was_read_in_time(
+    storage: Path, most: int, joins: int
+) -> None:
+    followed_live, batch = Comparison(storage), iter(range(1000))
+
+    def recorded(*rows: Row) -> None:
+        record_as_the_job_does(storage, next(batch), *rows)
+        followed_live.step()
+
+    recorded(*tick(MINUTE_MS, everywhere(0)))
+    added = ReadEvent.PARTITION_ADDED
+    recorded(*(row for view in (RU, RC) for b in BROKERS for row in shown(view, b, [], 0, MINUTE_MS + 1, event=added)))
+    for n in range(10):
+        at, end = (n + 2) * MINUTE_MS, n * 10 + 10
+        rows = [record(offset, f"K{offset}", "V") for offset in range(end - 10, end)]
+        if n == 5:
+            rows[5] = record(end - 5, "K3", None)
+        for broker in BROKERS:
+            recorded(*both(broker, [r for r in rows if (n, broker, r["offset"]) != (5, 2, end - 5)], end, at))
+        recorded(*tick(at + 1000, everywhere(end)))
+        if n % (10 // joins) == 0:
+            for name in TABLES:
+                compaction.compact(str(storage), name)
+    for n in range(12, 15):
+        recorded(*tick(n * MINUTE_MS, everywhere(100)))
+    assert followed_live.suspects() == [("deleted_record_resurrected", 2)]
+    for name in TABLES:
+        compaction.compact(str(storage), name)
+        assert len(DeltaTable(table_path(str(storage), name)).file_uris()) == (1 if name == PROGRESS else 3)
+        DeltaTable(table_path(str(storage), name)).create_checkpoint()
+        Path(table_path(str(storage), name), "_delta_log", f"{0:020d}.json").unlink()
+    shutil.rmtree(storage / "checkpoints")
+    rebuilt = Comparison(storage, max_rows_per_trigger=most)
+    while compare(rebuilt):
+        pass
+    assert rebuilt.suspects() == followed_live.suspects()
+    last = rebuilt.told[-1][1][0]
+    assert last.compared_up_to == (100, 100)
+    assert not any(map(any, last.unknown.values()))
