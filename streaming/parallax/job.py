@@ -149,6 +149,7 @@ class Job:
         self._say("the job runs")
 
     def _start_spark(self) -> None:
+        from parallax.compare.query import followed
         from parallax.findings.upkeep import look_after_suspects
         from parallax.views.cluster import check_workers, is_cluster
         from parallax.views.maintenance import Maintenance
@@ -158,7 +159,7 @@ class Job:
         if is_cluster(self._spark.sparkContext.master):
             self._say(check_workers(self._spark, self._settings))
         others = {"suspects": look_after_suspects}
-        self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance, others)
+        self._maintenance = Maintenance(self._settings.storage, self.state.update_maintenance, others, followed)
         self._maintenance.start()
 
     def _start_manager(self, client: ReplicaClient, key: str) -> None:

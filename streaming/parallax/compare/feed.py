@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
-from parallax.compare.following import Follower, Place, admit, tasks_for
+from parallax.compare.following import Follower, Place, admit, runs, tasks_for
 from parallax.compare.segments import Manifest, Segment, Store, offset_mark
 from parallax.config import CompareSettings
 from parallax.views.commits import DataFile, TableLog
@@ -160,8 +160,7 @@ class ComparisonReader(DataSourceStreamReader):
         files = tuple(
             (name, file)
             for name, follower in self._follow().items()
-            for part in follower.between(since[name], until[name])
-            for file in part.files
+            for file in runs(f for part in follower.between(since[name], until[name]) for f in part.files)
         )
         manifest = _state_at(_store(self._options.checkpoint), start)
         now_ms = time.time_ns() // 1_000_000

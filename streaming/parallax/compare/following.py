@@ -6,11 +6,11 @@ Knows commits and files, neither Spark nor rows.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
-from parallax.views.commits import Appended, DataFile
+from parallax.views.commits import Appended, DataFile, Followed
 
 SHARE = 200_000
 """Rows that are worth a task of their own: one costs about 10 ms."""
@@ -22,8 +22,8 @@ class Place:
 
     Attributes:
         version: all commits up to this one have been taken; -1 for none. Or, with ``files``:
-        files: so many files of the table as it stood at ``version`` have been taken, the oldest first; None where it is
-            followed from its first commit on.
+        files: so many files of the table as it stood at ``version`` have been taken, the oldest first, or parts of
+            those that compaction has joined; None where it is followed from its first commit on.
     """
 
     version: int
@@ -33,6 +33,11 @@ class Place:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` made."""
         return cls(document["version"], document.get("files"))
+
+    @property
+    def followed(self) -> Followed:
+        """What upkeep has to know of it."""
+        return Followed(self.version, is_standing=self.files is not None)
 
     @property
     def is_beginning(self) -> bool:
@@ -75,7 +80,7 @@ class Log(Protocol):
     def appended(self, version: int) -> Appended | None:
         """Return what a commit added."""
 
-    def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
+    def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """The files of the table."""
 
 
@@ -90,7 +95,7 @@ class Follower:
     def __init__(self, table: str, log: Log) -> None:
         self._table, self._log = table, log
         self._commits: dict[int, Appended] = {}
-        self._stood: tuple[int, list[Appended]] | None = None
+        self._stood: tuple[int, Sequence[Appended]] | None = None
 
     def beginning(self) -> Place:
         """Before the table's first commit, or before the first file that it holds, where its log was shortened."""
@@ -137,8 +142,9 @@ class Follower:
         if self._stood is None or self._stood[0] != version:
             self._stood = self._log.standing(version)
         files = self._stood[1]
-        for number, file in enumerate(files[taken:], start=taken + 1):
-            place = Place(version, number) if number < len(files) else Place(version)
+        for number in range(taken, len(files)):
+            file = files[number]
+            place = Place(version, number + 1) if number + 1 < len(files) else Place(version)
             yield Part(self._table, place, file.at_ms, file.files)
 
     def _commit(self, version: int) -> Appended | None:
@@ -170,6 +176,25 @@ def admit(tables: Iterable[Iterator[Part]], max_rows: int) -> dict[str, Place]:
     return taken if rows else {}
 
 
+def runs(files: Iterable[DataFile]) -> list[DataFile]:
+    """Files, of which rows that lie behind each other in one are read together; the order of each broker's stays."""
+    found: list[DataFile] = []
+    last: dict[int | None, int] = {}
+    for file in files:
+        number = last.get(file.broker)
+        before = None if number is None else found[number]
+        if number is not None and before is not None and _goes_on(before, file):
+            found[number] = replace(before, rows=before.rows + file.rows)
+        else:
+            last[file.broker] = len(found)
+            found.append(file)
+    return found
+
+
+def _goes_on(before: DataFile, file: DataFile) -> bool:
+    return before.path == file.path and before.first is not None and before.first + before.rows == file.first
+
+
 def tasks_for(rows: int, parallelism: int) -> int:
     """How many tasks rows are worth; at least one, be it without rows.
 
@@ -180,4 +205,4 @@ def tasks_for(rows: int, parallelism: int) -> int:
     return max(1, min(parallelism, rows // SHARE))
 
 
-__all__ = ["Follower", "Log", "Part", "Place", "admit", "tasks_for"]
+__all__ = ["Follower", "Log", "Part", "Place", "admit", "runs", "tasks_for"]

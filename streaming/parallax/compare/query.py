@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyarrow import fs
+
 from parallax.compare.feed import QUERY, ComparisonSource, Options
+from parallax.compare.following import Place
 from parallax.compare.results import told_by
 from parallax.compare.segments import Manifest, Segment, StateGoneError, Store
 from parallax.compare.suspect import Coverage, Suspect
@@ -15,7 +19,9 @@ from parallax.compare.trouble import Trouble
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.source.feedback import AwaitedFile, write_awaited
+from parallax.stores import rust_path
 from parallax.views.checkpoints import Checkpoint
+from parallax.views.commits import Followed, filesystem
 from parallax.views.queries import QuerySpec, awaited_path
 from parallax.views.sink import short_errors
 from parallax.views.tables import create_tables
@@ -60,6 +66,32 @@ def _lacks_state(checkpoint: Path) -> str | None:
     """What is wrong where something was compared and no manifest lies there: an earlier version kept it elsewhere."""
     has_compared = any((checkpoint / "commits").glob("[0-9]*"))
     return "it holds no state" if has_compared and not any((checkpoint / "segments").glob("at-*")) else None
+
+
+def followed(storage: str) -> dict[str, Followed]:
+    """Where the comparison would go on in each table if it were started now, by the table's name.
+
+    That is where the last micro-batch ended that Spark knows to be done: one that was planned since may be run again.
+
+    Args:
+        storage: ``storage.path``.
+
+    Returns:
+        Nothing where none is done yet.
+
+    Raises:
+        FencedError: the storage is another job's by now.
+        OSError: the checkpoint cannot be read.
+        ValueError: it is garbled.
+    """
+    files = filesystem(rust_path(Checkpoint(storage, QUERY).location()))
+    found = files.get_file_info(fs.FileSelector("commits", allow_not_found=True))
+    batches = [int(info.base_name) for info in found if info.base_name.isdigit()]
+    if not batches:
+        return {}
+    with files.open_input_stream(f"offsets/{max(batches)}") as stream:
+        *_, offset = stream.read().decode().splitlines()
+    return {name: Place.from_json(place).followed for name, place in json.loads(offset).items()}
 
 
 def compared(session: Any, settings: Settings, checkpoint: str) -> Any:
@@ -155,4 +187,4 @@ class ComparisonSink:
             return Manifest(row["buckets"])  # the first one; that of another would have failed its tasks
 
 
-__all__ = ["QUERY", "ComparisonSink", "OnBatch", "compared", "comparison_query"]
+__all__ = ["QUERY", "ComparisonSink", "OnBatch", "compared", "comparison_query", "followed"]

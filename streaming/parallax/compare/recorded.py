@@ -61,16 +61,36 @@ def observed(files: fs.FileSystem, table: str, file: DataFile, wanted: Wanted) -
     with files.open_input_file(file.path) as source:
         # Spark wrote timestamps as INT96 unless set otherwise.
         parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="ms")
-        groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet.metadata.row_group(n), wanted)]
-        if not groups:
-            return
         columns = PROGRESS_COLUMNS if table == PROGRESS_TABLE else _IN_FILES
-        for batch in parquet.iter_batches(ROWS, row_groups=groups, columns=list(columns), use_threads=False):
+        for batch in _batches(parquet, list(columns), file, wanted):
             if table == PROGRESS_TABLE:
                 found = progress_observations(_progress(batch))
             else:
                 found = view_observations(_view(batch, _VIEWS[table], file.broker))
             yield found.only(np.array([wanted(*place) for place in found.places], np.bool_))
+
+
+def _batches(parquet: pq.ParquetFile, columns: list[str], file: DataFile, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The rows that are meant of a file, without row groups that hold nothing that is wanted."""
+    metadata = parquet.metadata
+    groups = [n for n in range(parquet.num_row_groups) if _may_hold(metadata.row_group(n), wanted)]
+    if file.first is None:
+        if groups:
+            yield from parquet.iter_batches(ROWS, row_groups=groups, columns=columns, use_threads=False)
+        return
+    begins = np.cumsum([0, *(metadata.row_group(n).num_rows for n in range(parquet.num_row_groups))]).tolist()
+    end = file.first + file.rows
+    for n in groups:
+        at = begins[n]
+        if begins[n + 1] <= file.first or at >= end:
+            continue
+        for batch in parquet.iter_batches(ROWS, row_groups=[n], columns=columns, use_threads=False):
+            start, stop = max(file.first - at, 0), min(end - at, len(batch))
+            at += len(batch)
+            if start < stop:
+                yield batch.slice(start, stop - start)
+            if at >= end:
+                break
 
 
 def _may_hold(group: Any, wanted: Wanted) -> bool:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from parallax.views import order
@@ -24,8 +27,14 @@ from parallax.views.tables import rust_uri
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\b.*\.parquet")
 
+_WHOLE = re.compile(r"\d{20}\.checkpoint\.parquet")
+_OF_VERSION = re.compile(r"\d{20}\.")
+
 _HINT_S = 300.0
 """So long a hint at the last checkpoint is taken for what the log's folder said."""
+
+_AT_A_TIME = 16
+"""Footers that are read at once."""
 
 _ROW_BYTES = 32
 """Taken where the log does not say how many rows a file has."""
@@ -43,11 +52,13 @@ class DataFile:
         path: below the table's folder.
         rows: how many it holds.
         broker: whose rows they are; None in a table without that partition column.
+        first: where not all of its rows are meant, the number of the first one, from 0.
     """
 
     path: str
     rows: int
     broker: int | None
+    first: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,52 @@ class Appended:
     version: int
     at_ms: int
     files: tuple[DataFile, ...]
+
+
+class _Standing(Sequence[Appended]):
+    """The files of a table, or the parts that they were joined from, in order.
+
+    Args:
+        version: of the table.
+        files: of which it is made.
+        parts: of each, as `parallax.views.order.parts_of` has them.
+    """
+
+    def __init__(self, version: int, files: Sequence[DataFile], parts: Sequence[Any]) -> None:
+        self._version, self._files = version, files
+        counts = [len(of) for of in parts]
+        self._is_whole = [count == 1 for count in counts]
+        places = np.concatenate([np.empty((0, 2), np.int64), *parts])
+        ends = [np.cumsum(of[:, 1]) for of in parts]
+        firsts = np.concatenate([np.empty(0, np.int64), *ends]) - places[:, 1]
+        which = np.repeat(np.arange(len(files), dtype=np.int32), counts)
+        # Sorting keeps the order of those of one place, which is that of the files.
+        inside = np.argsort(places[:, 0], kind="stable")
+        self._at_ms, self._rows = places[inside, 0], places[inside, 1]
+        self._first, self._which = firsts[inside], which[inside]
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, number: Any) -> Any:
+        which = int(self._which[number])
+        file = self._files[which]
+        if not self._is_whole[which]:
+            file = replace(file, first=int(self._first[number]), rows=int(self._rows[number]))
+        return Appended(self._version, int(self._at_ms[number]), (file,))
+
+
+class Followed(NamedTuple):
+    """Where a table's follower stands: what lies behind that, it still has to read.
+
+    Attributes:
+        version: of the table.
+        is_standing: whether it still reads the files of which the table consisted at that version; else it has taken in
+            all up to that commit.
+    """
+
+    version: int
+    is_standing: bool = False
 
 
 class TableLog:
@@ -82,6 +139,38 @@ class TableLog:
         """Whether the log still holds the table's first commit."""
         return self._text(_entry(0)) is not None
 
+    def written_at(self, version: int) -> float | None:
+        """When the entry of a commit was written, by the storage's clock, seconds since the epoch; None without one."""
+        (info,) = self.files.get_file_info([_entry(version)])
+        return None if info.mtime is None else info.mtime.timestamp()
+
+    def shorten(self, version: int, older_than_s: float) -> int:
+        """Delete what nobody needs who reads the table at a version or later; returns how many files went.
+
+        That is what lies before the last checkpoint which a reader of that version can begin with.
+
+        Args:
+            version: of the table.
+            older_than_s: what was written after that, seconds since the epoch, stays as well.
+
+        Raises:
+            OSError: a file cannot be deleted.
+        """
+        found = {info.base_name: info for info in self.files.get_file_info(fs.FileSelector("_delta_log"))}
+        wholes = (int(name[:20]) for name in found if _WHOLE.fullmatch(name))
+        base = max((number for number in wholes if number <= version), default=0)
+        gone = sorted(
+            name
+            for name, info in found.items()
+            if _OF_VERSION.match(name)
+            and int(name[:20]) < base
+            and info.mtime
+            and info.mtime.timestamp() < older_than_s
+        )
+        for name in gone:
+            self.files.delete_file(f"_delta_log/{name}")
+        return len(gone)
+
     def appended(self, version: int) -> Appended | None:
         """Return what a commit added; None where it has not been made yet.
 
@@ -98,23 +187,37 @@ class TableLog:
             raise LogGoneError(f"{self._uri}: version {version} has been cleaned from the transaction log")
         return _appended(version, map(json.loads, text.splitlines()))
 
-    def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
+    def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """The files that a table is made of, in order, each as if it had been appended by itself.
+
+        One that compaction has joined comes as the parts that it was joined from, each in its place.
 
         Args:
             version: of the table, while its log goes back as far; the newest by default.
 
         Returns:
-            The version, and the files.
+            The version, and the files; with some 30 bytes in memory for each, or for each part.
 
         Raises:
             deltalake.exceptions.DeltaError: the log does not go back as far, or the table cannot be read.
+            OSError: the footer of a file cannot be read.
+            ValueError: it is garbled.
         """
         from deltalake import DeltaTable
 
         table = DeltaTable(self._uri, version=version)
         rows = order.files_of(table).to_pylist()
-        return table.version(), [Appended(table.version(), row[order.AT_MS], (_standing(row),)) for row in rows]
+        files = [_standing(row) for row in rows]
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            parts = list(pool.map(self._parts, files, [row[order.AT_MS] for row in rows]))
+        return table.version(), _Standing(table.version(), files, parts)
+
+    def _parts(self, file: DataFile, at_ms: int) -> Any:
+        """Of a file, as `parallax.views.order.parts_of` has them."""
+        if not file.path.rpartition("/")[2].startswith(order.JOINED):
+            return order.parts_of(None, at_ms, file.rows)
+        with self.files.open_input_file(file.path) as source:
+            return order.parts_of(pq.read_metadata(source).metadata, at_ms, file.rows)
 
     def _is_cleaned(self, version: int) -> bool:
         """Whether the entry of a version, which is not in the log, was there and has been cleaned.
@@ -182,4 +285,4 @@ def _file(add: Mapping[str, Any]) -> DataFile:
     return DataFile(unquote(add["path"]), int(rows), None if broker is None else int(broker))
 
 
-__all__ = ["Appended", "DataFile", "LogGoneError", "TableLog", "filesystem"]
+__all__ = ["Appended", "DataFile", "Followed", "LogGoneError", "TableLog", "filesystem"]

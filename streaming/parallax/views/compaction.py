@@ -2,7 +2,7 @@
 
 Whoever rebuilds something from a table takes its files in the order of their commits (`parallax.views.order`), and the
 rows of a file as they lie. So neighbours alone are joined, rows keep their order, and the new file has the place of the
-last of them.
+last of them; its footer tells those of all.
 """
 
 from __future__ import annotations
@@ -114,14 +114,16 @@ def _join(storage: str, name: str, run: Sequence[File]) -> None:
     files = filesystem(uri)
     values: dict[str, str | None] = dict(run[0].values)
     folder = "/".join(f"{column}={value}" for column, value in values.items())
-    made = TableFile(files, f"{folder}/part-{uuid.uuid4()}.parquet", shape)
+    made = TableFile(files, f"{folder}/{order.JOINED}{uuid.uuid4()}.parquet", shape)
+    parts: list[tuple[int, int]] = []
     for file in run:
         with files.open_input_file(unquote(file.path)) as source:
             # Spark wrote timestamps as INT96 unless set otherwise.
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+            parts += order.parts_of(parquet.metadata.metadata, file.at_ms, parquet.metadata.num_rows).tolist()
             for batch in parquet.iter_batches(_ROWS, use_threads=False):
                 made.take(_shaped(batch, shape))
-    size = made.close()
+    size = made.close(order.told(parts))
     at_ms = max(file.at_ms for file in run)
     actions: list[Any] = [AddAction(made.path, size, values, at_ms, data_change=False, stats=made.statistics)]
     now_ms = time.time_ns() // 1_000_000

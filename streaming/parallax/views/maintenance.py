@@ -7,7 +7,8 @@ Nothing here conflicts with the queries that append, or breaks the one that read
 - retention drops whole dates (partition ``recorded_on``), a delete of metadata at partition boundaries, which a reader
   with ``ignoreDeletes`` or ``skipChangeCommits`` passes over;
 - files and log entries that are no longer current stay for ``KEPT``: for so long may a reader be behind. So do files
-  that were never in a commit, which a task that failed has left.
+  that were never in a commit, which a task that failed has left. What the comparison still needs stays while it is
+  further behind, for ``LONGEST`` at most (`parallax.views.commits.Followed`).
 
 All of it by delta-rs, as the appends are: on an object store two libraries that commit to one table without a shared
 protocol lose commits.
@@ -15,7 +16,9 @@ protocol lose commits.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -29,6 +32,7 @@ from parallax.model import ReadEvent
 from parallax.source.schema import VIEW
 from parallax.views import fencing, order
 from parallax.views.appending import add, written
+from parallax.views.commits import Followed, TableLog
 from parallax.views.compaction import compact
 from parallax.views.parquet import BROKER
 from parallax.views.positions import last_rows, open_table, position_rows
@@ -41,6 +45,12 @@ log = structlog.get_logger(__name__)
 KEPT = timedelta(hours=2)
 """How long a file that compaction replaced, and a log entry that a checkpoint covers, stay."""
 
+LONGEST = timedelta(hours=24)
+"""How long what the comparison needs is kept for it: so old may be the first commit that it has not taken in."""
+
+_BEHIND = timedelta(hours=1)
+"""Who is not further behind needs nothing but what stays anyway."""
+
 
 class Maintenance:
     """Runs the upkeep on a timer, in a thread of its own.
@@ -49,6 +59,7 @@ class Maintenance:
         settings: where the tables are, how often, how long rows stay.
         on_done: called with the table, and how many files it has then and how many bytes; None where its upkeep failed.
         others: the upkeep of other tables by their names, each called with the storage path and the oldest date kept.
+        followed: says, of a storage path, where the comparison stands in each table, by name.
     """
 
     def __init__(
@@ -56,9 +67,12 @@ class Maintenance:
         settings: StorageSettings,
         on_done: Callable[[str, TableSize | None], None] | None = None,
         others: Mapping[str, Callable[[str, date], object]] | None = None,
+        followed: Callable[[str], Mapping[str, Followed]] = lambda _: {},
     ) -> None:
         self._settings = settings
         self._others = others or {}
+        self._followed = followed
+        self._began_s = time.monotonic()
         self._on_done = on_done or (lambda _, __: None)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,8 +124,35 @@ class Maintenance:
         if drop_older(storage, name, oldest):
             log.info("rows dropped", table=name, before=oldest.isoformat())
         compact(storage, name)
-        remove_unused(rust_uri(storage, name), int(KEPT.total_seconds() // 3600), full=True)
-        shorten_log(storage, name)
+        followed = self._followed(storage).get(name)
+        age_s = None if followed is None else self._behind_s(storage, name, followed)
+        kept_s = KEPT.total_seconds()
+        if followed is None or age_s is None:
+            remove_unused(rust_uri(storage, name), int(kept_s // 3600), full=True)
+            shorten_log(storage, name)
+            return
+        # A file is older than its commit, by a micro-batch.
+        hours, versions = math.ceil((age_s + kept_s) / 3600), [followed.version] * followed.is_standing
+        remove_unused(rust_uri(storage, name), hours, full=True, versions=versions)
+        open_table(storage, name).create_checkpoint()
+        TableLog(storage, name).shorten(followed.version, time.time() - kept_s)
+
+    def _behind_s(self, storage: str, name: str, followed: Followed) -> float | None:
+        """How long ago that was committed which a follower needs first; None where nothing is kept for it."""
+        first = followed.version if followed.is_standing else followed.version + 1
+        written_at = TableLog(storage, name).written_at(first)
+        if written_at is None:
+            return None  # not made yet; or it is too late
+        age_s = time.time() - written_at
+        if age_s <= _BEHIND.total_seconds():
+            return None
+        hours = round(age_s / 3600, 1)
+        # A job that was stopped for days begins with what it left.
+        if min(age_s, time.monotonic() - self._began_s) > LONGEST.total_seconds():
+            log.warning("the comparison is too far behind: what it needs is kept no longer", table=name, hours=hours)
+            return None
+        log.info("kept for the comparison, which is behind", table=name, version=followed.version, hours=hours)
+        return age_s
 
 
 def size_of(storage: str, name: str) -> TableSize:
@@ -208,4 +249,4 @@ def shorten_log(storage: str, name: str) -> None:
     table.cleanup_metadata()
 
 
-__all__ = ["Maintenance", "drop_older", "oldest_kept", "shorten_log"]
+__all__ = ["KEPT", "LONGEST", "Maintenance", "drop_older", "oldest_kept", "shorten_log"]

@@ -7,15 +7,23 @@ and one more than the last that was given otherwise; as Delta does it for the ti
 one row of times, so that they are told apart across tables as well. One job at a time commits to them
 (`parallax.views.lease`), and begins behind what the one before has given.
 
+A file that compaction has joined from others has the place of the last of them in the table's log. Its footer tells
+which of its rows have which place (`told`): so that who takes the tables from the beginning takes progress and rows of
+all replicas as they were recorded, however large the files have become.
+
 Whoever needs the order, a start, a comparison that is rebuilt, compaction and retention, takes it from `files_of`.
 """
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
+import zlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -24,6 +32,11 @@ from parallax.stores import rust_path
 from parallax.views.tables import PROGRESS, VIEWS, rust_uri
 
 AT_MS, PATH = "at_ms", "path"
+
+JOINED = "joined-"
+"""Begins the names of files of which the footer tells the places of their rows."""
+
+_COMMITS = "parallax.commits"
 
 _given: dict[str, int] = {}
 _lock = threading.Lock()
@@ -72,10 +85,46 @@ def last_of(files: pa.Table) -> int:
     return int(files[AT_MS][-1].as_py() or 0) if files.num_rows else -1
 
 
+def told(parts: Iterable[tuple[int, int]]) -> dict[str, str]:
+    """What the footer of a joined file tells.
+
+    Args:
+        parts: the place and the number of rows of each commit that it is made of, in the order of the rows.
+    """
+    numbers = np.array(list(parts), np.int64).reshape(-1, 2)
+    numbers[1:, 0] = np.diff(numbers[:, 0])  # small numbers, which are packed well
+    return {_COMMITS: base64.b64encode(zlib.compress(numbers.T.astype("<i8").tobytes())).decode()}
+
+
+def parts_of(footer: Mapping[bytes, bytes] | None, at_ms: int, rows: int) -> Any:
+    """The parts that a file was joined from, as `told` has taken them; the file itself where its footer tells none.
+
+    Args:
+        footer: its key-value metadata.
+        at_ms: the place of the file.
+        rows: how many it has.
+
+    Returns:
+        Integers of the shape (parts, 2).
+
+    Raises:
+        ValueError: the footer is garbled.
+    """
+    packed = (footer or {}).get(_COMMITS.encode())
+    if packed is None:
+        return np.array([(at_ms, rows)], np.int64)
+    try:
+        numbers = np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<i8").reshape(2, -1).T.copy()
+    except zlib.error as error:
+        raise ValueError(f"a footer is garbled ({error})") from error
+    numbers[:, 0] = np.cumsum(numbers[:, 0])
+    return numbers
+
+
 def _latest(uri: str) -> int:
     if not DeltaTable.is_deltatable(uri):
         return 0
     return max(0, last_of(files_of(DeltaTable(uri))))
 
 
-__all__ = ["AT_MS", "PATH", "files_of", "forget", "last_of", "next_ms"]
+__all__ = ["AT_MS", "JOINED", "PATH", "files_of", "forget", "last_of", "next_ms", "parts_of", "told"]

@@ -130,13 +130,18 @@ class TableFile:
         if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
 
-    def close(self) -> int:
+    def close(self, told: Mapping[str, str] | None = None) -> int:
         """Finish the file; returns its size in bytes.
+
+        Args:
+            told: what its footer is to tell, by key.
 
         Raises:
             OSError: it cannot be written.
         """
         self._flush()
+        if told:
+            self._writer.add_key_value_metadata(dict(told))
         self._writer.close()
         size = int(self._sink.tell())
         self._sink.close()

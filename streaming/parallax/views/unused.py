@@ -13,7 +13,7 @@ removed, and what is being removed cannot be held. Nothing is ever in a table th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -71,19 +71,21 @@ def removals(uri: str) -> int:
         return _runs.get(uri, 0)
 
 
-def remove_unused(uri: str, hours: int, *, full: bool = False) -> int:
+def remove_unused(uri: str, hours: int, *, full: bool = False, versions: Sequence[int] = ()) -> int:
     """Remove files that have not been part of a table for some hours; returns how many.
 
     Args:
         uri: of the table.
         hours: how long a file stays after it was replaced or, if it never was in a commit, written.
         full: look at all files of the folder; without it only at what the table's log names.
+        versions: of the table, whose files stay however long ago they were replaced.
 
     Raises:
         deltalake.exceptions.DeltaError: the table cannot be read.
         OSError: a file cannot be deleted.
     """
-    old = DeltaTable(uri).vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full)
+    kept: Any = {"keep_versions": list(versions)} if versions else {}
+    old = DeltaTable(uri).vacuum(hours, dry_run=True, enforce_retention_duration=False, full=full, **kept)
     if not old:
         return 0
     with _going_from(uri, map(unquote, old)) as going:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parallax.compare.following import SHARE, Follower, Part, Place, admit, tasks_for
+from parallax.compare.following import SHARE, Follower, Part, Place, admit, runs, tasks_for
 from parallax.views.commits import Appended, DataFile, LogGoneError
 
 
@@ -147,3 +147,24 @@ def test_so_many_tasks_as_the_rows_are_worth() -> None:
     assert tasks_for(6 * SHARE, 2) == 2
     assert tasks_for(6 * SHARE, 9) == 6
     assert tasks_for(20, 4) == tasks_for(0, 4) == 1
+
+
+def test_rows_that_lie_behind_each_other_in_a_file_are_read_together_in_each_brokers_order() -> None:
+    given = [
+        DataFile("a", 2, 1, 0),
+        DataFile("b", 5, 2, 3),
+        DataFile("a", 3, 1, 2),
+        DataFile("c", 4, 1),
+        DataFile("b", 1, 2, 8),
+        DataFile("c", 4, 1),
+        DataFile("a", 1, 1, 5),
+        DataFile("b", 1, 2, 11),
+    ]
+    assert runs(given) == [
+        DataFile("a", 5, 1, 0),
+        DataFile("b", 6, 2, 3),
+        DataFile("c", 4, 1),
+        DataFile("c", 4, 1),
+        DataFile("a", 1, 1, 5),
+        DataFile("b", 1, 2, 11),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,14 @@ def test_row_groups_of_other_partitions_are_not_read(tmp_path: Path, monkeypatch
     assert [(p.partition, p.rows.offset.tolist()) for p in parts] == [(1, [4, 5, 6, 7])]
     assert seen == [[1]]
     assert list(observed(files, "read_committed", file, lambda *_: False)) == []
+
+
+@pytest.mark.parametrize("first", [0, 3, 10, 19, 25])
+@pytest.mark.parametrize("rows", [1, 7, 12])
+def test_of_a_joined_file_the_rows_alone_that_are_meant_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, rows: int
+) -> None:
+    monkeypatch.setattr("parallax.compare.recorded.ROWS", 4)
+    whole = written(tmp_path, [RECORD | {"offset": n} for n in range(40)], schema.VIEW, row_group_size=10)
+    found = read(tmp_path, "read_committed", replace(whole, first=first, rows=rows))
+    assert [n for seen in found for n in seen.rows.offset.tolist()] == list(range(first, first + rows))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from parallax.compare.following import Follower
 from parallax.source import schema
 from parallax.source.schema import VIEW
-from parallax.views import compaction
+from parallax.views import compaction, order
 from parallax.views.commits import TableLog
 from parallax.views.compaction import LARGE, File, compact, joined
 from parallax.views.maintenance import shorten_log
@@ -48,7 +48,8 @@ def in_order(storage: str, broker: int = 1) -> list[int]:
         for file in part.files:
             if file.broker == broker:
                 with log.files.open_input_file(file.path) as source:
-                    found += pq.read_table(source)["offset"].to_pylist()
+                    rows = pq.read_table(source)["offset"].to_pylist()
+                    found += rows if file.first is None else rows[file.first : file.first + file.rows]
     return found
 
 
@@ -104,6 +105,34 @@ def test_a_joined_file_has_the_time_of_its_newest_part_and_tells_its_rows(storag
     (after,) = files(storage)
     assert after["modification_time"] == newest
     assert (after["num_records"], after["min.offset"], after["max.offset"]) == (2, 1, 9)
+
+
+def parts(storage: str) -> list[tuple[int, int | None, int | None, int]]:
+    """Of the table as it stands: place, broker, number of the first row, rows."""
+    found = TableLog(storage, RC).standing()[1]
+    return [(part.at_ms, file.broker, file.first, file.rows) for part in found for file in part.files]
+
+
+def test_the_rows_of_a_joined_file_keep_their_places_among_those_of_others(storage: str) -> None:
+    for n in range(6):
+        append(storage, *range(n + 1), broker=1 + n % 2)
+    before = parts(storage)
+    for _ in range(2):
+        compact(storage, RC)
+        assert len(files(storage)) == 2
+        assert [(at_ms, broker, rows) for at_ms, broker, _, rows in parts(storage)] == [
+            (at_ms, broker, rows) for at_ms, broker, _, rows in before
+        ]
+        append(storage, 9)
+        before = [*before, parts(storage)[-1]]
+    assert [first for _, broker, first, _ in parts(storage) if broker == 1] == [0, 1, 4, 9, None]
+
+
+def test_a_joined_file_whose_footer_is_garbled_is_an_error(storage: str) -> None:
+    with pytest.raises(ValueError, match="garbled"):
+        order.parts_of({b"parallax.commits": b"AAAA"}, 1, 1)
+    append(storage, 1)
+    assert [(first, rows) for _, _, first, rows in parts(storage)] == [(None, 1)]
 
 
 def test_what_was_joined_stays_on_the_disk_for_those_who_read_it(storage: str) -> None:
