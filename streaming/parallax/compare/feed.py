@@ -141,6 +141,7 @@ class ComparisonReader(DataSourceStreamReader):
 
         Raises:
             LogGoneError: the comparison is further behind than the tables' logs go back.
+            OtherTableError: a table is not the one that it has followed.
         """
         places = _places(start)
         for name, follower in self._follow().items():

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
-from parallax.views.commits import Appended, DataFile, Followed
+from parallax.views.commits import Appended, DataFile, Followed, OtherTableError
 
 SHARE = 200_000
 """Rows that are worth a task of their own: one costs about 10 ms."""
@@ -24,15 +24,17 @@ class Place:
         version: all commits up to this one have been taken; -1 for none. Or, with ``files``:
         files: so many files of the table as it stood at ``version`` have been taken, the oldest first, or parts of
             those that compaction has joined; None where it is followed from its first commit on.
+        mark: names the commit of that version (`parallax.views.commits.Appended`); empty where it is not known.
     """
 
     version: int
     files: int | None = None
+    mark: str = ""
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Read what `to_json` made."""
-        return cls(document["version"], document.get("files"))
+        return cls(document["version"], document.get("files"), document.get("mark", ""))
 
     @property
     def followed(self) -> Followed:
@@ -44,9 +46,10 @@ class Place:
         """Whether nothing has been taken yet."""
         return self.files == 0 or (self.files is None and self.version < 0)
 
-    def to_json(self) -> dict[str, int]:
-        """Such as ``{"version": 7}``."""
-        return {"version": self.version} if self.files is None else {"version": self.version, "files": self.files}
+    def to_json(self) -> dict[str, Any]:
+        """Such as ``{"version": 7, "mark": "f30c52b9a1d64e87"}``."""
+        place = {"version": self.version, "files": self.files, "mark": self.mark or None}
+        return {name: value for name, value in place.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,9 @@ class Log(Protocol):
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """The files of the table."""
 
+    def mark_of(self, version: int) -> str:
+        """Name a commit that was taken in."""
+
 
 class Follower:
     """Follows one table; what it has read of the log it keeps until `forget` says that it is done with.
@@ -96,16 +102,19 @@ class Follower:
         self._table, self._log = table, log
         self._commits: dict[int, Appended] = {}
         self._stood: tuple[int, Sequence[Appended]] | None = None
+        self._checked: tuple[int, str] | None = None
 
     def beginning(self) -> Place:
         """Before the table's first commit, or before the first file that it holds, where its log was shortened."""
         if self._log.is_whole():
             return Place(-1)
         self._stood = self._log.standing()
-        return Place(self._stood[0], 0)
+        return Place(self._stood[0], 0, self._log.mark_of(self._stood[0]))
 
     def forget(self, place: Place) -> None:
         """Let go of commits before a place."""
+        if place.version in self._commits:
+            self._checked = place.version, self._commits[place.version].mark
         self._commits = {version: commit for version, commit in self._commits.items() if version > place.version}
         if place.files is None:
             self._stood = None
@@ -115,13 +124,15 @@ class Follower:
 
         Raises:
             LogGoneError: it has been cleaned from the log.
+            OtherTableError: the table is not the one of which this is a place.
             deltalake.exceptions.DeltaError: so has the table as it stood.
         """
+        self._check(place)
         if place.files is not None:
-            yield from self._standing(place.version, place.files)
+            yield from self._standing(place, place.files)
         version = place.version + 1
         while (commit := self._commit(version)) is not None:
-            yield Part(self._table, Place(version), commit.at_ms, commit.files)
+            yield Part(self._table, Place(version, mark=commit.mark), commit.at_ms, commit.files)
             version += 1
 
     def between(self, start: Place, end: Place) -> Iterator[Part]:
@@ -138,14 +149,24 @@ class Follower:
                 return
         raise LookupError(f"{self._table}: the log ends before version {end.version}, which was planned for")
 
-    def _standing(self, version: int, taken: int) -> Iterator[Part]:
+    def _check(self, place: Place) -> None:
+        """Look once whether the table still has the commit at which it was left."""
+        if place.version < 0:
+            return
+        if self._checked is None or self._checked[0] != place.version:
+            self._checked = place.version, self._log.mark_of(place.version)
+        if place.mark and self._checked[1] not in ("", place.mark):
+            raise OtherTableError(self._table, place.version)
+
+    def _standing(self, place: Place, taken: int) -> Iterator[Part]:
+        version = place.version
         if self._stood is None or self._stood[0] != version:
             self._stood = self._log.standing(version)
         files = self._stood[1]
         for number in range(taken, len(files)):
             file = files[number]
-            place = Place(version, number + 1) if number + 1 < len(files) else Place(version)
-            yield Part(self._table, place, file.at_ms, file.files)
+            left = number + 1 if number + 1 < len(files) else None
+            yield Part(self._table, Place(version, left, place.mark), file.at_ms, file.files)
 
     def _commit(self, version: int) -> Appended | None:
         known = self._commits.get(version)

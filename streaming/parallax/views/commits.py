@@ -7,6 +7,7 @@ look, and neither Spark nor the state of the whole table.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -44,6 +45,15 @@ class LogGoneError(RuntimeError):
     """A commit that was asked for has been cleaned from the log."""
 
 
+class OtherTableError(RuntimeError):
+    """A table's history is not the one that was followed: it was put back from a copy, or made anew."""
+
+    def __init__(self, uri: str, version: int) -> None:
+        super().__init__(
+            f"{uri}: version {version} is not the commit that was taken in: the table was put back or replaced"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A Parquet file of a table.
@@ -69,11 +79,13 @@ class Appended:
         version: of the table, once it was made.
         at_ms: tells the order across tables, milliseconds since the epoch (`parallax.views.order`).
         files: with its rows; none where it changed no data, or dropped some.
+        mark: names the commit; no other one of this version has it. Empty where it is not known.
     """
 
     version: int
     at_ms: int
     files: tuple[DataFile, ...]
+    mark: str = ""
 
 
 class _Standing(Sequence[Appended]):
@@ -185,7 +197,18 @@ class TableLog:
             text = self._text(_entry(version))
         if text is None:
             raise LogGoneError(f"{self._uri}: version {version} has been cleaned from the transaction log")
-        return _appended(version, map(json.loads, text.splitlines()))
+        return _appended(version, text)
+
+    def mark_of(self, version: int) -> str:
+        """Names a commit that was taken in; see `Appended.mark`. Empty where it has been cleaned from the log.
+
+        Raises:
+            OtherTableError: the table has had no such version.
+        """
+        text = self._text(_entry(version))
+        if text is None and not self._is_cleaned(version):
+            raise OtherTableError(self._uri, version)
+        return "" if text is None else _mark(text)
 
     def standing(self, version: int | None = None) -> tuple[int, Sequence[Appended]]:
         """The files that a table is made of, in order, each as if it had been appended by itself.
@@ -260,7 +283,13 @@ def _entry(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
+def _mark(text: str) -> str:
+    """Of an entry: it names new files, or the time, in milliseconds, at which it was made."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _appended(version: int, text: str) -> Appended:
+    actions: Iterable[Mapping[str, Any]] = map(json.loads, text.splitlines())
     at_ms, dropped = 0, False
     files: list[DataFile] = []
     for action in actions:
@@ -269,7 +298,7 @@ def _appended(version: int, actions: Iterable[Mapping[str, Any]]) -> Appended:
         elif "add" in action and action["add"]["dataChange"]:
             at_ms = max(at_ms, int(action["add"]["modificationTime"]))
             files.append(_file(action["add"]))
-    return Appended(version, at_ms, () if dropped else tuple(files))
+    return Appended(version, at_ms, () if dropped else tuple(files), _mark(text))
 
 
 def _standing(row: Mapping[str, Any]) -> DataFile:
@@ -285,4 +314,4 @@ def _file(add: Mapping[str, Any]) -> DataFile:
     return DataFile(unquote(add["path"]), int(rows), None if broker is None else int(broker))
 
 
-__all__ = ["Appended", "DataFile", "Followed", "LogGoneError", "TableLog", "filesystem"]
+__all__ = ["Appended", "DataFile", "Followed", "LogGoneError", "OtherTableError", "TableLog", "filesystem"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import structlog
 
 from parallax.model import IsolationLevel, ReadEvent
 from parallax.source import feedback, schema
@@ -25,6 +26,8 @@ from parallax.views.deleted import Deleted
 from parallax.views.positions import positions_since
 from parallax.views.recording import files_of, today
 from parallax.views.tables import PROGRESS
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,21 @@ class ViewSink:
 
         The feedback file of an earlier run holds everything up to the commits that it names, so that only what lies
         behind these need be read of the tables; without it, or where it is of a version that named none, all of them.
+        Of a table that does not reach as far, such as one put back from a copy, the file knows nothing: a reader that
+        the table does not know begins anew.
         """
         known, reached = feedback.load(self._feedback_path)
         # Batches are numbered from 0 again where a checkpoint was deleted: what is known is older than any of them.
         self._recorded = {reader: entry._replace(batch=-1) for reader, entry in known.items()}
         self._tables = {isolation: Appender(self._storage, isolation.option) for isolation in self._isolations}
         for isolation in self._isolations:
-            moved, place = positions_since(self._storage, isolation, reached.get(int(isolation), -1))
+            before = reached.get(int(isolation), -1)
+            moved, place = positions_since(self._storage, isolation, before)
+            if place < before:
+                log.warning(
+                    "the table is not the one that was recorded to last: all of it is read", table=isolation.option
+                )
+                self._recorded = {r: entry for r, entry in self._recorded.items() if r.isolation != isolation}
             self._recorded |= moved
             self._reached[int(isolation)] = place
         self._deleted = Deleted(self._recorded, time.monotonic())

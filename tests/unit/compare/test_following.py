@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parallax.compare.following import SHARE, Follower, Part, Place, admit, runs, tasks_for
-from parallax.views.commits import Appended, DataFile, LogGoneError
+from parallax.views.commits import Appended, DataFile, LogGoneError, OtherTableError
 
 
 def file(rows: int, path: str = "f", broker: int | None = 1) -> DataFile:
@@ -19,6 +19,7 @@ class Log:
         self.commits = [Appended(v, at, (file(rows, f"v{v}"),) * bool(rows)) for v, (at, rows) in enumerate(commits)]
         self.cleaned = cleaned
         self.asked: list[int] = []
+        self.marked: list[int] = []
         self.stood = 0
 
     def is_whole(self) -> bool:
@@ -29,6 +30,12 @@ class Log:
         if version < self.cleaned:
             raise LogGoneError(f"version {version}")
         return self.commits[version] if version < len(self.commits) else None
+
+    def mark_of(self, version: int) -> str:
+        self.marked.append(version)
+        if version >= len(self.commits):
+            raise OtherTableError("t", version)
+        return self.commits[version].mark
 
     def standing(self, version: int | None = None) -> tuple[int, list[Appended]]:
         self.stood += 1
@@ -113,7 +120,7 @@ def test_a_batch_that_is_run_again_holds_the_same() -> None:
         list(Follower("t", log).between(Place(2), Place(5)))
 
 
-@pytest.mark.parametrize("place", [Place(7), Place(-1), Place(7, 0), Place(7, 3)])
+@pytest.mark.parametrize("place", [Place(7), Place(-1), Place(7, 0), Place(7, 3), Place(7, 3, "ab")])
 def test_places_survive_the_offset_log(place: Place) -> None:
     assert Place.from_json(place.to_json()) == place
 
@@ -168,3 +175,39 @@ def test_rows_that_lie_behind_each_other_in_a_file_are_read_together_in_each_bro
         DataFile("a", 1, 1, 5),
         DataFile("b", 1, 2, 11),
     ]
+
+
+def marked(*marks: str) -> Log:
+    log = Log()
+    log.commits = [Appended(v, 10 * v, (file(1),), mark) for v, mark in enumerate(marks)]
+    return log
+
+
+def test_a_table_that_has_another_commit_where_it_was_left_is_an_error() -> None:
+    for known, there in (("b", "c"), ("b", None)):
+        log = marked("a", *([there] if there else []), *(["d"] if there else []))
+        with pytest.raises(OtherTableError):
+            list(Follower("t", log).appended(Place(1, mark=known)))
+    log = marked("a", "b", "c")
+    log.cleaned = 1
+    assert Follower("t", log).beginning() == Place(2, 0, "c")
+    with pytest.raises(OtherTableError):
+        list(Follower("t", log).appended(Place(2, 1, "x")))
+
+
+@pytest.mark.parametrize("left", [Place(1), Place(1, mark="b"), Place(-1)])
+def test_a_place_of_an_earlier_version_names_no_commit_and_is_gone_on_from(left: Place) -> None:
+    assert [part.place for part in Follower("t", marked("a", "b", "c")).appended(left)][-1] == Place(2, mark="c")
+
+
+def test_who_has_cleaned_the_entry_at_which_a_table_was_left_is_believed() -> None:
+    assert places(Follower("t", marked("a", "", "c")), Place(1, mark="b")) == [(Place(2, mark="c"), 1)]
+
+
+def test_the_commit_at_which_a_table_was_left_is_looked_at_once() -> None:
+    log = marked("a", "b", "c")
+    follower = Follower("t", log)
+    for place in (Place(0, mark="a"), Place(1, mark="b"), Place(1, mark="b"), Place(2, mark="c")):
+        follower.forget(place)
+        list(follower.appended(place))
+    assert log.marked == [0]

@@ -17,9 +17,9 @@ from parallax.compare.query import followed
 from parallax.config import StorageSettings
 from parallax.model import ReadEvent
 from parallax.views import compaction, maintenance
-from parallax.views.commits import Followed, LogGoneError
+from parallax.views.commits import Followed, LogGoneError, OtherTableError
 from parallax.views.maintenance import Maintenance
-from parallax.views.tables import PROGRESS, create_tables, table_path
+from parallax.views.tables import PROGRESS, VIEWS, create_tables, table_path
 from tests.unit.compare.history import BROKERS, RC, RU, Row, both, everywhere, record, shown, tick
 from tests.unit.compare.test_feed import Comparison, record_as_the_job_does, storage
 
@@ -206,3 +206,42 @@ def test_a_comparison_that_is_rebuilt_from_joined_files_knows_what_was_read_in_t
     last = rebuilt.told[-1][1][0]
     assert last.compared_up_to == (100, 100)
     assert not any(map(any, last.unknown.values()))
+
+
+@pytest.mark.parametrize("is_overgrown", [False, True])
+def test_a_comparison_notices_that_the_views_were_put_back_from_an_older_copy(
+    job: Job, tmp_path_factory: pytest.TempPathFactory, is_overgrown: bool
+) -> None:
+    copy, views = tmp_path_factory.mktemp("copy"), [Path(table_path(str(job.storage), name)) for name in VIEWS]
+    comparison = Comparison(job.storage)
+    job.record(3)
+    assert compare(comparison)
+    for view in views:
+        shutil.copytree(view, copy / view.name)
+    job.record(3)
+    assert compare(comparison)
+    for view in views:
+        shutil.rmtree(view)
+        shutil.copytree(copy / view.name, view)
+    if is_overgrown:
+        job.record(6)
+    with pytest.raises(OtherTableError, match="put back or replaced"):
+        compare(comparison)
+    shutil.rmtree(job.storage / "checkpoints")
+    again = Comparison(job.storage)
+    assert compare(again)
+    assert again.compared_up_to == {"t": (12, 12) if is_overgrown else (3, 3)}
+
+
+def test_a_comparison_goes_on_where_the_same_tables_were_put_back(job: Job) -> None:
+    comparison = Comparison(job.storage)
+    job.record(3)
+    assert compare(comparison)
+    for name in TABLES:
+        path = Path(table_path(str(job.storage), name))
+        path.rename(path.with_name("moved"))
+        shutil.copytree(path.with_name("moved"), path)
+        shutil.rmtree(path.with_name("moved"))
+    job.record(1)
+    assert compare(comparison)
+    assert comparison.compared_up_to == {"t": (4, 4)}

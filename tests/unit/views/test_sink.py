@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -170,6 +171,30 @@ def test_a_table_that_was_put_back_from_a_copy_is_read_as_a_whole(job: Job) -> N
     feedback.write(job.feedback, {reader(2): feedback.Recorded(50, "A", ReadEvent.OK)}, {int(RC): 1 << 60})
     job.start()
     assert job.positions == {2: 200}
+
+
+def test_a_reader_that_a_table_put_back_from_a_copy_does_not_know_begins_anew(
+    job: Job, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    view, copy = job.path / RC.option, tmp_path_factory.mktemp("copy") / "view"
+    job.batch(0, job.task(100))
+    shutil.copytree(view, copy)
+    job.batch(1, job.task(200), job.task(70, broker=3), job.task(5, topic="u"))
+    known, reached = feedback.load(job.feedback)
+    other = Reader(int(IsolationLevel.READ_UNCOMMITTED), 2, "t", 0)
+    feedback.write(job.feedback, known | {other: feedback.Recorded(9, "A", ReadEvent.OK)}, reached)
+    shutil.rmtree(view)
+    shutil.copytree(copy, view)
+    job.start()
+    assert {one: entry.position for one, entry in feedback.load(job.feedback)[0].items()} == {reader(2): 100, other: 9}
+
+
+def test_a_table_that_was_made_anew_has_no_positions(job: Job) -> None:
+    job.batch(0, job.task(100))
+    shutil.rmtree(job.path / RC.option)
+    create_tables(str(job.path))
+    job.start()
+    assert job.positions == {}
 
 
 @pytest.mark.parametrize("step_s", [-600.0, -100_000.0, -200_000.0])
