@@ -37,7 +37,7 @@ from parallax.compare.state import (
     UNREAD,
     UNREAD_REASONS,
 )
-from parallax.compare.unread import DEFAULT_RETENTION_MS, LATELY, MAX_RANGES
+from parallax.compare.unread import APART_MS, DEFAULT_RETENTION_MS, LATELY, MAX_RANGES
 from parallax.model import UNKNOWN, ReadEvent, UnknownReason
 from parallax.replica.kernel_cache import allow_read_only
 
@@ -481,10 +481,10 @@ def _add(unread: Array, count: int, view: int, start: int, end: int, reason: int
 
 @_part
 def _in_time_from(p: Any, view: int, at: int, retention: int) -> int:
-    found = _NEVER
-    if p.bound_at[view] != UNKNOWN and at - p.bound_at[view] <= retention:
+    found, ahead = _NEVER, -max(retention // LATELY, APART_MS)
+    if p.bound_at[view] != UNKNOWN and ahead <= at - p.bound_at[view] <= retention:
         found = p.bound[view]
-    if p.next_bound_at[view] != UNKNOWN and at - p.next_bound_at[view] <= retention:
+    if p.next_bound_at[view] != UNKNOWN and ahead <= at - p.next_bound_at[view] <= retention:
         found = min(found, p.next_bound[view])
     return found
 
@@ -567,23 +567,25 @@ def _tick(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: 
     if answered:
         said[slot, 0], said[slot, 1] = ticks.observed_at[i], ticks.last_stable_offset[i]
         if ticks.broker[i] == ticks.leader[i]:
-            _bound(p, brokers, said, ticks.observed_at[i], ticks.high_watermark[i], retention)
+            _bound(p, brokers, said, ticks, i, retention)
 
 
 @_part
-def _bound(p: Any, brokers: Array, said: Array, at: int, high_watermark: int, retention: int) -> None:
-    since, stable, members, lately = _NEVER, UNKNOWN, 0, 0
+def _bound(p: Any, brokers: Array, said: Array, ticks: Ticks, i: int, retention: int) -> None:
+    at, policy_at, within = ticks.observed_at[i], ticks.policy_at[i], retention // LATELY
+    now = policy_at if policy_at != UNKNOWN and at - policy_at > max(within, APART_MS) else at
+    since, stable, members, lately = now, UNKNOWN, 0, 0
     for slot in range(len(brokers)):
         if brokers[slot].member:
             members += 1
-            if said[slot, 2] and said[slot, 0] != UNKNOWN and said[slot, 0] >= at - retention // LATELY:
+            if said[slot, 2] and said[slot, 0] != UNKNOWN and said[slot, 0] >= at - within:
                 lately += 1
             since, stable = min(since, said[slot, 0]), max(stable, said[slot, 1])
     for view in range(2):
-        bound_at, end = at, high_watermark
+        bound_at, end = now, ticks.high_watermark[i]
         if view == READ_COMMITTED and members and lately == members:
             bound_at, end = since, stable
-        if p.next_bound_at[view] == UNKNOWN or at - p.next_bound_at[view] > retention:
+        if p.next_bound_at[view] == UNKNOWN or now - p.next_bound_at[view] > retention:
             p.next_bound_at[view], p.next_bound[view] = bound_at, end
         _promote(p, view)
 
@@ -1067,7 +1069,7 @@ _SAMPLE = (
 
 _FROZEN = (
     *(_OK, _ADDED, _BEFORE_FIRST_READING, _RETENTION_GAP, _NOT_READ_YET, _SET_UNKNOWN, _NOT_BEGUN, _NEVER, UNKNOWN),
-    *(DEFAULT_RETENTION_MS, LATELY, MAX_RANGES, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
+    *(APART_MS, DEFAULT_RETENTION_MS, LATELY, MAX_RANGES, POSITION, RECORD, NOT_TRANSACTIONAL, NULL_KEY, TOMBSTONE),
 )
 
 take_in = njit([types.void(*(typeof(one) for one in _SAMPLE))], cache=True, nogil=True)(_kernel(_FROZEN))

@@ -5,7 +5,7 @@ file of its own, which is written again only when it has changed: while a replic
 and the same for days. A *manifest* names the segments as they stand at one offset of the source. A task writes new
 segments and touches no old one; the driver writes the manifest of the micro-batch's end when all else of it is done. So
 a micro-batch that is run again, whatever died, begins with the manifest of its start. Files are named by their content,
-which is checked when they are read.
+which is checked when they are read, and a manifest has a checksum.
 
 Knows files, no Spark.
 """
@@ -70,6 +70,18 @@ def offset_mark(offset: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(offset, sort_keys=True).encode()).hexdigest()[:32]
 
 
+_CHECKSUM = "checksum"
+
+
+def _compact(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of a manifest without its checksum."""
+    return hashlib.sha256(_compact(document).encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A bucket's segment by its name, which may be that of others, and the files that it names of this bucket."""
@@ -104,17 +116,19 @@ class Manifest:
         """Write it."""
         segments = {str(bucket): [segment.name, *segment.files] for bucket, segment in self.segments.items()}
         document = {"buckets": self.buckets, "segments": segments, "number": self.number}
-        return json.dumps(document, separators=(",", ":"))
+        return _compact({**document, _CHECKSUM: _checksum(document)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote.
+        """Read what `to_json` wrote; one of an earlier version has no checksum.
 
         Raises:
             ValueError: it is not that.
         """
         try:
             document = json.loads(text)
+            if (told := document.pop(_CHECKSUM, None)) is not None and told != _checksum(document):
+                raise BrokenFileError("a manifest is not what was written")
             found = {
                 int(bucket): Segment(name, tuple(files)) for bucket, (name, *files) in document["segments"].items()
             }

@@ -37,6 +37,10 @@ MAX_RANGES = 64
 LATELY = 4
 """A last stable offset that was reported within this part of the retention says where it is now, nearly."""
 
+APART_MS = 600_000
+"""So much later than a reading a bound may be that was taken in before it, or a fourth of the retention: a table gets
+its rows once all of a micro-batch was read. One that is later still was dated by a clock that was ahead."""
+
 
 @dataclass(slots=True)
 class _Said:
@@ -64,9 +68,14 @@ class _Clock:
             self.next_bound_at = UNKNOWN
 
     def in_time_from(self, at: int, retention: int) -> int:
-        """The offset from which on what is read now was written within the retention; `NEVER` where none is known."""
+        """The offset from which on what is read now was written within the retention; `NEVER` where none is known.
+
+        How old a bound is that is of a clock that was ahead nobody knows.
+        """
         bounds = ((self.bound_at, self.bound), (self.next_bound_at, self.next_bound))
-        return min((offset for since, offset in bounds if since != UNKNOWN and at - since <= retention), default=NEVER)
+        ahead = -max(retention // LATELY, APART_MS)
+        known = (one for one in bounds if one[0] != UNKNOWN and ahead <= at - one[0] <= retention)
+        return min((offset for _, offset in known), default=NEVER)
 
 
 _CLOCK = tuple(field.name for field in fields(_Clock))
@@ -87,9 +96,10 @@ class _Position:
 
 @dataclass(frozen=True, slots=True)
 class _Tick:
-    """A row of progress, in the same way."""
+    """A row of progress, in the same way; ``policy_at`` is of the clock that dates what is read."""
 
     slot: int
+    policy_at: int
     answered: bool
     leads: bool
     high_watermark: int
@@ -135,11 +145,12 @@ def may_lack_end(state: PartitionState, start: int, end: int) -> bool:
 
 def _ticks(state: PartitionState, progress: ProgressRows) -> Iterator[tuple[int, _Tick]]:
     of_slot = {broker: slot for slot, broker in enumerate(state.brokers["broker"].tolist())}
-    names = ("observed_at", "broker", "reachable", "leader", "high_watermark", "last_stable_offset")
+    names = ("observed_at", "policy_at", "broker", "reachable", "leader", "high_watermark", "last_stable_offset")
     columns = (getattr(progress, name).tolist() for name in names)
-    for at, broker, reachable, leader, high_watermark, stable in zip(*columns, strict=True):
+    for at, policy_at, broker, reachable, leader, high_watermark, stable in zip(*columns, strict=True):
         if broker in of_slot:
-            yield at, _Tick(of_slot[broker], reachable and stable != UNKNOWN, broker == leader, high_watermark, stable)
+            answered = reachable and stable != UNKNOWN
+            yield at, _Tick(of_slot[broker], policy_at, answered, broker == leader, high_watermark, stable)
 
 
 def _positions(rows: ViewRows, row_slots: Array) -> Iterator[tuple[int, _Position]]:
@@ -195,21 +206,25 @@ class _Follower:
         if tick.answered:
             said.at, said.stable = at, tick.last_stable_offset
             if tick.leads:
-                self._bound(at, tick.high_watermark)
+                self._bound(at, tick)
 
-    def _bound(self, at: int, high_watermark: int) -> None:
+    def _bound(self, at: int, tick: _Tick) -> None:
         """Take in what the leader says: nobody shows anything from its high watermark on.
 
         Of read_committed, nor from the highest last stable offset on, where all have reported theirs lately.
         """
+        lately = self._retention // LATELY
+        # Ticks are dated by a clock that may have been ahead when it was started (`SteadyClock`); the settings, which
+        # were asked for before, by the one that dates what is read.
+        now = tick.policy_at if tick.policy_at != UNKNOWN and at - tick.policy_at > max(lately, APART_MS) else at
         members = [self._said[slot] for slot in self._members]
-        bounds = {READ_UNCOMMITTED: (at, high_watermark), READ_COMMITTED: (at, high_watermark)}
-        lately = at - self._retention // LATELY
-        if members and all(one.reachable and one.at != UNKNOWN and one.at >= lately for one in members):
-            bounds[READ_COMMITTED] = min(one.at for one in members), max(one.stable for one in members)
+        bounds = {READ_UNCOMMITTED: (now, tick.high_watermark), READ_COMMITTED: (now, tick.high_watermark)}
+        if members and all(one.reachable and one.at != UNKNOWN and one.at >= at - lately for one in members):
+            since = min(now, *(one.at for one in members))
+            bounds[READ_COMMITTED] = since, max(one.stable for one in members)
         for view, (since, end) in bounds.items():
             clock = self._clocks[view]
-            if clock.next_bound_at == UNKNOWN or at - clock.next_bound_at > self._retention:
+            if clock.next_bound_at == UNKNOWN or now - clock.next_bound_at > self._retention:
                 clock.next_bound_at, clock.next_bound = since, end
             clock.promote()
 
@@ -301,4 +316,4 @@ def _bounded(table: Array) -> Array:
     return np.concatenate(parts)
 
 
-__all__ = ["DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "add_offsets", "may_lack_end", "take_in"]
+__all__ = ["APART_MS", "DEFAULT_RETENTION_MS", "MAX_RANGES", "add", "add_offsets", "may_lack_end", "take_in"]

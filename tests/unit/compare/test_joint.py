@@ -17,7 +17,7 @@ from parallax.compare.results import from_columns, to_columns
 from parallax.compare.state import PartitionState
 from parallax.compare.step import StepResult, step
 from parallax.config import CompareSettings
-from parallax.model import ReadEvent, TopicPartition
+from parallax.model import ReadEvent, TopicPartition, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, SETTINGS, Row, both, commit, everywhere, record, shown, tick
 
 NOW = 9
@@ -263,6 +263,22 @@ def test_a_policy_that_ceases_to_delete_is_stepped_by_itself() -> None:
     assert ways.feed({"t": told(10, 5, **(COMPACTS | {"deletes": 1}))}) == {"t"}
     assert ways.feed({"t": told(1_000, 5, **COMPACTS)}) == set()
     assert ways.feed({"t": told(2_000, 5, **COMPACTS)}) == {"t"}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("ahead", [0, 5, 20, 50])
+def test_a_clock_that_was_ahead_is_seen_through_both_ways(ahead: int, asked: bool) -> None:
+    hour, ways = 3_600_000, BothWays()
+
+    def of(at: int, end: int) -> list[Row]:
+        policy = {**COMPACTS, "policy_at": at * hour + 1} if asked else {}
+        ticks = [{**row, "retention_ms": 24 * hour} for row in told((at + ahead) * hour, end, **policy)]
+        return [*ticks, *(row for b in BROKERS for row in both(b, [], end, at * hour + 5))]
+
+    for at, end in ((0, 0), (12, 5), (24, 9), (76, 20), (77, 21)):
+        assert ways.feed({"t": of(at, end)}) == {"t"}
+    gaps = [span for span in ways.last["t"].coverage.unread if span.reason is UnknownReason.RETENTION_GAP]
+    assert gaps or not asked, "else nobody knows how far it was ahead"
 
 
 def test_a_log_that_begins_above_the_others_is_stepped_by_itself_once_the_grace_has_passed() -> None:

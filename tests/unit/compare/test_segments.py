@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from parallax.compare.segments import LARGE, Manifest, StateGoneError, States, Store, bucket_of
+from parallax.compare.segments import LARGE, Manifest, Segment, StateGoneError, States, Store, bucket_of
 from parallax.compare.state import PartitionState
 from parallax.model import TopicPartition
 
@@ -103,6 +104,33 @@ def test_a_segment_that_was_changed_is_none(store: Store, tmp_path: Path) -> Non
     file.write_bytes(file.read_bytes()[:-1] + b"\1")
     with pytest.raises(ValueError, match="is not what was written"):
         store.load({3: segment})
+
+
+KEPT = Manifest(16, {3: Segment("segment-a", ("unmatched-b",)), 4: Segment("segment-c")}, 7)
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    assert Manifest.from_json(KEPT.to_json()) == KEPT
+
+
+def test_no_character_of_a_manifest_can_be_another_one() -> None:
+    text = KEPT.to_json()
+    for at, character in enumerate(text):
+        for other in {chr(ord(character) ^ 1), "7"} - {character}:
+            garbled = text[:at] + other + text[at + 1 :]
+            with contextlib.suppress(ValueError):
+                assert Manifest.from_json(garbled) == KEPT, garbled
+
+
+def test_a_manifest_of_an_earlier_version_has_no_checksum_and_is_taken_over() -> None:
+    earlier = '{"buckets":16,"segments":{"3":["segment-a","unmatched-b"],"4":["segment-c"]},"number":7}'
+    assert Manifest.from_json(earlier) == KEPT
+
+
+@pytest.mark.parametrize("text", ["[]", "1", '"x"', "null", "{}", '{"checksum":[]}'])
+def test_what_is_no_manifest_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="manifest"):
+        Manifest.from_json(text)
 
 
 def test_files_that_no_manifest_names_are_removed_by_the_next_start(store: Store, tmp_path: Path) -> None:

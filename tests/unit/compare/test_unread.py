@@ -115,6 +115,32 @@ class TestGaps:
         watched.feed(progress(2 * HOUR + 9, 10), read(2 * HOUR + 9, 10))
         assert ranges(watched) == [(0, 10, GAP)]
 
+    @pytest.mark.parametrize("ahead", [30, 50])
+    def test_a_bound_of_a_clock_that_was_ahead_says_nothing(self, ahead: int) -> None:
+        comparison = Comparison()
+        comparison.feed(progress(ahead * HOUR, 0, 24 * HOUR), read(0, 0))
+        comparison.feed(read(40 * HOUR, 10))
+        assert ranges(comparison) == ranges(comparison, RU) == ([(0, 10, GAP)] if ahead == 50 else [])
+
+    @pytest.mark.parametrize("ahead", [0, 10, 20, 30, 50, 100])
+    def test_how_far_it_was_ahead_is_known_by_when_the_settings_were_asked_for(self, ahead: int) -> None:
+        def of(at: int, end: int) -> list[Row]:
+            asked = {"compacted": 1, "policy_at": at * HOUR}
+            return [row | asked for row in progress((at + ahead) * HOUR, end, 24 * HOUR)]
+
+        comparison = Comparison()
+        comparison.feed(of(0, 0), read(0, 0))
+        for at in (12, 24, 36):
+            comparison.feed(of(at, at), read(at * HOUR, at))
+        assert ranges(comparison) == ranges(comparison, RU) == [], "it is no gap, as long as it is read"
+        comparison.feed(of(76, 50), read(76 * HOUR, 50))
+        assert ranges(comparison) == ranges(comparison, RU) == [(36, 50, GAP)]
+
+    def test_a_reading_that_is_recorded_after_a_later_tick_is_in_time(self, watched: Comparison) -> None:
+        watched.feed(progress(HOUR // 2, 10))
+        watched.feed(read(HOUR // 2 - 500_000, 10))
+        assert ranges(watched) == ranges(watched, RU) == []
+
     def test_a_long_transaction_makes_nothing_unknown(self, watched: Comparison) -> None:
         """The cleaner touches nothing above a last stable offset."""
         for step in range(1, 9):
