@@ -30,7 +30,7 @@ from parallax.compare.results import from_json, to_json
 from parallax.compare.rules.outcome import open_disputes
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.step import StepResult, step
-from parallax.compare.suspect import Coverage, Suspect
+from parallax.compare.suspect import Coverage, Suspect, UnreadRange
 from parallax.config import CompareSettings
 from parallax.model import UNKNOWN, FindingKind, ReadEvent, TopicPartition, UnknownReason
 
@@ -131,6 +131,7 @@ class _Comparison:
         self._overflow = False
         self._opened = False
         self._unlike = np.empty(0, np.int64)
+        self._timed: list[Observations] = []
         self._broken = ""
         self._begun: dict[tuple[int, int], int] = {}
         self._events: dict[tuple[int, int], str] = {}
@@ -142,7 +143,14 @@ class _Comparison:
             return
         if not self._opened:
             self._open(b"")
-        rows = self._timeless(unpack(*self.place, packed).rows)
+        observed = unpack(*self.place, packed)
+        if self._task.one_order:
+            # When it was read is told by its positions and by progress alone.
+            positions = observed.rows.kind == POSITION
+            self._timed.append(replace(observed, rows=observed.rows.take(positions)))
+        if not len(observed.rows):
+            return
+        rows = self._timeless(observed.rows)
         self._note(rows)
         self._waiting.append(Observations(*self.place, rows=rows))
         self._waiting.append(Observations(*self.place, rows=self._passed(rows)))
@@ -237,8 +245,9 @@ class _Comparison:
         disputed = state.pending["offset"][open_disputes(state.pending)]
         begun = [*self._begun.values(), retained_from(state), 0] if not self._task.from_log_start else []
         ru, rc = coverage.compared_up_to
+        compared_from = max(begun, default=max(retained_from(state), 0))
         return Compared(
-            compared_from=max(begun, default=max(retained_from(state), 0)),
+            compared_from=compared_from,
             compared_up_to=(min(ru, ends[0]), min(rc, ends[1], ended_up_to(state))),
             stopped=tuple(self._stopped(coverage)),
             waiting=int((state.candidates["offset"] < ends[READ_COMMITTED]).sum()),
@@ -251,8 +260,22 @@ class _Comparison:
             missing_head=self._missing_head(coverage),
             retained_unlike=max(coverage.unknown_for(UnknownReason.RETENTION_DIFFERS)),
             undecided=max(coverage.unknown_for(UnknownReason.UNDECIDED)),
+            unread=tuple(self._unread(compared_from)),
             unlike=tuple(int(o) for o in self._unlike if retained_from(state) <= o < ends[READ_UNCOMMITTED]),
         )
+
+    def _unread(self, compared_from: int) -> Iterator[UnreadRange]:
+        """What was recorded, but by no reading in time: as the stream follows it, by when positions were read."""
+        if not self._timed:
+            return
+        state = PartitionState()
+        for packed in self._input.opening:
+            state = step(state, unpack(*self.place, packed), self._task.settings, 0).state
+        told = step(state, Observations.concat(self._timed), self._task.settings, 0).coverage
+        for span in told.unread:
+            start, end = max(span.start, compared_from), min(span.end, self._input.ends[span.view])
+            if start < end:
+                yield replace(span, start=start, end=end)
 
     def _missing_head(self, coverage: Coverage) -> int:
         suspected = any(suspect.kind is FindingKind.LOG_HEAD_MISSING for suspect in self._suspects)
@@ -290,6 +313,9 @@ def parse(text: str) -> tuple[Compared, list[Suspect], Coverage]:
     fields = document["compared"]
     up_to = fields.pop("compared_up_to")
     stopped = tuple(Stopped(**s) for s in fields.pop("stopped"))
+    fields["unread"] = tuple(
+        UnreadRange(**{**span, "reason": UnknownReason(span["reason"])}) for span in fields["unread"]
+    )
     fields |= {name: tuple(fields[name]) for name in ("disputes", "unlike")}
     return (
         Compared(**fields, compared_up_to=(up_to[0], up_to[1]), stopped=stopped),

@@ -7,14 +7,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from parallax.audit.compare import RESULT_DDL, STATE, Comparer
-from parallax.compare.packing import OF_POSITION, PACKED_AT_DDL, VIEW_COLUMNS, pack_readers
+from parallax.compare.packing import (
+    OF_POSITION,
+    PACKED_AT_DDL,
+    PROGRESS_COLUMNS,
+    VIEW_COLUMNS,
+    pack_progress,
+    pack_readers,
+)
 from parallax.config import Settings
 from parallax.model import IsolationLevel, TopicPartition
 from parallax.source.offsets import Range, Reader, to_json
 from parallax.source.options import BOTH
 from parallax.source.schema import ADDED
 from parallax.views.queries import source_options
-from parallax.views.tables import table_path
+from parallax.views.tables import PROGRESS, table_path
 
 _CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -109,6 +116,26 @@ def table_chunks(session: Any, storage: str, ends: Mapping[TopicPartition, tuple
         "topic", "partition", "offset", sf.col("kind").desc()
     )
     return rows.mapInArrow(pack_readers, PACKED_AT_DDL)
+
+
+def progress_chunks(session: Any, storage: str, places: Iterable[TopicPartition]) -> Any:
+    """Packed rows of progress of some partitions, all that are recorded; ``at`` 0, so that they come before the rest.
+
+    Args:
+        session: see `session_of`.
+        storage: ``storage.path``.
+        places: the partitions.
+    """
+    from pyspark.sql import functions as sf
+
+    wanted = session.createDataFrame(list(places), "topic string, partition int")
+    rows = session.read.format("delta").load(table_path(storage, PROGRESS))
+    rows = rows.join(sf.broadcast(wanted), ["topic", "partition"])
+    columns = [
+        sf.unix_millis(name).alias(name) if name in ("observed_at", "policy_at") else sf.col(name)
+        for name in PROGRESS_COLUMNS
+    ]
+    return rows.select(*columns).mapInArrow(pack_progress, PACKED_AT_DDL)
 
 
 def narrowed(rows: Any, view: Any) -> Any:

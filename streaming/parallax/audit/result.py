@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from parallax.audit.plan import PartitionPlan
-from parallax.compare.suspect import Suspect
+from parallax.compare.suspect import Suspect, UnreadRange
 from parallax.findings.finding import Finding
 from parallax.model import IsolationLevel, TopicPartition
 
@@ -77,6 +77,7 @@ class Compared:
         undecided: offsets of transactions that are open on all, at which not every replica holds the record.
         unlike: offsets that some replicas hold and others do not, of a topic that is not compacted, where nothing says
             whether it ever was; the highest thousand.
+        unread: what the tables hold and no reading came to in time; of an audit of the tables.
     """
 
     compared_from: int = 0
@@ -93,6 +94,7 @@ class Compared:
     retained_unlike: int = 0
     undecided: int = 0
     unlike: tuple[int, ...] = ()
+    unread: tuple[UnreadRange, ...] = ()
 
     def reasons(self) -> list[str]:
         """Why there may be more than was seen, or less than it seems; empty where nothing was left out."""

@@ -15,11 +15,14 @@ from parallax.audit import frames, inputs, sift
 from parallax.audit.cluster import Looker, at_ms, topic_traits
 from parallax.audit.compare import Comparer, parse
 from parallax.audit.confirm import Confirm
+from parallax.audit.ledger import Ledger
 from parallax.audit.plan import Look, PartitionPlan, PolicyHistory, TopicTraits, bounded, plan, ranges, updated
 from parallax.audit.policy import compact_by_now, needs_no_cleaner, policy_histories
 from parallax.audit.recorded import recorded_plan
 from parallax.audit.result import AuditReport, Compared, judge, merged
-from parallax.compare.suspect import Coverage, Suspect
+from parallax.audit.untold import late_replicas
+from parallax.audit.untold import reasons as untold
+from parallax.compare.suspect import Coverage, Suspect, UnreadRange
 from parallax.config import Settings
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
@@ -160,9 +163,9 @@ class Audit:
         readable = [one for one in plans.values() if one.readable]
         if readable:
             self._watcher.stage("comparing what was recorded")
-            chunks = frames.table_chunks(
-                self._session, self._settings.storage.path, {p.place: p.ends for p in readable}
-            )
+            storage = self._settings.storage.path
+            chunks = frames.table_chunks(self._session, storage, {p.place: p.ends for p in readable})
+            chunks = chunks.union(frames.progress_chunks(self._session, storage, [p.place for p in readable]))
             comparer = Comparer(
                 inputs.from_tables(readable, ticks, read_at=2),
                 self._settings.compare,
@@ -171,7 +174,19 @@ class Audit:
                 from_log_start=False,
             )
             self._collect(frames.openings(self._session, [p.place for p in readable]), chunks, comparer)
-        return self._report("tables", started, self._asked_again(kinds, plans))
+        return self._report("tables", started, self._asked_again(kinds, self._told(plans)))
+
+    def _told(self, plans: Mapping[TopicPartition, PartitionPlan]) -> dict[TopicPartition, PartitionPlan]:
+        """The plans with what the tables cannot tell, and no audit of the brokers has settled since."""
+        storage = self._settings.storage.path
+        late, ledger = late_replicas(storage), Ledger(storage)
+        made = {}
+        for place, one in plans.items():
+            unread: Sequence[UnreadRange] = ()
+            if (compared := self._gathered.compared.get(place)) is not None:
+                unread = ledger.settled(replace(self._gathered.coverage[place], unread=compared.unread)).unread
+            made[place] = replace(one, reasons=(*one.reasons, *untold(unread, late.get(place, ()))))
+        return made
 
     def _histories(self, kinds: Mapping[str, TopicTraits]) -> Mapping[tuple[TopicPartition, str], PolicyHistory]:
         """What was recorded of the policies of the topics that are not compacted now."""

@@ -155,6 +155,15 @@ def pack_readers(batches: Iterable[Any]) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_AT)
 
 
+def pack_progress(batches: Iterable[Any]) -> Iterator[Any]:
+    """Pack rows of progress by partition, each ``at`` 0; a function for ``mapInArrow``."""
+    for batch in batches:
+        made = [(one.topic, one.partition, pack(one)) for one in progress_observations(batch).each()]
+        if made:
+            rows = [{"topic": topic, "partition": number, "at": 0, "packed": blob} for topic, number, blob in made]
+            yield pa.RecordBatch.from_pylist(rows, schema=PACKED_AT)
+
+
 def _readers(rows: ViewRows) -> list[Array]:
     """Index of the rows of each (view, broker), in their order."""
     order = np.lexsort((rows.broker, rows.view))

@@ -11,7 +11,7 @@ import pytest
 
 from parallax.audit import compare
 from parallax.audit.compare import STATE, Comparer, PartitionInput, parse
-from parallax.audit.inputs import known_before
+from parallax.audit.inputs import from_tables, known_before
 from parallax.audit.plan import PartitionPlan, TopicTraits
 from parallax.audit.result import Compared, merged
 from parallax.compare.observations import Observations
@@ -310,3 +310,56 @@ class TestALogThatBeginsAboveTheOthers:
         assert (found.kinds, found.compared.compared_from) == ([], 5)
         (reason,) = found.compared.reasons()
         assert "retention or a loss" in reason
+
+
+class TestWhatWasRecordedTooLate:
+    """An audit of the tables: all three hold one record; a second reading, long after the first, brings the next."""
+
+    HOUR = 3_600_000
+
+    def unread(self, *readings: tuple[int, int], retention_ms: int = 24 * HOUR) -> Any:
+        """The ranges that no reading came to in time.
+
+        Args:
+            readings: when each was, in ms, and up to where it was read.
+            retention_ms: of the topic.
+        """
+        rows: list[Row] = []
+        told: list[Row] = []
+        for at, end in readings:
+            told += [
+                {**r, "delete_retention_ms": retention_ms, "retention_ms": retention_ms, "leader": 1}
+                for r in tick(at - 1, everywhere(end))
+            ]
+            # A position row carries what the replica said of itself.
+            said = {"high_watermark": end, "last_stable_offset": end, "log_start_offset": 0}
+            rows += [r for b in BROKERS for v in (RU, RC) for r in shown(v, b, [], end, at, **said)]
+        for b in BROKERS:
+            rows += [
+                {**r, "view": v, "broker": b} for v in (RU, RC) for r in (record(0, "K", "1"), record(1, "L", "1"))
+            ]
+        ends = (readings[-1][1],) * 2
+        (given,) = from_tables([replace(COMPACTED, ends=ends, starts=dict.fromkeys(BROKERS, 0))], [], 2).values()
+        comparer = Comparer({("t", 0): given}, SETTINGS, 2, last=True, from_log_start=False)
+        in_order = sorted(rows, key=lambda r: (r["offset"], -int(r["kind"])))
+        blobs = [(STATE, b""), (0, packed(told)), *chunks([in_order], 100)]
+        at, packs = zip(*blobs, strict=True)
+        batch = pa.RecordBatch.from_pydict(
+            {"topic": ["t"] * len(at), "partition": [0] * len(at), "at": list(at), "packed": list(packs)}
+        )
+        (row,) = [r for b in comparer.compare([batch]) for r in b.to_pylist()]
+        compared, raised, _ = parse(row["result"])
+        assert raised == []
+        return sorted((span.view, span.start, span.end, str(span.reason)) for span in compared.unread)
+
+    def test_nothing_is_too_late_that_was_read_from_the_beginning_and_in_time(self) -> None:
+        assert self.unread((1000, 0), (2000, 2)) == []
+
+    def test_what_lay_there_before_the_first_reading_is_not_known(self) -> None:
+        why = "before_first_reading"
+        assert self.unread((1000, 2), (2000, 2)) == [(RU, 0, 2, why), (RC, 0, 2, why)]
+
+    def test_what_was_written_during_a_gap_longer_than_the_retention_is_not_known(self) -> None:
+        why = "retention_gap"
+        assert self.unread((1000, 0), (2000, 1), (2000 + 30 * self.HOUR, 2)) == [(RU, 1, 2, why), (RC, 1, 2, why)]
+        assert self.unread((1000, 0), (2000, 1), (2000 + 20 * self.HOUR, 2)) == []

@@ -15,6 +15,7 @@ from parallax.compare.packing import (
     PROGRESS_COLUMNS,
     VIEW_COLUMNS,
     pack,
+    pack_progress,
     pack_readers,
     progress_observations,
     unpack,
@@ -157,6 +158,14 @@ def test_progress_tells_no_open_transaction_from_an_unknown_list() -> None:
     assert observed.open_transactions.producer_id.tolist() == [9]
     assert observed.open_transactions.broker.tolist() == [1]
     assert sorted(set(observed.replica_sets.broker.tolist())) == [1, 2]
+
+
+def test_progress_is_packed_by_partition() -> None:
+    rows = [progress_row("t", 0, 1), progress_row("t", 1, 1), progress_row("t", 0, 2)]
+    batches = list(pack_progress([progress_batch(rows), progress_batch([])]))
+    packed = {(r["topic"], r["partition"]): (r["at"], r["packed"]) for b in batches for r in b.to_pylist()}
+    assert {place: at for place, (at, _) in packed.items()} == {("t", 0): 0, ("t", 1): 0}
+    assert unpack("t", 0, packed["t", 0][1]).progress.broker.tolist() == [1, 2]
 
 
 def test_progress_is_parted_by_partition_each_with_the_lists_of_its_own_rows() -> None:

@@ -1,0 +1,75 @@
+"""What an audit of the tables cannot tell: what nobody read in time, and what a replica copied later than it may.
+
+The tables hold what was shown when it was read. What had been cleaned by then is not in them, whatever the replicas
+agree about; an audit of the brokers that ended later has compared what they hold themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pyarrow as pa
+import structlog
+
+from parallax.compare.suspect import UnreadRange
+from parallax.model import TopicPartition, UnknownReason
+from parallax.views.tables import rust_uri
+
+log = structlog.get_logger(__name__)
+
+LATE_REPLICAS = "late_replicas"
+"""The guard's table of replicas that copied something too late, until an audit of the brokers has compared them."""
+
+_WHY = {
+    UnknownReason.BEFORE_FIRST_READING: "lay there before the first reading",
+    UnknownReason.RETENTION_GAP: "were read later than delete.retention.ms after they were written",
+}
+
+
+def late_replicas(storage: str) -> dict[TopicPartition, list[int]]:
+    """The brokers that are on record as late, by partition; none where there is no such table, or it cannot be read."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    uri = rust_uri(storage, LATE_REPLICAS)
+    try:
+        if not DeltaTable.is_deltatable(uri):
+            return {}
+        rows = DeltaTable(uri).to_pyarrow_table(columns=["topic", "partition", "broker"]).to_pylist()
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        log.warning("which replicas are late cannot be read", error=str(error).strip().split("\n", 1)[0])
+        return {}
+    found: dict[TopicPartition, list[int]] = {}
+    for row in rows:
+        found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row["broker"])
+    return found
+
+
+def reasons(unread: Iterable[UnreadRange], late: Iterable[int]) -> tuple[str, ...]:
+    """Why the tables do not tell whether a partition is consistent; a pure function.
+
+    Args:
+        unread: ranges that no audit of the brokers has compared since.
+        late: brokers on record as late.
+    """
+    found = [
+        f"broker {broker} copied records later than it may, and may lack what had been cleaned; audit the brokers"
+        for broker in sorted(late)
+    ]
+    counts = Counter[UnknownReason]()
+    first: dict[UnknownReason, UnreadRange] = {}
+    by_view: Counter[tuple[UnknownReason, int]] = Counter()
+    for span in unread:
+        by_view[span.reason, span.view] += span.end - span.start
+        counts[span.reason] = max(counts[span.reason], by_view[span.reason, span.view])
+        first.setdefault(span.reason, span)
+    found += [
+        f"{count} offsets, from {first[reason].start} on, {_WHY.get(reason, f'have no verdict ({reason})')}: what was "
+        "cleaned by then is not in the tables; audit the brokers"
+        for reason, count in counts.items()
+    ]
+    return tuple(found)
+
+
+__all__ = ["LATE_REPLICAS", "late_replicas", "reasons"]
