@@ -151,7 +151,9 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        if (same := self._deleted_before(task, claim, decision, answers, before)) is not None:
+        same = self._deleted_before(task, claim, decision, answers, before)
+        same = same or self._undirected_before(task, claim, decision, before)
+        if same is not None:
             cause = {same.finding_id: Cause(same.broker, same.kind)}
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(cause))
             leans_on = (same.finding_id,)
@@ -198,6 +200,28 @@ class Judging:
         for found in self._beside(task, claim, before).values():
             is_alike = found.kind is _RESURRECTED and found.broker == decision.accused and found.finding_id != own
             if is_alike and _accuses_by_proof(found) and shown is not None and shown.offset < found.offset:
+                return found
+        return None
+
+    def _undirected_before(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> Finding | None:
+        """The finding without direction that says what is found of a suspect; None where there is none.
+
+        Two replicas that have lost the same end marker are suspected one after the other. Where nothing proves who is
+        wrong, that is one difference, whichever of the two was asked last: the finding has to name all that differ, and
+        stand about the same record of the same transaction.
+        """
+        if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or decision.accused != NOBODY:
+            return None
+        own, about = claim.finding_id(self.cluster_id), _record_of(claim)
+        known = {f.finding_id: f for f in self._ledger.undirected(claim.place, claim.offset)}
+        known |= {e.finding_id: e for e in before if e.place == claim.place}
+        for found in known.values():
+            is_other = found.finding_id != own and found.kind is decision.kind and found.broker == NOBODY
+            stands = found.stands and not has_spread(found) and not is_unsettled(found)
+            is_same = is_other and stands and _record_of(claim_of(found)) == about
+            if is_same and standing(decision.sides) <= standing(sides_of(found)):
                 return found
         return None
 
@@ -385,6 +409,10 @@ def _is_cause(transaction: Claim, claim: Claim, decision: Decision) -> bool:
     """
     by_value = claim.rule is not Rule.OUTCOME or not decision.sides.keys() <= {ABORTED, COMMITTED}
     return explains(transaction, claim, by_value=by_value) and decision.may_be_of(transaction.broker)
+
+
+def _record_of(claim: Claim) -> tuple[int, int, int, tuple[int, int] | None]:
+    return claim.offset, claim.producer_id, claim.transaction_start_offset, claim.key
 
 
 def _accuses_by_proof(finding: Finding) -> bool:

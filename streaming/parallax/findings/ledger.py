@@ -50,6 +50,7 @@ class Ledger:
         self._handled: OrderedDict[str, Handled] = OrderedDict()
         self._transactions: dict[TopicPartition, dict[str, Claim]] = {}
         self._keys: dict[tuple[TopicPartition, Key], dict[str, Finding]] = {}
+        self._undirected: dict[tuple[TopicPartition, int], dict[str, Finding]] = {}
         self._leaning: dict[str, dict[str, Claim]] = {}
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
@@ -71,6 +72,7 @@ class Ledger:
             self.dismissed += 1
             return self._lean(event)
         self._count(event)
+        self._note_undirected(event)
         self._standing[event.finding_id] = event
         self._note_transaction(event)
         self._note_key(event)
@@ -97,6 +99,10 @@ class Ledger:
         """The findings that accuse a replica about a key's value, and that are still looked at."""
         return list(self._keys.get((place, key), {}).values())
 
+    def undirected(self, place: TopicPartition, offset: int) -> list[Finding]:
+        """The findings about an offset that accuse nobody, and that are still looked at."""
+        return list(self._undirected.get((place, offset), {}).values())
+
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether a finding that is still looked at, though it may be resolved, explains a claim on a value."""
         if claim.key is not None and claim.broker == NOBODY and self.about_key(claim.place, claim.key):
@@ -109,6 +115,7 @@ class Ledger:
         if finding is not None:
             self._forget_transaction(finding)
             self._forget_key(finding)
+            self._forget_undirected(finding)
 
     def _count(self, event: Finding) -> None:
         known = self._standing.get(event.finding_id)
@@ -143,6 +150,20 @@ class Ledger:
         there.pop(event.finding_id, None)
         if not there:
             self._keys.pop(where, None)
+
+    def _note_undirected(self, event: Finding) -> None:
+        self._forget_undirected(event)
+        if event.broker == NOBODY:
+            self._undirected.setdefault((event.place, event.offset), {})[event.finding_id] = event
+
+    def _forget_undirected(self, event: Finding) -> None:
+        # A finding may come to name another record of its transaction.
+        known = self._standing.get(event.finding_id, event)
+        for offset in {event.offset, known.offset}:
+            there = self._undirected.get((event.place, offset), {})
+            there.pop(event.finding_id, None)
+            if not there:
+                self._undirected.pop((event.place, offset), None)
 
     def _lean(self, event: Finding) -> list[Claim]:
         """Keep a dismissal that leans on findings; where one of them does not stand any more, it is void."""

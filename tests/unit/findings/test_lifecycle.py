@@ -500,6 +500,40 @@ class TestASecondSuspectOfOneCause:
         assert life.last.finding_id == "again"
 
 
+class TestTwoVictimsOfOneLostEndMarkerWithoutDirection:
+    """Whose end marker it was is not proven, so that neither is accused; they come back one after the other."""
+
+    @staticmethod
+    def of(name: str, broker: int, **more: Any) -> Claim:
+        made = claim(name, COMMITTED_WRONGLY, recorded=Recorded(end_unproven=True), key_hash_lo=5, **more)
+        return replace(made, broker=broker)
+
+    @staticmethod
+    def shown(by: str) -> Callable[[Claim], Answers]:
+        def answer(_: Claim) -> Answers:
+            outcomes = dict(zip((1, 2, 3), by.split(), strict=True))
+            held = {b: {10: RecordShown(10, outcome)} for b, outcome in outcomes.items()}
+            return Answers({b: replica(b, committed=held[b], asked=frozenset({10})) for b in held}, leader=1)
+
+        return answer
+
+    def test_are_one_finding_once_it_names_both(self) -> None:
+        both = self.shown("aborted committed committed")
+        life = Life().confirmed(self.of("first", 2), answering=both)
+        assert (life.last.broker, life.last.kind) == (NOBODY, FindingKind.VISIBILITY_MISMATCH)
+        life.suspect(self.of("second", 3))
+        life.until_asked(both)
+        assert [(e.suspect_id, str(e.status)) for e in life.table] == [("first", "confirmed"), ("second", "dismissed")]
+        assert leans_on(life.last) == (life.table[0].finding_id,)
+
+    def test_are_two_where_they_are_about_two_transactions(self) -> None:
+        both = self.shown("aborted committed committed")
+        life = Life().confirmed(self.of("first", 2), answering=both)
+        life.suspect(self.of("second", 3, producer_id=8))
+        life.until_asked(both)
+        assert life.last.status is FindingStatus.CONFIRMED
+
+
 class TestADifferenceOfValueThatAnOutcomeExplains:
     def test_is_dismissed_for_the_finding_in_whatever_order_they_come(self) -> None:
         life = Life()
