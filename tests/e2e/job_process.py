@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import re
 import signal
 import subprocess
@@ -336,6 +337,20 @@ def await_exactly(job: JobProcess, result: ScenarioResult) -> list[Finding]:
         job.in_vain.add(result.topics)
         raise AssertionError(f"{places(found)}, not {wanted}\n{job.diagnosis(result.topics) if first else ''}")
     return found
+
+
+def assert_nothing_differs_in_the_tables(job: JobProcess, *options: str) -> None:
+    """Audit what a job has recorded: all of it can be read and is alike, but for what nobody had read in time."""
+    command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(job.config), "--from", "tables"]
+    audited = subprocess.run(
+        [*command, "--format", "json", *options], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert audited.returncode in (0, 3), audited.stderr[-2000:]
+    found = json.loads(audited.stdout)["partitions"]
+    assert found
+    for one in found:
+        assert one["findings"] == []
+        assert all("is not in the tables; audit the brokers" in reason for reason in one["reasons"]), one["reasons"]
 
 
 def await_compared(job: JobProcess, topics: tuple[str, ...]) -> None:

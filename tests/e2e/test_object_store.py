@@ -28,7 +28,7 @@ from parallax.views.fencing import EPOCH
 from parallax.views.objects import Objects
 from parallax.views.session import build_session
 from parallax.views.tables import PROGRESS, create_tables, rust_uri, table_path
-from tests.e2e.job_process import SHORT_LIVED, JobProcess, Stream, await_exactly
+from tests.e2e.job_process import SHORT_LIVED, JobProcess, Stream, assert_nothing_differs_in_the_tables, await_exactly
 from tests.s3_server import S3Server
 
 pytestmark = [pytest.mark.release, pytest.mark.timeout(1500)]
@@ -133,9 +133,7 @@ def test_rows_are_recorded_once_across_kills_and_a_second_job_is_refused(
         stream.write()
         stream.await_recorded_once(job)
         assert job.stop() == 0
-    command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(job.config), "--from", "tables"]
-    audited = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert audited.returncode == 0, f"what delta-spark reads there is consistent: {audited.stdout} {audited.stderr}"
+    assert_nothing_differs_in_the_tables(job)
     for table in TABLES:
         told = epochs(server, "kills", table)
         assert told == sorted(told)
