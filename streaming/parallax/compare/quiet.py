@@ -387,7 +387,7 @@ def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: in
     if compacted >= 0:
         p.strict_from, p.policy_at = (_NEVER, UNKNOWN) if compacted else (0, _NEVER)
         return
-    newest, any_compacts, end = -1, False, 0
+    newest, any_compacts, end, told_at = -1, False, 0, UNKNOWN
     for i in range(at[0], at[1]):
         end = max(end, ticks.log_end_offset[i])
         if ticks.compacted[i] == UNKNOWN or ticks.policy_at[i] <= p.policy_at:
@@ -395,12 +395,14 @@ def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: in
         any_compacts |= ticks.compacted[i] != 0
         if newest < 0 or ticks.policy_at[i] > ticks.policy_at[newest]:
             newest = i
+        if ticks.broker[i] == ticks.leader[i] and ticks.log_end_offset[i] != UNKNOWN:
+            told_at = max(told_at, ticks.policy_at[i])
     if newest < 0:
         return
     p.policy_at = ticks.policy_at[newest]
     if any_compacts:
         p.strict_from = _NEVER
-    if ticks.compacted[newest] == 0 and p.strict_from == _NEVER:
+    if ticks.compacted[newest] == 0 and p.strict_from == _NEVER and told_at == ticks.policy_at[newest]:
         for slot in range(len(brokers)):
             end = max(end, brokers[slot].log_end_offset)
         p.strict_from = end

@@ -140,7 +140,8 @@ def _unlike(state: PartitionState, before: Array) -> Array:
 def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool | None) -> None:
     """From where on nothing was ever compacted: from the log end at which the policy was first seen not to compact.
 
-    What lies below may have been compacted before, on some replicas and not on others.
+    What lies below may have been compacted before, on some replicas and not on others. The leader has to have said by
+    then where its log ends: where it does not answer nobody knows what had been written.
     """
     partition = state.partition
     _take_in_deletes(state, rows)
@@ -159,7 +160,9 @@ def _take_in_policy(state: PartitionState, rows: ProgressRows, compacted: bool |
         unread.add_offsets(state, READ_COMMITTED, left, UnknownReason.SKIPPED, at)
         state.candidates = state.candidates[~waiting]
         partition["strict_from"] = NEVER
-    if not rows.compacted[newest] and partition["strict_from"][0] == NEVER:
+    leads = (rows.broker[known] == rows.leader[known]) & (rows.log_end_offset[known] != UNKNOWN)
+    is_told = (leads & (rows.policy_at[known] == rows.policy_at[newest])).any()
+    if not rows.compacted[newest] and partition["strict_from"][0] == NEVER and is_told:
         ends = np.concatenate([rows.log_end_offset, state.brokers["log_end_offset"]])
         partition["strict_from"] = int(ends.max(initial=0))
 

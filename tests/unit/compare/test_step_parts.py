@@ -151,6 +151,18 @@ class TestPolicy:
         assert self.strict(run(PartitionState(), rows)) == (44, 5)
         assert self.strict(run(second.state, self.seen(6, 0, 95))) == (90, 6), "it stays where it was"
 
+    @pytest.mark.parametrize("down", [(1, 2, 3), (1,)], ids=["nobody", "all but the leader"])
+    def test_a_look_to_which_the_leader_does_not_answer_tells_no_log_end(self, down: tuple[int, ...]) -> None:
+        """Where nobody did, every record was compared from the log's first on: what was compacted before as well."""
+
+        def seen(at: int, end: int, down: tuple[int, ...] = ()) -> list[Row]:
+            rows = tick(at, everywhere(end), down=down)
+            return [{**row, "leader": 1, "compacted": 0, "policy_at": at} for row in rows]
+
+        first = run(PartitionState(), seen(5, 30, down))
+        assert self.strict(first) == (NEVER, 5)
+        assert self.strict(run(first.state, seen(10, 45))) == (45, 10)
+
     def test_a_policy_seen_earlier_or_not_at_all_changes_nothing(self) -> None:
         first = run(PartitionState(), self.seen(5, 0, 40))
         assert self.strict(run(first.state, self.seen(6, 1, 50, policy_at=4))) == (40, 5)
