@@ -67,6 +67,8 @@ def write(kafka: Cluster, topic: str) -> Callable[[], bool]:
         transactional.begin_transaction()
         for number in range(20):
             transactional.produce(topic, value=b"%07d" % number * 20, partition=number % 2)
+        # An abort purges what was not sent, and a transaction that no broker knows cannot be ended.
+        assert transactional.flush(60) == 0
         (transactional.abort_transaction if time.monotonic_ns() % 3 == 0 else transactional.commit_transaction)(60)
         for number in range(200):
             plain.produce(topic, value=b"%07d" % number * 143, partition=number % 2)
