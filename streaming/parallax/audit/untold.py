@@ -14,12 +14,9 @@ import structlog
 
 from parallax.compare.suspect import UnreadRange
 from parallax.model import TopicPartition, UnknownReason
-from parallax.views.tables import rust_uri
+from parallax.views.tables import LATE_REPLICAS, rust_uri
 
 log = structlog.get_logger(__name__)
-
-LATE_REPLICAS = "late_replicas"
-"""The guard's table of replicas that copied something too late, until an audit of the brokers has compared them."""
 
 _WHY = {
     UnknownReason.BEFORE_FIRST_READING: "lay there before the first reading",

@@ -17,11 +17,10 @@ from deltalake.exceptions import DeltaError
 from parallax.errors import one_line
 from parallax.guard.clock import Absence, Late, Presence, Unclear
 from parallax.model import TopicPartition
+from parallax.views.tables import LATE_REPLICAS as LATE
 from parallax.views.tables import REPLACED, rust_uri, tidy
 
 log = structlog.get_logger(__name__)
-
-LATE = "late_replicas"
 
 _FIELDS: list[Any] = [
     ("topic", pa.string()),
