@@ -24,12 +24,12 @@ from parallax.replica.errors import BrokerTooOld, ReplicaError, Unauthorized, Un
 from parallax.source.options import matches
 from parallax.source.survey import check_brokers
 from parallax.stores import rust_path
-from parallax.views.tables import PROGRESS, VIEWS
+from parallax.views.tables import LATE_REPLICAS, PROGRESS, VIEWS
 
 log = structlog.get_logger(__name__)
 
 
-_TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS)
+_TABLES = (*VIEWS, PROGRESS, SUSPECTS, FINDINGS, AUDITS, NOTIFICATIONS, GUARD_EVENTS, LATE_REPLICAS)
 _FOLDERS = ("checkpoints", "control", "feedback", *_TABLES)
 """What a job keeps below ``storage.path``, on a local disk."""
 

@@ -185,7 +185,8 @@ class Audit:
             unread: Sequence[UnreadRange] = ()
             if (compared := self._gathered.compared.get(place)) is not None:
                 unread = ledger.settled(replace(self._gathered.coverage[place], unread=compared.unread)).unread
-            made[place] = replace(one, reasons=(*one.reasons, *untold(unread, late.get(place, ()))))
+            of_place = None if late is None else late.get(place, ())
+            made[place] = replace(one, reasons=(*one.reasons, *untold(unread, of_place)))
         return made
 
     def _histories(self, kinds: Mapping[str, TopicTraits]) -> Mapping[tuple[TopicPartition, str], PolicyHistory]:

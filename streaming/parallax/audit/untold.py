@@ -24,8 +24,9 @@ _WHY = {
 }
 
 
-def late_replicas(storage: str) -> dict[TopicPartition, list[int]]:
-    """The brokers that are on record as late, by partition; none where there is no such table, or it cannot be read."""
+def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
+    """The brokers that are on record as late, by partition; empty where there is no such table, None where it cannot be
+    read."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -36,24 +37,26 @@ def late_replicas(storage: str) -> dict[TopicPartition, list[int]]:
         rows = DeltaTable(uri).to_pyarrow_table(columns=["topic", "partition", "broker"]).to_pylist()
     except (DeltaError, OSError, pa.ArrowException) as error:
         log.warning("which replicas are late cannot be read", error=str(error).strip().split("\n", 1)[0])
-        return {}
+        return None
     found: dict[TopicPartition, list[int]] = {}
     for row in rows:
         found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row["broker"])
     return found
 
 
-def reasons(unread: Iterable[UnreadRange], late: Iterable[int]) -> tuple[str, ...]:
+def reasons(unread: Iterable[UnreadRange], late: Iterable[int] | None) -> tuple[str, ...]:
     """Why the tables do not tell whether a partition is consistent; a pure function.
 
     Args:
         unread: ranges that no audit of the brokers has compared since.
-        late: brokers on record as late.
+        late: brokers on record as late; None where that cannot be read.
     """
     found = [
         f"broker {broker} copied records later than it may, and may lack what had been cleaned; audit the brokers"
-        for broker in sorted(late)
+        for broker in sorted(late or ())
     ]
+    if late is None:
+        found.append("which replicas copied records later than they may cannot be read; see the log, audit the brokers")
     counts = Counter[UnknownReason]()
     first: dict[UnknownReason, UnreadRange] = {}
     by_view: Counter[tuple[UnknownReason, int]] = Counter()

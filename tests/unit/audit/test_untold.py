@@ -38,3 +38,13 @@ def test_late_replicas_are_those_that_the_guard_has_put_on_record(tmp_path: Path
     rows = [{"topic": "t", "partition": 1, "broker": b} for b in (2, 3)]
     write_deltalake(rust_uri(str(tmp_path), LATE), pa.Table.from_pylist(rows))
     assert late_replicas(str(tmp_path)) == {TopicPartition("t", 1): [2, 3]}
+
+
+def test_a_table_of_late_replicas_that_cannot_be_read_leaves_it_unknown_who_is_late(tmp_path: Path) -> None:
+    uri = rust_uri(str(tmp_path), LATE)
+    write_deltalake(uri, pa.table({"topic": ["t"], "partition": [1], "broker": [2]}))
+    for file in (tmp_path / LATE).glob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+    assert late_replicas(str(tmp_path)) is None
+    (reason,) = reasons((), None)
+    assert reason.startswith("which replicas copied records later than they may cannot be read")
