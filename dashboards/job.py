@@ -115,8 +115,10 @@ def _probes(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Audits",
-                "Since the job started, by how they ended.",
+                "Since the job started: audits by how they ended, and aborted records that brokers which were back were "
+                "asked for again, by how they show them.",
                 (f"sum by (result) ({of('audit_runs_total')})", "{{result}}"),
+                (f"sum by (result) ({of('spot_checks_total')})", "spot checks: {{result}}"),
                 span=8,
             )
         )

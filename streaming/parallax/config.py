@@ -319,6 +319,12 @@ class AuditSettings(_Section):
         description="How long after it was noticed the job audits a partition with offsets that were not read in time; "
         "0: never.",
     )
+    spot_checks: int = Field(
+        32,
+        ge=0,
+        le=1000,
+        description="How many aborted records of each partition a broker that is back is asked for again; 0: none.",
+    )
     confirm_timeout_s: float = Field(
         30.0, gt=0, le=_MAX_S, description="How long probes may take before a suspect is unknown."
     )

@@ -169,7 +169,7 @@ class Job:
 
     def _start_audits(self, client: ReplicaClient, key: str) -> None:
         from parallax.audit.ledger import Ledger
-        from parallax.audit.schedule import AuditSchedule, job_audits
+        from parallax.audit.schedule import AuditSchedule, job_audits, job_spot_checks
 
         settings, manager = self._settings, self._manager
         if manager is None:
@@ -183,6 +183,7 @@ class Job:
             self.state.audit_failed,
             unread_delay_s=settings.audit.unread_delay_s,
             is_held=lambda: bool(self._paused),
+            spot_checks=job_spot_checks(settings, client, manager, key, self.state.spot_checked),
         )
         self._audits.start()
 

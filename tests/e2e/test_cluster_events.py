@@ -247,33 +247,64 @@ def test_a_log_truncated_by_an_unclean_election_is_found_although_it_has_grown_a
     assert {kind for kind, _ in found} <= {FindingKind.LOG_TRUNCATED, FindingKind.CONTENT_MISMATCH}, found
 
 
-def test_a_log_that_lost_its_head_is_found_and_healed_by_a_new_copy(lab: Cluster, watched: Watched, topic: str) -> None:
-    name = f"event-{topic}"
+def rolled_back(lab: Cluster, topic: str, transactions: int) -> list[int]:
+    """Write transactions of two records each that are aborted; gives the offset of the first record of each."""
+    producer, firsts = LegacyTransactionalProducer(lab.bootstrap_servers, topic), []
+    for i in range(transactions):
+        producer.begin()
+        firsts.append(producer.send(topic, f"key-{i}", "rolled back"))
+        producer.send(topic, f"other-{i}", "rolled back")
+        producer.abort()
+    return firsts
+
+
+def lose_index(lab: Cluster, broker: int, topic: str) -> None:
+    """Remove a partition's index of aborted transactions from the disk of a broker that is down."""
+    lost = list(lab.brokers[broker].folder.glob(f"**/{topic}-0/*.txnindex"))
+    assert any(file.stat().st_size for file in lost), "the index was on the disk"
+    for file in lost:
+        file.unlink()
+
+
+def test_what_a_disk_lost_below_what_was_read_is_found_and_healed_by_a_new_copy(
+    lab: Cluster, watched: Watched, topic: str
+) -> None:
+    name, aborted = f"event-{topic}", f"event-{topic}-aborted"
     # Segments of one record each, that no cleaner makes one.
     kept = {"segment.bytes": str(1 << 20), "min.compaction.lag.ms": "86400000", "max.message.bytes": str(8 << 20)}
     lab.create_topic(name, replicas=[1, 2, 3], config=COMPACTED | kept)
     for i in range(5):
         end = watched.write(name, "x" * (700 << 10), key=f"key-{i}")
+    lab.create_topic(aborted, replicas=[1, 2, 3])
+    firsts = rolled_back(lab, aborted, transactions=3)
     watched.compared(name, end)
+    watched.compared(aborted, watched.write(aborted, "the last"))
     lab.stop_broker(2)
-    lab.wait_isr(name, {1, 3})
+    lab.wait_isr((name, aborted), {1, 3})
     start = admin.lose_head(lab, 2, name, segments=3)
     assert start == 3
+    lose_index(lab, 2, aborted)
     lab.start_broker(2)
-    lab.wait_isr(name, {1, 2, 3})
+    lab.wait_isr((name, aborted), {1, 2, 3})
     marks = until(lambda: watched.marks(2, name), "broker 2 to say where its log begins", timeout=60)
     assert marks.log_start_offset == start, "neither the leader nor the cleaner moves it back"
     finding = watched.finding(name, FindingKind.LOG_HEAD_MISSING, 2)
     assert finding.offset == start
     missing = {"topic": name, "reason": "log_start_differs", "isolation_level": "read_committed"}
     assert watched.job.metric("parallax_unknown_offsets", **missing) == start
+    contradicted = [(FindingKind.OUTCOME_CONTRADICTS_MARKER, 2, first) for first in firsts]
+    found = lambda: sorted((f.kind, f.broker, f.offset) for f in watched.job.findings() if f.topic == aborted)  # noqa: E731
+    until(lambda: found() == contradicted, f"all that the lost index listed: {found()}", timeout=120, interval=0.5)
+    assert (watched.job.metric("parallax_spot_checks_total", result="committed") or 0) >= 1
     lab.stop_broker(2)
-    admin.wipe_replica(lab, 2, name)
+    for one in (name, aborted):
+        admin.wipe_replica(lab, 2, one)
     lab.start_broker(2)
-    lab.wait_isr(name, {1, 2, 3})
-    until(lambda: not watched.standing(name), "the new copy to have healed it", timeout=180)
-    (finding,) = [f for f in watched.job.findings() if f.topic == name]
-    assert json.loads(finding.evidence)["resolution"] == "healed"
+    lab.wait_isr((name, aborted), {1, 2, 3})
+    until(lambda: not watched.standing(name) | watched.standing(aborted), "the new copy to have healed it", timeout=180)
+    ended = [f for f in watched.job.findings() if f.topic in (name, aborted)]
+    assert {json.loads(f.evidence)["resolution"] for f in ended} == {"healed"}
+    assert len(ended) == 1 + len(firsts)
 
 
 class _OnItsTopic(Conductor):

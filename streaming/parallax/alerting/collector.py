@@ -457,6 +457,13 @@ def _audits(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauge("audit_last_timestamp_seconds", "When the last audit ended.", (), [([], audits.ended_at)])
     yield _counter("audit_runs", "Audits, by how they ended.", ("result",), [([r], n) for r, n in audits.runs.items()])
     yield _counter(
+        "spot_checks",
+        "Aborted records that a broker which was back was asked for again, by how it shows them: aborted still, "
+        "committed now, gone from its log, or unknown.",
+        ("result",),
+        [([result], n) for result, n in sorted(audits.spots.items())],
+    )
+    yield _counter(
         "audit_read_bytes",
         "Bytes of records that audits have read from the broker since the job started.",
         ("broker_id",),

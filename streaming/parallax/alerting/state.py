@@ -87,12 +87,14 @@ class AuditState:
         runs: how many audits ended how (``success`` or ``failure``).
         read_bytes: read from each broker since the job started.
         ended_at: when the last audit that did not fail ended.
+        spots: how many records of brokers that were back were found how (`parallax.audit.spot.Spot`).
     """
 
     results: Mapping[TopicPartition, tuple[PartitionResult, float]] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
     read_bytes: Mapping[int, int] = field(default_factory=dict)
     ended_at: float | None = None
+    spots: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +381,15 @@ class MonitorState:
                 read[broker] = read.get(broker, 0) + size
             results = {p.place: (p, report.ended_at) for p in report.partitions}
             runs = _counted(known.runs, "success")
-            self._audits = AuditState({**known.results, **results}, runs, read, report.ended_at)
+            self._audits = AuditState({**known.results, **results}, runs, read, report.ended_at, known.spots)
+
+    def spot_checked(self, counts: Mapping[str, int]) -> None:
+        """Take in how many records of brokers that were back were found how."""
+        with self._lock:
+            spots = dict(self._audits.spots)
+            for result, count in counts.items():
+                spots[result] = spots.get(result, 0) + count
+            self._audits = replace(self._audits, spots=spots)
 
     def audit_failed(self) -> None:
         """Count an audit that broke off."""

@@ -1,5 +1,7 @@
 """Audits inside the always-on job: at an interval, of what the stream had to leave out, and of what was read too late.
 
+A broker that is back is checked in spots first; an audit follows of the partitions in which that has found something.
+
 An audit shares the job's Spark session and takes one of its task slots; an audit that fails is counted and logged, and
 the job goes on.
 """
@@ -8,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 import structlog
@@ -17,13 +20,17 @@ from parallax.audit.cluster import select
 from parallax.audit.confirm import Confirm, Confirmed, confirm
 from parallax.audit.ledger import has_verdict
 from parallax.audit.result import AuditReport
+from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
+from parallax.audit.spot import SpotChecks
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
 from parallax.findings.manager import FindingsManager
 from parallax.model import TopicPartition
 from parallax.replica.client import ReplicaClient
+from parallax.replica.decode import ContentHasher
+from parallax.source.pace import Pace, TokenBucket
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +50,9 @@ _HELD_S = 2.0
 
 RunAudit = Callable[[str, Sequence[TopicPartition]], AuditReport]
 """(``brokers`` or ``tables``, partitions; none are all that the settings name) -> what it came to."""
+
+RunSpotChecks = Callable[[Mapping[int, Sequence[TopicPartition]]], Sequence[TopicPartition]]
+"""Partitions by the broker that is back with them -> those in which something was found."""
 
 
 class CaughtUp:
@@ -126,6 +136,7 @@ class AuditSchedule:
         unread_delay_s: how long after it was noticed a partition is audited that was not read in time; 0: never.
         clock: monotonic seconds, for tests.
         is_held: whether none is to begin at present.
+        spot_checks: checks brokers that are back; None: they are not.
     """
 
     def __init__(
@@ -137,6 +148,7 @@ class AuditSchedule:
         unread_delay_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         is_held: Callable[[], bool] = lambda: False,
+        spot_checks: RunSpotChecks | None = None,
     ) -> None:
         self._interval_s = interval_s
         self._run_audit = run
@@ -146,6 +158,9 @@ class AuditSchedule:
         self._is_held = is_held
         self._caught_up = CaughtUp()
         self._unread = Unread(unread_delay_s, clock)
+        self._spot_checks = spot_checks
+        self._returned = Returned(clock)
+        self._doubted: dict[TopicPartition, None] = {}
         self._queued: dict[TopicPartition, None] = {}
         self._next = clock() + interval_s
         self._lock = threading.Lock()
@@ -168,15 +183,17 @@ class AuditSchedule:
         """Take in what the comparison covers.
 
         Queues an audit of the tables where a deferred range was passed, one of the brokers where offsets were not read
-        in time.
+        in time, and spot checks of a broker that is back.
         """
         coverages = list(coverages)
         due = self._caught_up.observe(coverages)
         with self._lock:
-            waited_for = self._unread.next_at()
+            waited_for = self._next_at()
             self._unread.observe(coverages)
+            if self._spot_checks is not None:
+                self._returned.observe(coverages)
             self._queued.update(dict.fromkeys(due))
-            sooner = self._unread.next_at() != waited_for
+            sooner = self._next_at() != waited_for
         if due or sooner:
             self._wake.set()
 
@@ -186,7 +203,13 @@ class AuditSchedule:
             return False
         with self._lock:
             queued, self._queued = list(self._queued), {}
-            unread = self._unread.due()
+            unread, back = self._unread.due(), self._returned.due()
+        if back:
+            self._check(back)
+        doubted = list(self._doubted)[:MAX_TOGETHER]
+        if doubted and not self._stop.is_set():
+            self._doubted = {place: None for place in self._doubted if place not in doubted}
+            self._guarded("brokers", doubted)
         if queued:
             self._guarded("tables", queued)
         if unread and not self._stop.is_set():
@@ -197,15 +220,33 @@ class AuditSchedule:
             self._guarded("brokers", ())
             self._next = self._clock() + self._interval_s
             return True
-        return bool(queued or unread)
+        return bool(queued or unread or back or doubted)
+
+    def _next_at(self) -> float | None:
+        """When the next partition, or the next broker that is back, is due; with the lock held."""
+        times = [at for at in (self._unread.next_at(), self._returned.next_at()) if at is not None]
+        return min(times, default=None)
+
+    def _check(self, back: Mapping[int, Sequence[TopicPartition]]) -> None:
+        """Spot checks; those that fail are run again."""
+        if self._spot_checks is None:
+            return
+        try:
+            self._doubted.update(dict.fromkeys(self._spot_checks(back)))
+        except Exception as error:  # noqa: BLE001 - as for audits
+            if not self._stop.is_set():
+                log.warning("spot checks failed", brokers=sorted(back), error=str(error).strip().split("\n", 1)[0])
+                self._on_failure()
+                with self._lock:
+                    self._returned.again(back)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             if not self.run_due():
                 with self._lock:
-                    unread = self._unread.next_at()
+                    next_at = self._next_at()
                 times = [self._next] if self._interval_s else []
-                times += [unread] if unread is not None else []
+                times += [next_at] if next_at is not None else []
                 due_in = max(0.0, min(times, default=self._clock() + 3600.0) - self._clock())
                 self._wake.wait(max(due_in, _HELD_S) if self._is_held() else due_in)
                 self._wake.clear()
@@ -253,6 +294,51 @@ def job_audits(
     return run
 
 
+def job_spot_checks(
+    settings: Settings,
+    client: ReplicaClient,
+    manager: FindingsManager,
+    key: str,
+    on_checked: Callable[[Mapping[str, int]], None],
+) -> RunSpotChecks | None:
+    """How the job checks a broker that is back; None where the settings have it off.
+
+    Args:
+        settings: of the job.
+        client: pinned client.
+        manager: the job's.
+        key: the views' hash key, 32 hexadecimal digits.
+        on_checked: called with how many records were found how (`parallax.audit.spot.Spot`).
+    """
+    if not settings.audit.spot_checks:
+        return None
+    rate = settings.audit.max_bytes_per_second
+    checks = SpotChecks(
+        settings.storage.path,
+        client,
+        ContentHasher(bytes.fromhex(key)),
+        settings.audit.spot_checks,
+        lambda: Pace(TokenBucket(rate), None) if rate else None,
+        settings.read.request_timeout_ms,
+        Random(),  # noqa: S311 - which records are looked at
+        lambda: time.time_ns() // 1_000_000,
+    )
+    confirmed = _confirming(settings, manager)
+
+    def run(back: Mapping[int, Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
+        checked = checks.check(back)
+        found = {str(spot): count for spot, count in checked.counts.items()}
+        on_checked(found)
+        if found:
+            log.info("spot checks", brokers=sorted(back), suspects=len(checked.suspects), **found)
+        if not checked.suspects:
+            return ()
+        confirmed(checked.suspects)
+        return list(dict.fromkeys(suspect.place for suspect in checked.suspects))
+
+    return run
+
+
 def _confirming(settings: Settings, manager: FindingsManager) -> Confirm:
     """Suspects go the way of the stream's: into their table first, so that they outlive the process."""
 
@@ -266,4 +352,4 @@ def _confirming(settings: Settings, manager: FindingsManager) -> Confirm:
     return confirmed
 
 
-__all__ = ["AuditSchedule", "CaughtUp", "RunAudit", "Unread", "job_audits"]
+__all__ = ["AuditSchedule", "CaughtUp", "RunAudit", "RunSpotChecks", "Unread", "job_audits", "job_spot_checks"]

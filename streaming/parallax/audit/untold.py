@@ -25,8 +25,7 @@ _WHY = {
 
 
 def late_replicas(storage: str) -> dict[TopicPartition, list[int]] | None:
-    """The brokers that are on record as late, by partition; empty where there is no such table, None where it cannot be
-    read."""
+    """The brokers that are on record as late, by partition; None where that cannot be read."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

@@ -97,6 +97,7 @@ NAMES = {
     "unknown_offsets",
     "initial_reading_complete",
     "initial_readings_outstanding",
+    "spot_checks_total",
     "view_lag_offsets",
     "view_position",
 }
@@ -234,6 +235,7 @@ def full(state: MonitorState) -> MonitorState:
     state.update_maintenance("progress", TableSize(3, 4096))
     state.update_maintenance("read_committed", None)
     state.update_audit(AUDIT)
+    state.spot_checked({"aborted": 1})
     absence = Absence(TopicPartition("orders", 0), 2, Presence.AWAY, 10, 5_000, 60_000, 65_000, None)
     unclear = replace(absence, broker=3, bound_ms=None, unclear=Unclear.SETTINGS)
     state.update_absences(Absences((absence, unclear), (Late(absence.place, 1, 9_000, absence),)))
@@ -290,6 +292,15 @@ def test_the_last_audit_of_a_partition_has_one_result(full: MonitorState) -> Non
     assert found["audit_runs_total", ("success",)] == 2.0
     assert found["audit_runs_total", ("failure",)] == 1.0
     assert found["audit_last_timestamp_seconds", ()] == 970.0
+
+
+def test_spot_checks_are_counted_by_what_they_found(full: MonitorState) -> None:
+    full.spot_checked({"aborted": 30, "committed": 2})
+    full.spot_checked({"aborted": 5})
+    full.update_audit(AUDIT)
+    found = samples(full)
+    assert found["spot_checks_total", ("aborted",)] == 36.0
+    assert found["spot_checks_total", ("committed",)] == 2.0
 
 
 def test_what_probes_have_read_is_counted_by_broker(full: MonitorState) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from parallax.audit import schedule as schedule_module
 from parallax.audit.confirm import Confirmed
 from parallax.audit.result import AuditReport, PartitionResult, Result
+from parallax.audit.returned import PAUSE_S, SETTLE_S
 from parallax.audit.schedule import AGAIN_S, MAX_TOGETHER, AuditSchedule, CaughtUp
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
@@ -236,3 +237,59 @@ def test_suspects_of_an_audit_are_in_their_table_before_they_are_offered_and_the
     confirmed(["pending", "fresh"])
     confirmed(["pending"])
     assert done == [("appended", ["fresh"]), ("offered", ["pending", "fresh"]), ("offered", ["pending"])]
+
+
+class Spots:
+    """Spot checks that find something in some partitions, or fail."""
+
+    def __init__(self, *doubted: TopicPartition) -> None:
+        self.doubted, self.fails = doubted, False
+        self.ran: list[dict[int, list[TopicPartition]]] = []
+
+    def __call__(self, back: Mapping[int, Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
+        self.ran.append({broker: list(places) for broker, places in back.items()})
+        if self.fails:
+            raise OSError("the table cannot be read")
+        return self.doubted
+
+
+def answering(*brokers: int, partition: int = 0) -> Coverage:
+    shown = tuple(BrokerCoverage(b, True, 9, 9, 9, 9, 0, 9, 0.0) for b in brokers)
+    return Coverage("orders", partition, (0, 0), {}, (), 0, 0, shown, 0)
+
+
+def test_a_broker_that_is_back_is_checked_in_spots_and_what_is_in_doubt_is_audited() -> None:
+    runs, spots = Runs(), Spots(TopicPartition("orders", 1))
+    schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, spot_checks=spots)
+    schedule.observe([answering(2), answering(2, partition=1)])
+    assert not schedule.run_due()
+    runs.now += SETTLE_S
+    assert schedule.run_due()
+    assert spots.ran == [{2: [("orders", 0), ("orders", 1)]}]
+    assert runs.ran == [("brokers", (("orders", 1),))]
+    assert not schedule.run_due()
+
+
+def test_spot_checks_that_fail_are_counted_and_run_again() -> None:
+    runs, spots = Runs(), Spots()
+    spots.fails = True
+    schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, spot_checks=spots)
+    schedule.observe([answering(2)])
+    runs.now += SETTLE_S
+    schedule.run_due()
+    assert (len(spots.ran), runs.failures) == (1, 1)
+    spots.fails = False
+    runs.now += PAUSE_S
+    assert schedule.run_due()
+    assert (len(spots.ran), runs.failures, runs.ran) == (2, 1, [])
+
+
+def test_of_many_partitions_in_doubt_so_many_are_audited_together() -> None:
+    runs = Runs()
+    spots = Spots(*(TopicPartition("orders", p) for p in range(MAX_TOGETHER + 3)))
+    schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, spot_checks=spots)
+    schedule.observe([answering(2)])
+    runs.now += SETTLE_S
+    while schedule.run_due():
+        pass
+    assert [len(places) for _, places in runs.ran] == [MAX_TOGETHER, 3]

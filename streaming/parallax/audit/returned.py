@@ -1,0 +1,72 @@
+"""Which brokers are back, so that what they showed before they were away is looked at once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from parallax.compare.suspect import Coverage
+from parallax.model import TopicPartition
+
+SETTLE_S = 10.0
+"""How long a broker is back before it is asked: it has to catch up first."""
+
+PAUSE_S = 60.0
+"""How long it is left alone once it was asked, whether that failed or it comes and goes."""
+
+
+class Returned:
+    """Notices when a replica answers that did not, or that was not known: a job that starts knows of none.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._answering: dict[TopicPartition, tuple[int, ...]] = {}
+        self._due: dict[int, tuple[float, dict[TopicPartition, None]]] = {}
+        self._asked: dict[int, float] = {}
+
+    def observe(self, coverages: Iterable[Coverage]) -> None:
+        """Take in coverages: which brokers answer for a partition."""
+        for coverage in coverages:
+            answering = tuple(broker.broker for broker in coverage.brokers if broker.reachable)
+            before = self._answering.get(coverage.place, ())
+            if answering == before:
+                continue
+            self._answering[coverage.place] = answering
+            for broker in {*answering} - {*before}:
+                self._wait(broker, [coverage.place])
+            for broker in {*before} - {*answering}:
+                _, waiting = self._due.get(broker, (0.0, {}))
+                waiting.pop(coverage.place, None)
+                if not waiting:
+                    self._due.pop(broker, None)
+
+    def again(self, replicas: Mapping[int, Sequence[TopicPartition]]) -> None:
+        """Take in that replicas could not be asked."""
+        for broker, places in replicas.items():
+            self._wait(broker, places)
+
+    def next_at(self) -> float | None:
+        """When the next broker is due."""
+        return min((at for at, _ in self._due.values()), default=None)
+
+    def due(self) -> dict[int, list[TopicPartition]]:
+        """Return the brokers whose time has come, each with its partitions; they are not due any more."""
+        now = self._clock()
+        ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}
+        for broker in ripe:
+            del self._due[broker]
+            self._asked[broker] = now
+        return ripe
+
+    def _wait(self, broker: int, places: Sequence[TopicPartition]) -> None:
+        """A broker waits from the first of its partitions on: the others come with the same micro-batches."""
+        soonest = max(self._clock() + SETTLE_S, self._asked.get(broker, -PAUSE_S) + PAUSE_S)
+        at, waiting = self._due.get(broker, (soonest, {}))
+        waiting.update(dict.fromkeys(places))
+        self._due[broker] = at, waiting
+
+
+__all__ = ["PAUSE_S", "SETTLE_S", "Returned"]
