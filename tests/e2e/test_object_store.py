@@ -18,7 +18,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from parallax.config import SparkSettings
 from parallax.lab.cluster import Cluster
 from parallax.lab.scenarios import SCENARIOS
 from parallax.lab.waiting import until
@@ -26,8 +25,7 @@ from parallax.model import IsolationLevel
 from parallax.stores import set_environment
 from parallax.views.fencing import EPOCH
 from parallax.views.objects import Objects
-from parallax.views.session import build_session
-from parallax.views.tables import PROGRESS, create_tables, rust_uri, table_path
+from parallax.views.tables import PROGRESS, create_tables, rust_uri
 from tests.e2e.job_process import SHORT_LIVED, JobProcess, Stream, assert_nothing_differs_in_the_tables, await_exactly
 from tests.s3_server import S3Server
 
@@ -55,6 +53,21 @@ def commit(self, *arguments, **more):
 DeltaTable.create_write_transaction = commit
 """
 """Stops the driver where a commit has looked at everything and is about to be written."""
+
+
+READ_BY_SPARK = """
+import json, sys
+from parallax.config import SparkSettings
+from parallax.views.session import build_session
+from parallax.views.tables import PROGRESS, table_path
+
+storage, more = sys.argv[1:]
+spark = build_session(SparkSettings(**json.loads(more)), storage=storage)
+found = spark.read.format("delta").load(table_path(storage, PROGRESS)).collect()
+print(json.dumps(sorted(row["partition"] for row in found)))
+spark.stop()
+"""
+"""Prints the partitions in the table of progress."""
 
 
 @pytest.fixture(scope="module")
@@ -216,9 +229,9 @@ def test_delta_spark_reads_there_what_delta_rs_has_committed(server: S3Server) -
     rows = [{"topic": "t", "partition": n, "broker": 1, "recorded_on": date(2026, 1, 1)} for n in range(3)]
     columns = DeltaTable(rust_uri(storage, PROGRESS)).to_pyarrow_table().schema
     write_deltalake(rust_uri(storage, PROGRESS), pa.Table.from_pylist(rows, schema=columns), mode="append")
-    spark = build_session(SparkSettings(master="local[2]", **SHORT_LIVED), storage=storage)
-    try:
-        found = spark.read.format("delta").load(table_path(storage, PROGRESS)).collect()
-        assert sorted(row["partition"] for row in found) == [0, 1, 2]
-    finally:
-        spark.stop()
+    # In a process of its own: a JVM that runs already has been started without the jars of an object store.
+    more = json.dumps({"master": "local[2]", **SHORT_LIVED})
+    command = [sys.executable, "-c", READ_BY_SPARK, storage, more]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1]) == [0, 1, 2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from parallax.compare import replicas, unread
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, Array
 from parallax.compare.rules.arrays import slots_of
@@ -71,6 +73,11 @@ def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, An
     return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
 
 
+def leave_no_room(offsets: Array, marker: int) -> bool:
+    """Whether records lie at each offset from the first of them up to an end marker: no other was ever between."""
+    return len(offsets) > 0 and len(np.unique(offsets[offsets < marker])) == marker - int(offsets[0])
+
+
 def outcome_unproven(state: PartitionState, offsets: Array, marker: int) -> dict[str, Any]:
     """The same of an accusation for outcomes: until an audit has proven the end, those of all records are unknown.
 
@@ -79,7 +86,7 @@ def outcome_unproven(state: PartitionState, offsets: Array, marker: int) -> dict
         offsets: of the records, in order; at least one.
         marker: offset of the end marker.
     """
-    found = end_unproven(state, int(offsets[0]), marker)
+    found = {} if leave_no_room(offsets, marker) else end_unproven(state, int(offsets[0]), marker)
     if found:
         unread.add_offsets(state, READ_COMMITTED, offsets, UnknownReason.SKIPPED, replicas.read_at(state))
     return found

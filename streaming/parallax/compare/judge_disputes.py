@@ -10,6 +10,7 @@ from parallax.compare import replicas, unread
 from parallax.compare.accusing import (
     broker_of,
     brokers_of,
+    leave_no_room,
     named,
     outcome_unproven,
     outcomes_shown,
@@ -129,7 +130,9 @@ def _by_transaction(state: PartitionState, verdict: outcome.Verdict, offsets: Ar
     for group in np.unique(which):
         at = np.flatnonzero(which == group)
         marker = verdict.markers[at[0]]
-        is_proven = marker != UNKNOWN and not unread.may_lack_end(state, int(offsets[at[0]]), int(marker))
+        is_proven = marker != UNKNOWN and (
+            leave_no_room(offsets[at], int(marker)) or not unread.may_lack_end(state, int(offsets[at[0]]), int(marker))
+        )
         apart = at[is_direct[at] & verdict.proven & (not is_proven)]
         if len(rest := np.setdiff1d(at, apart)):
             yield rest

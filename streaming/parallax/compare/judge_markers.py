@@ -16,6 +16,7 @@ from parallax.compare.accusing import (
     broker_of,
     end_unproven,
     floor_of,
+    leave_no_room,
     named,
     outcome_unproven,
     outcomes_shown,
@@ -97,7 +98,9 @@ def _proven_of(state: PartitionState, interval: Array, own: Array) -> list[Accus
     """
     start, marker = int(interval["start"]), int(interval["missed"])
     direct = own[own["offset"] == marker - 1]
-    if start == marker - 1 or not len(direct) or not end_unproven(state, start, marker):
+    if start == marker - 1 or not len(direct) or leave_no_room(own["offset"], marker):
+        return []
+    if not end_unproven(state, start, marker):
         return []
     alone = interval.copy()
     alone["start"] = marker - 1

@@ -31,7 +31,7 @@ from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
@@ -151,12 +151,13 @@ class Judging:
         """
         live_only = self._goes_by_what_is_live(task)
         claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
-        same = self._deleted_before(task, claim, decision, answers, before)
-        same = same or self._undirected_before(task, claim, decision, before)
-        if same is not None:
-            cause = {same.finding_id: Cause(same.broker, same.kind)}
-            decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(cause))
-            leans_on = (same.finding_id,)
+        known_as = self._deleted_before(task, claim, decision, answers, before)
+        known_as = known_as or self._undirected_before(task, claim, decision, before)
+        same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
+        same = same or self._ended_with_others(task, claim, decision, before)
+        if same:
+            decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same))
+            leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
         known = known or self._ledger.standing(finding_id)
@@ -224,6 +225,27 @@ class Judging:
             if is_same and standing(decision.sides) <= standing(sides_of(found)):
                 return found
         return None
+
+    def _ended_with_others(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> dict[str, Cause]:
+        """The finding that accuses the same replica of the whole transaction of a suspect; none where there is none.
+
+        Where it could not be told that records belong to one transaction, the last of them is suspected by itself. It
+        belongs to it where the same end marker is proven to have ended the first.
+        """
+        if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or claim.marker_offset == UNKNOWN:
+            return {}
+        standing = dict(self._ledger.causes(claim.place))
+        standing |= {e.finding_id: claim_of(e) for e in before if e.stands and e.place == claim.place}
+        return {
+            name: Cause(other.broker, other.kind)
+            for name, other in standing.items()
+            if (other.broker, other.kind) == (decision.accused, decision.kind)
+            and other.kind in OUTCOME_KINDS
+            and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
+            and other.transaction_start_offset < claim.transaction_start_offset
+        }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
         """Whether what was recorded is no proof any more: of a finding, or of a suspect that had its verdict by then.

@@ -300,7 +300,40 @@ class TestMarkers:
         assert [(s["offset"], s["transaction_start_offset"]) for s in (first, direct)] == [(2, 2), (19, 19)]
         assert ["end_unproven" in s["seen"] for s in (first, direct)] == [True, False]
 
-    def test_so_is_that_record_where_no_reading_saw_the_transaction_open(self, comparison: Comparison) -> None:
+    def test_records_that_lie_at_every_offset_up_to_the_missed_marker_are_of_its_transaction(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (18, 19)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(18), everywhere(20)), *(shown(RU, b, rows, 20) for b in BROKERS))
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, [abort(20, 9), *later], 31))
+        comparison.feed(shown(RU, 2, later, 31))
+        on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows] for b in BROKERS}
+        comparison.feed(*(shown(RC, b, on[b], 31) for b in BROKERS))
+        settle(comparison, 31)
+        (one,) = raised(comparison)
+        assert (one["kind"], one["broker"], one["offset"], one["marker_offset"]) == (
+            *("aborted_record_committed", 2),
+            *(18, 20),
+        )
+        assert "end_unproven" not in one["seen"]
+
+    def test_so_they_are_where_no_reading_saw_the_transaction_open(self, comparison: Comparison) -> None:
+        rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (18, 19)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows] for b in BROKERS}
+        comparison.feed(tick(0, everywhere(31)), shown(RU, 2, later, 31))
+        comparison.feed(*(shown(RU, b, [*rows, abort(20, 9), *later], 31) for b in (1, 3)))
+        comparison.feed(*(shown(RC, b, on[b], 31) for b in BROKERS))
+        settle(comparison, 31)
+        (one,) = raised(comparison)
+        assert (one["broker"], one["offset"], one["marker_offset"]) == (2, 18, 20)
+        assert "end_unproven" not in one["seen"]
+
+    def test_the_last_record_is_suspected_too_where_no_reading_saw_the_transaction_open(
+        self, comparison: Comparison
+    ) -> None:
         rows = [record(o, "K", "V", pid=9, outcome=ABORTED) for o in (2, 19)]
         later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
         on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows] for b in BROKERS}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -532,6 +532,70 @@ class TestTwoVictimsOfOneLostEndMarkerWithoutDirection:
         life.suspect(self.of("second", 3, producer_id=8))
         life.until_asked(both)
         assert life.last.status is FindingStatus.CONFIRMED
+
+
+class TestTheLastRecordOfATransactionThatIsSuspectedByItself:
+    """Whether it belongs to the same transaction as the first was not known when both were suspected."""
+
+    LAST: ClassVar[dict[str, Any]] = {"offset": 19, "transaction_start_offset": 19}
+
+    @staticmethod
+    def shown(by: str = "aborted committed aborted", *, between: bool = True) -> Callable[[Claim], Answers]:
+        """Each offset up to the end marker is held, or there may have been another end marker between."""
+
+        def answer(_: Claim) -> Answers:
+            offsets = range(10, 20) if between else (10, 19)
+            held = {
+                b: {o: RecordShown(o, outcome, producer_id=7) for o in offsets}
+                for b, outcome in zip((1, 2, 3), by.split(), strict=True)
+            }
+            shown = {b: {"committed": held[b], "uncommitted": held[b], "asked": frozenset(offsets)} for b in held}
+            return Answers({b: replica(b, **shown[b]) for b in held}, leader=1)
+
+        return answer
+
+    def suspects(self, **last: Any) -> tuple[Claim, Claim]:
+        first = claim("first", COMMITTED_WRONGLY, recorded=Recorded(end_unproven=True, markers={1: "abort"}))
+        return first, claim("last", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}), **(self.LAST | last))
+
+    def test_is_no_second_finding_where_the_marker_is_proven_to_have_ended_the_first(self) -> None:
+        life = Life()
+        life.suspect(*self.suspects())
+        life.answer(self.shown())
+        assert [(e.suspect_id, str(e.status), e.broker) for e in life.table] == [
+            ("first", "confirmed", 2),
+            ("last", "dismissed", 2),
+        ]
+        assert leans_on(life.last) == (life.table[0].finding_id,)
+
+    def test_is_a_finding_where_that_is_not_proven(self) -> None:
+        life = Life()
+        life.suspect(*self.suspects())
+        life.answer(self.shown(between=False))
+        assert ("last", "confirmed", 2) in [(e.suspect_id, str(e.status), e.broker) for e in life.table]
+
+    @pytest.mark.parametrize("other", [{"producer_id": 8}, {"marker_offset": 25, "offset": 24}])
+    def test_is_a_finding_where_it_is_of_another_transaction(self, other: dict[str, int]) -> None:
+        life = Life()
+        first, _ = self.suspects()
+        life.suspect(first)
+        life.answer(self.shown())
+        _, last = self.suspects(**other)
+        life.suspect(last)
+        life.answer(self.of_another(last))
+        assert (life.last.suspect_id, str(life.last.status)) == ("last", "confirmed")
+
+    @staticmethod
+    def of_another(about: Claim) -> Callable[[Claim], Answers]:
+        def answer(_: Claim) -> Answers:
+            held = {
+                b: {about.offset: RecordShown(about.offset, outcome, producer_id=about.producer_id)}
+                for b, outcome in zip((1, 2, 3), ("aborted", "committed", "aborted"), strict=True)
+            }
+            asked = frozenset({about.offset})
+            return Answers({b: replica(b, committed=held[b], asked=asked) for b in held}, leader=1)
+
+        return answer
 
 
 class TestADifferenceOfValueThatAnOutcomeExplains:
