@@ -134,8 +134,10 @@ class Judging:
                 decision, leans_on = self._linked(task, claim, decision, before)
         elif decision.verdict is not Verdict.PENDING:
             decision = self._explained(task, claim, decision, before)
-        elif standing(decision.sides) == answers.replicas.keys():
-            decision = self._explained_meanwhile(task, claim, decision, before)
+        else:
+            if standing(decision.sides) == answers.replicas.keys():
+                decision = self._explained_meanwhile(task, claim, decision, before)
+            decision = self._explained_as_reported(task, claim, decision, before)
         return claim, decision, answers, leans_on
 
     def event(
@@ -312,6 +314,24 @@ class Judging:
         differing = replace(decision, verdict=Verdict.CONFIRMED)
         causes = self._accused_about(task, claim, differing, before)
         if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
+            return decision
+        return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
+
+    def _explained_as_reported(
+        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
+    ) -> Decision:
+        """A finding without direction need not wait for a replica that is away once it is proven who was wrong.
+
+        What it says of the replicas is then what a finding about an outcome, confirmed since, says of one of them.
+        """
+        known = self._ledger.standing(task.finding_id or "")
+        is_waiting = decision.verdict is Verdict.PENDING and known is not None and known.stands
+        if known is None or not is_waiting or known.broker != NOBODY or has_spread(known) or is_unsettled(known):
+            return decision
+        sides = {text: tuple(brokers) for text, brokers in sides_of(known).items()}
+        reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
+        causes = self._causes(task, claim, reported, before) if sides else {}
+        if not causes:
             return decision
         return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
 

@@ -754,6 +754,34 @@ class TestADifferenceOfValueThatAnOutcomeExplains:
         standing = {(f.kind, f.broker) for f in life.machine.standing()}
         assert standing == {(RESURRECTED, 2)} | ({(FindingKind.VISIBILITY_MISMATCH, NOBODY)} if waits else set())
 
+    @pytest.mark.parametrize("by", [2, 4])
+    def test_without_direction_does_not_wait_for_a_replica_that_is_away_once_it_is_proven_who_of_its_sides_was_wrong(
+        self, by: int
+    ) -> None:
+        value, none = KeyShown(RecordShown(10, "none", value_size=5), True, 10), KeyShown(None, True)
+        shown = {1: value, 2: none, 3: value}
+        recorded = Recorded(sides={"value": (1, 3), "no value": (2,)}, pivot=3)
+        differs = claim("v", FindingKind.VISIBILITY_MISMATCH, key_hash_lo=5, recorded=recorded)
+        differs = replace(differs, rule=Rule.LATEST_VALUE, broker=NOBODY)
+        first = Answers({b: replica(b, key=key) for b, key in shown.items()}, leader=1)
+        life = Life().confirmed(differs, answering=lambda _: first)
+        assert life.last.broker == NOBODY
+
+        def answering(c: Claim) -> Answers:
+            if c.kind is COMMITTED_WRONGLY:
+                held = {b: {10: RecordShown(10, "committed" if b == by else "aborted")} for b in (1, by, 3)}
+                return Answers({b: replica(b, committed=held[b], asked=frozenset({10})) for b in held}, leader=1)
+            away = {3: ReplicaAnswer(3, error="away")}
+            return Answers({1: replica(1, key=value), 2: replica(2, key=none)} | away, leader=1)
+
+        outcome = claim("t", COMMITTED_WRONGLY, recorded=Recorded(markers={1: "abort"}))
+        life.suspect(replace(outcome, broker=by))
+        for _ in range(4):
+            life.until_asked(answering)
+        standing = {(f.kind, f.broker) for f in life.machine.standing()}
+        alone = {(COMMITTED_WRONGLY, by)}
+        assert standing == (alone if by == 2 else alone | {(FindingKind.VISIBILITY_MISMATCH, NOBODY)})
+
     def test_of_two_that_lost_the_same_marker_what_is_found_of_one_explains_nothing_of_the_other(self) -> None:
         def answering(c: Claim, *, healed: int = 0) -> Answers:
             if c.kind is COMMITTED_WRONGLY:
