@@ -73,20 +73,27 @@ def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, An
     return {"end_unproven": True} if unread.may_lack_end(state, start, marker) else {}
 
 
-def leave_no_room(offsets: Array, marker: int) -> bool:
-    """Whether records lie at each offset from the first of them up to an end marker: no other was ever between."""
-    return len(offsets) > 0 and len(np.unique(offsets[offsets < marker])) == marker - int(offsets[0])
+def leave_no_room(offsets: Array, start: int, marker: int) -> bool:
+    """Whether records lie at each offset from a transaction's first up to an end marker: no other was ever between.
+
+    Args:
+        offsets: of records that were read, in any order.
+        start: where the transaction begins.
+        marker: offset of the end marker.
+    """
+    return len(np.unique(offsets[(offsets >= start) & (offsets < marker)])) == marker - start
 
 
-def outcome_unproven(state: PartitionState, offsets: Array, marker: int) -> dict[str, Any]:
+def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: int) -> dict[str, Any]:
     """The same of an accusation for outcomes: until an audit has proven the end, those of all records are unknown.
 
     Args:
         state: written to.
         offsets: of the records, in order; at least one.
+        start: where the transaction begins by what the accusation says.
         marker: offset of the end marker.
     """
-    found = {} if leave_no_room(offsets, marker) else end_unproven(state, int(offsets[0]), marker)
+    found = {} if leave_no_room(offsets, start, marker) else end_unproven(state, int(offsets[0]), marker)
     if found:
         unread.add_offsets(state, READ_COMMITTED, offsets, UnknownReason.SKIPPED, replicas.read_at(state))
     return found

@@ -90,8 +90,9 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         aborted = verdict.shown_aborted
         kind = FindingKind.COMMITTED_RECORD_ABORTED if aborted else FindingKind.ABORTED_RECORD_COMMITTED
     accusations = []
-    for at in _by_transaction(state, verdict, rows["offset"], which):
-        part, group = rows[at], which[at[0]]
+    starts = np.where(which == UNKNOWN, rows["offset"], mine["start"][which] if len(mine) else UNKNOWN)
+    for at in _by_transaction(state, verdict, rows["offset"], which, starts):
+        part, start = rows[at], int(starts[at[0]])
         first = part[0]
         observations = outcomes_shown(state, part)
         if not verdict.proven:
@@ -103,7 +104,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         if marker != UNKNOWN:
             observations["leader_epoch"] = _epoch_of(state, marker, producer)
         if verdict.proven:
-            observations |= outcome_unproven(state, part["offset"], NEVER if marker == UNKNOWN else marker)
+            observations |= outcome_unproven(state, part["offset"], start, NEVER if marker == UNKNOWN else marker)
         accusations.append(
             Accusation(
                 Rule.OUTCOME,
@@ -111,7 +112,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
                 broker_of(state, slot) if verdict.proven else NOBODY,
                 offset=int(first["offset"]),
                 producer_id=producer,
-                transaction_start_offset=int(mine["start"][group] if group != UNKNOWN else first["offset"]),
+                transaction_start_offset=start,
                 marker_offset=marker,
                 key_hash_hi=int(first["key_hash_hi"]),
                 key_hash_lo=int(first["key_hash_lo"]),
@@ -121,22 +122,42 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
     return accusations
 
 
-def _by_transaction(state: PartitionState, verdict: outcome.Verdict, offsets: Array, which: Array) -> Iterator[Array]:
+def _by_transaction(
+    state: PartitionState, verdict: outcome.Verdict, offsets: Array, which: Array, starts: Array
+) -> Iterator[Array]:
     """Indices of the rows of each transaction.
 
     Where the end of the first is not proven, each that lies directly before its end marker is one by itself.
+
+    Args:
+        state: for what may have been cleaned.
+        verdict: on the rows.
+        offsets: of the rows, in order.
+        which: of which interval of the accused each is; -1 where it is of none, and end markers alone separate them.
+        starts: where the transaction of each begins.
     """
     is_direct = verdict.markers == offsets + 1
-    for group in np.unique(which):
-        at = np.flatnonzero(which == group)
-        marker = verdict.markers[at[0]]
-        is_proven = marker != UNKNOWN and (
-            leave_no_room(offsets[at], int(marker)) or not unread.may_lack_end(state, int(offsets[at[0]]), int(marker))
-        )
-        apart = at[is_direct[at] & verdict.proven & (not is_proven)]
-        if len(rest := np.setdiff1d(at, apart)):
-            yield rest
-        yield from apart[:, None]
+    apart_by = np.where(which == UNKNOWN, verdict.markers, UNKNOWN)
+    for group, end in np.unique(np.stack([which, apart_by]), axis=1).T:
+        at = np.flatnonzero((which == group) & (apart_by == end))
+        marker = int(verdict.markers[at[0]])
+        if marker != UNKNOWN and leave_no_room(offsets[at], int(starts[at[0]]), marker):
+            yield at[offsets[at] < marker]
+            at = at[offsets[at] >= marker]
+        yield from _where_room_is_left(state, verdict, offsets, at, is_direct)
+
+
+def _where_room_is_left(
+    state: PartitionState, verdict: outcome.Verdict, offsets: Array, at: Array, is_direct: Array
+) -> Iterator[Array]:
+    if not len(at):
+        return
+    marker = int(verdict.markers[at[0]])
+    is_proven = marker != UNKNOWN and not unread.may_lack_end(state, int(offsets[at[0]]), marker)
+    apart = at[is_direct[at] & verdict.proven & (not is_proven)]
+    if len(rest := np.setdiff1d(at, apart)):
+        yield rest
+    yield from apart[:, None]
 
 
 def _ends_shown(state: PartitionState, row: Array) -> dict[str, str]:

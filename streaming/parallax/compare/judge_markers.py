@@ -98,7 +98,7 @@ def _proven_of(state: PartitionState, interval: Array, own: Array) -> list[Accus
     """
     start, marker = int(interval["start"]), int(interval["missed"])
     direct = own[own["offset"] == marker - 1]
-    if start == marker - 1 or not len(direct) or leave_no_room(own["offset"], marker):
+    if start == marker - 1 or not len(direct) or leave_no_room(own["offset"], start, marker):
         return []
     if not end_unproven(state, start, marker):
         return []
@@ -138,13 +138,17 @@ def _as_missed(interval: Array) -> Array:
 
 
 def _shown_committed(state: PartitionState) -> Array:
-    """Return what read_committed readers showed and no verdict has settled: pending rows, and absences that wait."""
+    """Return what read_committed readers showed and no verdict has settled, in offset order.
+
+    These are pending rows, and absences that wait.
+    """
     if not len(state.candidates):
         return state.pending
     waiting = np.empty(len(state.candidates), state.pending.dtype)
     for name in state.pending.dtype.names or ():
         waiting[name] = state.candidates[name]
-    return joined(waiting, state.pending)
+    shown = joined(waiting, state.pending)
+    return shown[np.argsort(shown["offset"], kind="stable")]
 
 
 def _settle(state: PartitionState, intervals: Array) -> None:
@@ -194,7 +198,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
-        **outcome_unproven(state, rows["offset"] if len(rows) else np.array([start]), marker),
+        **outcome_unproven(state, rows["offset"] if len(rows) else np.array([start]), start, marker),
     }
     if interval["end"] != NEVER:
         observations["closed_by_marker_offset"] = int(interval["end"])

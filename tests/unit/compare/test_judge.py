@@ -331,6 +331,34 @@ class TestMarkers:
         assert (one["broker"], one["offset"], one["marker_offset"]) == (2, 18, 20)
         assert "end_unproven" not in one["seen"]
 
+    def test_records_up_to_the_marker_prove_no_end_of_one_that_lies_lower(self, comparison: Comparison) -> None:
+        rows = [record(o, f"K{o}", "V", pid=9, outcome=ABORTED) for o in (2, 18, 19)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in BROKERS))
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, [abort(20, 9), *later], 31))
+        comparison.feed(shown(RU, 2, later, 31))
+        on = {b: [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows[1:]] for b in BROKERS}
+        comparison.feed(*(shown(RC, b, on[b], 31) for b in BROKERS))
+        settle(comparison, 31)
+        claims = [(s["offset"], s["transaction_start_offset"], "end_unproven" in s["seen"]) for s in raised(comparison)]
+        assert claims == [(18, 2, True), (19, 19, False)]
+
+    def test_the_lowest_record_counts_whatever_waits_for_an_explanation(self, comparison: Comparison) -> None:
+        rows = [record(o, f"K{o}", "V", pid=9, outcome=ABORTED) for o in (2, 18)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        comparison.feed(tick(0, everywhere(2), everywhere(20)), *(shown(RU, b, rows, 20) for b in BROKERS))
+        for b in BROKERS:
+            mine = [{**r, "outcome": COMMITTED if b == 2 else ABORTED} for r in rows if b == 2 or r["offset"] == 2]
+            comparison.feed(shown(RC, b, mine, 31))
+        for b in (1, 3):
+            comparison.feed(shown(RU, b, [abort(20, 9), *later], 31))
+        comparison.feed(shown(RU, 2, later, 31))
+        settle(comparison, 31)
+        (one,) = raised(comparison)
+        assert (one["offset"], one["transaction_start_offset"], one["marker_offset"]) == (2, 2, 20)
+        assert "end_unproven" in one["seen"]
+
     def test_the_last_record_is_suspected_too_where_no_reading_saw_the_transaction_open(
         self, comparison: Comparison
     ) -> None:
@@ -640,6 +668,20 @@ class TestDisputes:
         state = PartitionState(disputes=np.array([(8, 50), (9, 60)], DISPUTE))
         after = step(state, Observations.of("t", 0, tick(0, everywhere(4))), SETTINGS, 0).state
         assert len(after.disputes) == 0
+
+    def test_transactions_that_end_markers_alone_separate_are_suspected_each_by_itself(
+        self, comparison: Comparison
+    ) -> None:
+        rows = [record(i, f"k{i}", "V", pid=9, outcome=ABORTED) for i in (3, 4, 7)]
+        comparison.feed(tick(0, everywhere(12)), *self.unlike(rows))
+        state = PartitionState.from_bytes(comparison.state)
+        state.intervals = state.intervals[:0]
+        comparison.state = state.to_bytes()
+        later = commit(11, 9)
+        on = {b: [later] if b == 2 else [abort(5, 9), abort(8, 9), later] for b in BROKERS}
+        comparison.feed(*(shown(RU, b, on[b], 12) for b in BROKERS))
+        found = [(s["offset"], s["marker_offset"], s["seen"]["offsets"]) for s in raised(comparison)]
+        assert found == [(3, 5, [3, 4]), (7, 8, [7])]
 
 
 class TestLatest:
