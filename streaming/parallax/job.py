@@ -183,7 +183,7 @@ class Job:
             self.state.audit_failed,
             unread_delay_s=settings.audit.unread_delay_s,
             is_held=lambda: bool(self._paused),
-            spot_checks=job_spot_checks(settings, client, manager, key, self.state.spot_checked),
+            spot_checks=job_spot_checks(settings, client, key, self.state.spot_checked),
         )
         self._audits.start()
 

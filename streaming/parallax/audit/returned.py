@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from parallax.compare.suspect import Coverage
@@ -11,7 +12,11 @@ SETTLE_S = 10.0
 """How long a broker is back before it is asked: it has to catch up first."""
 
 PAUSE_S = 60.0
-"""How long it is left alone once it was asked, whether that failed or it comes and goes."""
+"""How long a broker is left alone once it was asked: it may come and go. What it did not answer is asked for again
+after pauses that double from this one on."""
+
+TRIES = 6
+"""How often a broker is asked again for what it does not answer: it may never come to an offset that it lost."""
 
 
 class Returned:
@@ -26,6 +31,7 @@ class Returned:
         self._answering: dict[TopicPartition, tuple[int, ...]] = {}
         self._due: dict[int, tuple[float, dict[TopicPartition, None]]] = {}
         self._asked: dict[int, float] = {}
+        self._tries: Counter[int] = Counter()
 
     def observe(self, coverages: Iterable[Coverage]) -> None:
         """Take in coverages: which brokers answer for a partition."""
@@ -36,17 +42,22 @@ class Returned:
                 continue
             self._answering[coverage.place] = answering
             for broker in {*answering} - {*before}:
-                self._wait(broker, [coverage.place])
+                self._tries.pop(broker, None)
+                self._wait(broker, [coverage.place], SETTLE_S)
             for broker in {*before} - {*answering}:
                 _, waiting = self._due.get(broker, (0.0, {}))
                 waiting.pop(coverage.place, None)
                 if not waiting:
                     self._due.pop(broker, None)
 
-    def again(self, replicas: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Take in that replicas could not be asked."""
-        for broker, places in replicas.items():
-            self._wait(broker, places)
+    def asked(self, brokers: Iterable[int], unanswered: Mapping[int, Sequence[TopicPartition]]) -> None:
+        """Take in that brokers were asked, and which of their partitions did not answer."""
+        for broker in brokers:
+            self._asked[broker] = self._clock()
+            if places := unanswered.get(broker):
+                self._tries[broker] += 1
+                if self._tries[broker] <= TRIES:
+                    self._wait(broker, places, PAUSE_S * 2 ** (self._tries[broker] - 1))
 
     def next_at(self) -> float | None:
         """When the next broker is due."""
@@ -58,15 +69,14 @@ class Returned:
         ripe = {broker: list(places) for broker, (at, places) in self._due.items() if at <= now}
         for broker in ripe:
             del self._due[broker]
-            self._asked[broker] = now
         return ripe
 
-    def _wait(self, broker: int, places: Sequence[TopicPartition]) -> None:
-        """A broker waits from the first of its partitions on: the others come with the same micro-batches."""
-        soonest = max(self._clock() + SETTLE_S, self._asked.get(broker, -PAUSE_S) + PAUSE_S)
+    def _wait(self, broker: int, places: Sequence[TopicPartition], seconds: float) -> None:
+        """A broker waits for the last of its partitions to settle."""
+        soonest = self._asked.get(broker, -PAUSE_S) + PAUSE_S
         at, waiting = self._due.get(broker, (soonest, {}))
         waiting.update(dict.fromkeys(places))
-        self._due[broker] = at, waiting
+        self._due[broker] = max(at, self._clock() + seconds), waiting
 
 
-__all__ = ["PAUSE_S", "SETTLE_S", "Returned"]
+__all__ = ["PAUSE_S", "SETTLE_S", "TRIES", "Returned"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from random import Random
+from random import SystemRandom
 from typing import Any
 
 import structlog
@@ -22,7 +22,7 @@ from parallax.audit.ledger import has_verdict
 from parallax.audit.result import AuditReport
 from parallax.audit.returned import Returned
 from parallax.audit.run import Audit
-from parallax.audit.spot import SpotChecks
+from parallax.audit.spot import Checked, SpotChecks
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.compare.tables import append_suspects, create_suspects
 from parallax.config import Settings
@@ -51,8 +51,8 @@ _HELD_S = 2.0
 RunAudit = Callable[[str, Sequence[TopicPartition]], AuditReport]
 """(``brokers`` or ``tables``, partitions; none are all that the settings name) -> what it came to."""
 
-RunSpotChecks = Callable[[Mapping[int, Sequence[TopicPartition]]], Sequence[TopicPartition]]
-"""Partitions by the broker that is back with them -> those in which something was found."""
+RunSpotChecks = Callable[[Mapping[int, Sequence[TopicPartition]], Callable[[], bool]], Checked]
+"""(partitions by the broker that is back with them, whether to end early) -> what was found."""
 
 
 class CaughtUp:
@@ -125,6 +125,29 @@ class Unread:
             self._not_before[place] = self._clock() + pause
 
 
+class Doubted(Unread):
+    """Which partitions wait for an audit, since a spot check has found something there.
+
+    A partition that has had a verdict is not audited again within `AGAIN_S`, for what is wrong stays so until somebody
+    repairs it.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(0.0, clock)
+
+    def add(self, places: Iterable[TopicPartition]) -> None:
+        """Take in what is in doubt."""
+        for place in places:
+            self._due.setdefault(place, self._clock())
+
+    def audited(self, places: Iterable[TopicPartition], report: AuditReport | None) -> None:
+        """Take in that partitions were audited; those that had no verdict wait for the next audit."""
+        places = list(places)
+        super().audited(places, report)
+        settled = {p.place for p in report.partitions if has_verdict(p)} if report else set()
+        self.add(place for place in places if place not in settled)
+
+
 class AuditSchedule:
     """Runs audits one after the other in a thread of its own.
 
@@ -160,7 +183,7 @@ class AuditSchedule:
         self._unread = Unread(unread_delay_s, clock)
         self._spot_checks = spot_checks
         self._returned = Returned(clock)
-        self._doubted: dict[TopicPartition, None] = {}
+        self._doubted = Doubted(clock)
         self._queued: dict[TopicPartition, None] = {}
         self._next = clock() + interval_s
         self._lock = threading.Lock()
@@ -199,46 +222,58 @@ class AuditSchedule:
 
     def run_due(self) -> bool:
         """Run what is due now; returns whether there was anything."""
-        if self._is_held():
+        if self._is_over():
             return False
         with self._lock:
             queued, self._queued = list(self._queued), {}
-            unread, back = self._unread.due(), self._returned.due()
-        if back:
-            self._check(back)
-        doubted = list(self._doubted)[:MAX_TOGETHER]
-        if doubted and not self._stop.is_set():
-            self._doubted = {place: None for place in self._doubted if place not in doubted}
-            self._guarded("brokers", doubted)
+            back = self._returned.due()
         if queued:
             self._guarded("tables", queued)
-        if unread and not self._stop.is_set():
-            report = self._guarded("brokers", unread)
-            with self._lock:
-                self._unread.audited(unread, report)
-        if self._interval_s and self._clock() >= self._next and not self._stop.is_set():
+        if back:
+            self._check(back)
+        audited = [self._audit_due(waiting) for waiting in (self._doubted, self._unread)]
+        if self._interval_s and self._clock() >= self._next and not self._is_over():
             self._guarded("brokers", ())
             self._next = self._clock() + self._interval_s
             return True
-        return bool(queued or unread or back or doubted)
+        return bool(queued or back or any(audited))
+
+    def _is_over(self) -> bool:
+        """Whether nothing is to begin any more, or not at present."""
+        return self._stop.is_set() or self._is_held()
+
+    def _audit_due(self, waiting: Unread) -> bool:
+        """Audit the brokers for the partitions whose time has come; returns whether there were any."""
+        if self._is_over():
+            return False
+        with self._lock:
+            places = waiting.due()
+        if places:
+            report = self._guarded("brokers", places)
+            with self._lock:
+                waiting.audited(places, report)
+        return bool(places)
 
     def _next_at(self) -> float | None:
         """When the next partition, or the next broker that is back, is due; with the lock held."""
-        times = [at for at in (self._unread.next_at(), self._returned.next_at()) if at is not None]
-        return min(times, default=None)
+        waiting = (self._unread, self._doubted, self._returned)
+        times = [at for at in (one.next_at() for one in waiting) if at is not None]
+        return min([*times, *([self._clock()] if self._queued else [])], default=None)
 
     def _check(self, back: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Spot checks; those that fail are run again."""
+        """Spot checks; those that fail, and what was not answered, are run again."""
         if self._spot_checks is None:
             return
+        checked = Checked(unanswered={broker: list(places) for broker, places in back.items()})
         try:
-            self._doubted.update(dict.fromkeys(self._spot_checks(back)))
+            checked = self._spot_checks(back, self._is_over)
         except Exception as error:  # noqa: BLE001 - as for audits
             if not self._stop.is_set():
                 log.warning("spot checks failed", brokers=sorted(back), error=str(error).strip().split("\n", 1)[0])
                 self._on_failure()
-                with self._lock:
-                    self._returned.again(back)
+        with self._lock:
+            self._doubted.add(checked.doubted)
+            self._returned.asked(back, checked.unanswered)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -295,18 +330,13 @@ def job_audits(
 
 
 def job_spot_checks(
-    settings: Settings,
-    client: ReplicaClient,
-    manager: FindingsManager,
-    key: str,
-    on_checked: Callable[[Mapping[str, int]], None],
+    settings: Settings, client: ReplicaClient, key: str, on_checked: Callable[[Mapping[str, int]], None]
 ) -> RunSpotChecks | None:
     """How the job checks a broker that is back; None where the settings have it off.
 
     Args:
         settings: of the job.
         client: pinned client.
-        manager: the job's.
         key: the views' hash key, 32 hexadecimal digits.
         on_checked: called with how many records were found how (`parallax.audit.spot.Spot`).
     """
@@ -320,21 +350,19 @@ def job_spot_checks(
         settings.audit.spot_checks,
         lambda: Pace(TokenBucket(rate), None) if rate else None,
         settings.read.request_timeout_ms,
-        Random(),  # noqa: S311 - which records are looked at
-        lambda: time.time_ns() // 1_000_000,
+        SystemRandom().getrandbits(63),
     )
-    confirmed = _confirming(settings, manager)
 
-    def run(back: Mapping[int, Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
-        checked = checks.check(back)
+    def run(back: Mapping[int, Sequence[TopicPartition]], is_over: Callable[[], bool]) -> Checked:
+        checked = checks.check(back, is_over)
         found = {str(spot): count for spot, count in checked.counts.items()}
         on_checked(found)
         if found:
-            log.info("spot checks", brokers=sorted(back), suspects=len(checked.suspects), **found)
-        if not checked.suspects:
-            return ()
-        confirmed(checked.suspects)
-        return list(dict.fromkeys(suspect.place for suspect in checked.suspects))
+            log.info("spot checks", brokers=sorted(back), **found)
+        for place in checked.doubted:
+            why = "a record that was aborted is committed now; the partition is audited"
+            log.warning(why, topic=place.topic, partition=place.partition)
+        return checked
 
     return run
 

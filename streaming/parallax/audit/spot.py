@@ -2,18 +2,17 @@
 
 A reader reads each offset once. A `.txnindex` that is lost while its broker is down changes what consumers of that
 replica get from then on, and Kafka loads the segment without complaint. So some of the aborted records that the table
-``read_committed`` holds of the replica are read once more. One that it shows as committed now is a suspect like the
-stream's: the probe asks for the record and for the end marker behind it.
+``read_committed`` holds of the replica are read once more. A partition in which one of them is committed now is in
+doubt, and an audit of it says what is wrong, and how far: what was recorded a while ago proves nothing by itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import zip_longest
-from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,21 +20,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from parallax.compare.suspect import Accusation, Suspect
-from parallax.model import FindingKind, IsolationLevel, Outcome, RowKind, Rule, TopicPartition
+from parallax.model import IsolationLevel, Outcome, RowKind, TopicPartition
 from parallax.replica.client import ReplicaClient
 from parallax.replica.decode import ContentHasher
+from parallax.replica.errors import OffsetOutOfRange, ReplicaError
 from parallax.replica.reader import Failed, Pacing, Span, read_ranges
+from parallax.replica.types import Watermarks
+from parallax.source.schema import VIEW
 from parallax.views.tables import rust_uri
 
-_FETCH_BYTES = 1 << 14
+_LOG_BYTES = 1 << 14
 """Asked for of each log: a batch that is larger is asked for again."""
+
+_TOGETHER = 128
+"""Logs that one Fetch asks for at most."""
 
 _MANY = 1 << 20
 """Rows of the table that are gathered before they are thinned out."""
 
-_MOST_SUSPECTS = 1000
-"""Raised by one check at most: the audit that follows tells the rest."""
+_SPARE = 4
+"""So many times as many records are drawn as are to be asked for: the cleaner may have taken most of them."""
+
+_ROWS = pa.schema(
+    [VIEW.field(name) for name in ("topic", "partition", "offset", "producer_id", "leader_epoch", "timestamp")]
+)
+"""What is looked up of a record."""
 
 
 class Spot(StrEnum):
@@ -70,70 +79,47 @@ class Checked:
 
     Attributes:
         counts: how many records were found how.
-        suspects: transactions of which a record is shown as committed.
+        doubted: partitions in which a record is committed now.
+        unanswered: by broker, partitions of which some records are not known.
     """
 
     counts: Counter[Spot] = field(default_factory=Counter)
-    suspects: list[Suspect] = field(default_factory=list)
+    doubted: dict[TopicPartition, None] = field(default_factory=dict)
+    unanswered: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
 
 def thinned(rows: pa.Table, most: int, salt: int) -> pa.Table:
-    """Return at most so many rows of each partition: those whose offsets hash lowest; a pure function.
+    """Return some rows of each partition, in the order in which they are to be asked for; a pure function.
+
+    Half of them are the newest, which the cleaner has not come to yet; the others those whose offsets hash lowest.
 
     Args:
         rows: with ``topic``, ``partition`` and ``offset``.
-        most: rows of each partition.
+        most: rows of each partition, of either half.
         salt: another one, another choice; the same rows again and the same salt, the same choice.
     """
     offsets = rows["offset"].to_numpy().astype(np.uint64)
     mixed = (offsets ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashed = rows.append_column("hash", pa.array(mixed ^ (mixed >> np.uint64(32))))
-    ordered = hashed.sort_by([("topic", "ascending"), ("partition", "ascending"), ("hash", "ascending")])
+    drawn = rows.append_column("hash", pa.array(mixed ^ (mixed >> np.uint64(32))))
+    drawn = drawn.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "descending")])
+    drawn = drawn.append_column("by_offset", pa.array(_ranks(drawn)))
+    drawn = drawn.sort_by([("topic", "ascending"), ("partition", "ascending"), ("hash", "ascending")])
+    drawn = drawn.append_column("by_hash", pa.array(_ranks(drawn)))
+    first = np.minimum(drawn["by_offset"].to_numpy(), drawn["by_hash"].to_numpy())
+    kept = drawn.append_column("first", pa.array(first)).filter(pa.array(first < most))
+    kept = kept.sort_by([("topic", "ascending"), ("partition", "ascending"), ("first", "ascending")])
+    return kept.select(rows.column_names)
+
+
+def _ranks(ordered: pa.Table) -> Any:
+    """How many rows of its partition come before each."""
     topics = ordered["topic"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
     partitions = ordered["partition"].to_numpy()
     begins = np.ones(len(ordered), bool)
     begins[1:] = (topics[1:] != topics[:-1]) | (partitions[1:] != partitions[:-1])
     at = np.arange(len(ordered))
-    rank = at - np.maximum.accumulate(np.where(begins, at, 0))
-    return ordered.filter(pa.array(rank < most)).drop_columns("hash")
-
-
-def transaction_of(aborted: Aborted, broker: int, rows: Iterable[tuple[int, int, int, int]]) -> Accusation | None:
-    """The accusation of a replica that shows a record as committed behind which it showed an ABORT; a pure function.
-
-    Args:
-        aborted: the record.
-        broker: whose replica.
-        rows: (offset, kind, high, low half of the key's hash) of the producer's records and end markers that the
-            replica was recorded to show, in offset order.
-
-    Returns:
-        None where no ABORT is on record behind it.
-    """
-    first: tuple[int, int, int] | None = None
-    for offset, kind, high, low in rows:
-        if kind == RowKind.RECORD:
-            first = first or (offset, high, low)
-        elif offset < aborted.offset:
-            first = None
-        elif kind == RowKind.ABORT and first is not None:
-            start, *key = first
-            return Accusation(
-                Rule.OUTCOME,
-                FindingKind.OUTCOME_CONTRADICTS_MARKER,
-                broker,
-                offset=start,
-                producer_id=aborted.producer_id,
-                transaction_start_offset=start,
-                marker_offset=offset,
-                key_hash_hi=key[0],
-                key_hash_lo=key[1],
-                observations={"outcomes": {str(broker): "committed"}, "markers": {str(broker): "abort"}},
-            )
-        else:
-            return None
-    return None
+    return at - np.maximum.accumulate(np.where(begins, at, 0))
 
 
 class SpotChecks:
@@ -143,11 +129,10 @@ class SpotChecks:
         storage: ``storage.path``.
         client: pinned client.
         hasher: the views' hasher.
-        most: records of each partition.
+        most: records of each partition that are asked for, unless they are gone.
         pace: gives what holds the Fetches of one check back; None for as fast as it goes.
         timeout_ms: of one Fetch.
-        random: which records are chosen.
-        now_ms: milliseconds since 1970 UTC.
+        salt: which records are chosen.
     """
 
     def __init__(
@@ -158,8 +143,7 @@ class SpotChecks:
         most: int,
         pace: Callable[[], Pacing | None],
         timeout_ms: float,
-        random: Random,
-        now_ms: Callable[[], int],
+        salt: int,
     ) -> None:
         self._uri = rust_uri(storage, IsolationLevel.READ_COMMITTED.option)
         self._client = client
@@ -167,85 +151,130 @@ class SpotChecks:
         self._most = most
         self._pace = pace
         self._timeout_ms = timeout_ms
-        self._random = random
-        self._now_ms = now_ms
+        self._salt = salt
 
-    def check(self, replicas: Mapping[int, Sequence[TopicPartition]]) -> Checked:
+    def check(self, replicas: Mapping[int, Sequence[TopicPartition]], is_over: Callable[[], bool]) -> Checked:
         """Check the replicas of some brokers.
+
+        Args:
+            replicas: partitions by broker.
+            is_over: whether to end early; what was not asked is unanswered.
 
         Raises:
             DeltaError: the table cannot be read; so for the errors of Arrow and of the operating system.
         """
         found = Checked()
-        if not DeltaTable.is_deltatable(self._uri):
-            return found
-        dataset = DeltaTable(self._uri).to_pyarrow_dataset()
-        for broker, places in replicas.items():
-            chosen = self._chosen(dataset, broker, places)
-            pace = self._pace()
-            for wave in zip_longest(*chosen.values()):
-                self._look(dataset, broker, [one for one in wave if one is not None], pace, found)
+        if DeltaTable.is_deltatable(self._uri):
+            dataset = DeltaTable(self._uri).to_pyarrow_dataset()
+            for broker, places in replicas.items():
+                self._check(dataset, broker, places, found, is_over)
         return found
 
+    def _check(
+        self,
+        dataset: Any,
+        broker: int,
+        places: Sequence[TopicPartition],
+        found: Checked,
+        is_over: Callable[[], bool],
+    ) -> None:
+        held, unknown = self._held(broker, places)
+        pace, asked = self._pace(), Counter[TopicPartition]()
+        for wave in zip_longest(*self._chosen(dataset, broker, held).values()):
+            wanted = [one for one in wave if one is not None and asked[one.place] < self._most]
+            wanted = [one for one in wanted if one.place not in unknown and one.place not in found.doubted]
+            if is_over():
+                unknown |= {one.place for one in wanted}
+                break
+            for some in (wanted[at : at + _TOGETHER] for at in range(0, len(wanted), _TOGETHER)):
+                for one, spot in zip(some, self._shown(broker, some, pace), strict=True):
+                    found.counts[spot] += 1
+                    asked[one.place] += spot is not Spot.GONE
+                    if spot is Spot.COMMITTED:
+                        found.doubted[one.place] = None
+                    if spot is Spot.UNKNOWN:  # Asked again later: one that hangs costs a timeout each time.
+                        unknown.add(one.place)
+        if unknown:
+            found.unanswered[broker] = [place for place in places if place in unknown]
+
+    def _held(
+        self, broker: int, places: Sequence[TopicPartition]
+    ) -> tuple[dict[TopicPartition, tuple[int, int]], set[TopicPartition]]:
+        """The log start offset and the last stable offset of each replica, and those that are not known."""
+        try:
+            marks: Mapping[TopicPartition, Watermarks | ReplicaError] = self._client.watermarks(
+                broker, places, timeout_ms=self._timeout_ms
+            )
+        except ReplicaError:
+            return {}, set(places)
+        held = {
+            place: (found.log_start_offset, found.last_stable_offset)
+            for place, found in marks.items()
+            if not isinstance(found, ReplicaError)
+        }
+        return held, {place for place in places if place not in held}
+
     def _chosen(
-        self, dataset: Any, broker: int, places: Sequence[TopicPartition]
+        self, dataset: Any, broker: int, held: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, list[Aborted]]:
-        """Some aborted records of each partition, as they were recorded of one broker."""
+        """Some aborted records of each partition, as they were recorded of one broker, that its log may hold still."""
+        chosen: dict[TopicPartition, list[Aborted]] = {place: [] for place in held}
         wanted = (pc.field("broker") == broker) & (pc.field("kind") == int(RowKind.RECORD))
-        wanted &= (pc.field("outcome") == int(Outcome.ABORTED)) & pc.field("topic").isin(sorted({t for t, _ in places}))
-        columns = ["topic", "partition", "offset", "producer_id", "leader_epoch", "timestamp"]
-        salt = self._random.getrandbits(63)
-        kept, more = None, []
-        for batch in dataset.scanner(columns=columns, filter=wanted).to_batches():
+        wanted &= (pc.field("outcome") == int(Outcome.ABORTED)) & pc.field("topic").isin(sorted({t for t, _ in held}))
+        spans = pa.table(
+            {
+                "topic": pa.array([place.topic for place in held], pa.string()),
+                "partition": pa.array([place.partition for place in held], pa.int32()),
+                "low": pa.array([low for low, _ in held.values()], pa.int64()),
+                "high": pa.array([high for _, high in held.values()], pa.int64()),
+            }
+        )
+        kept, most = _ROWS.empty_table(), _SPARE * self._most
+        more: list[Any] = []
+
+        def thin() -> pa.Table:
+            rows = pa.concat_tables(more).cast(_ROWS).join(spans, ["topic", "partition"], join_type="inner")
+            rows = rows.filter((pc.field("offset") >= pc.field("low")) & (pc.field("offset") < pc.field("high")))
+            return thinned(pa.concat_tables([kept, rows.select(_ROWS.names)]), most, self._salt)
+
+        # By one thread: the micro-batches need the cores.
+        for batch in dataset.scanner(columns=_ROWS.names, filter=wanted, use_threads=False).to_batches():
             more.append(pa.Table.from_batches([batch]))
             if sum(map(len, more)) >= _MANY:
-                kept, more = thinned(pa.concat_tables([*([kept] if kept else []), *more]), self._most, salt), []
-        rows = pa.concat_tables([*([kept] if kept else []), *more]) if kept or more else None
-        chosen: dict[TopicPartition, list[Aborted]] = {place: [] for place in places}
-        if rows is not None and len(rows):
-            few = thinned(rows, self._most, salt)
-            *others, times = (few[name] for name in columns)
-            milliseconds = [-1 if us is None else us // 1000 for us in times.cast(pa.int64()).to_pylist()]
-            values = (*(column.to_pylist() for column in others), milliseconds)
-            for topic, partition, *aborted in zip(*values, strict=True):
-                if (place := TopicPartition(topic, partition)) in chosen:
-                    chosen[place].append(Aborted(place, *aborted))
+                kept, more = thin(), []
+        if more:
+            kept = thin()
+        if len(kept):
+            for one in _aborted(kept):
+                chosen[one.place].append(one)
         return chosen
 
-    def _look(self, dataset: Any, broker: int, wave: Sequence[Aborted], pace: Pacing | None, found: Checked) -> None:
-        """Look at one record of each partition."""
-        for one, spot in zip(wave, self._shown(broker, wave, pace), strict=True):
-            found.counts[spot] += 1
-            if spot is not Spot.COMMITTED or len(found.suspects) >= _MOST_SUSPECTS:
-                continue
-            accusation = transaction_of(one, broker, self._rows(dataset, broker, one))
-            if accusation is not None:
-                suspect = Suspect(*one.place, accusation, {}, self._now_ms())
-                if all(suspect.suspect_id != other.suspect_id for other in found.suspects):
-                    found.suspects.append(suspect)
-
-    def _shown(self, broker: int, wave: Sequence[Aborted], pace: Pacing | None) -> list[Spot]:
-        spots = [Spot.UNKNOWN] * len(wave)
+    def _shown(self, broker: int, some: Sequence[Aborted], pace: Pacing | None) -> list[Spot]:
+        """What became of records, one of a partition."""
+        spots = [Spot.UNKNOWN] * len(some)
         events = read_ranges(
             self._client,
             broker,
-            [Span(*one.place, one.offset, one.offset + 1) for one in wave],
+            [Span(*one.place, one.offset, one.offset + 1) for one in some],
             isolation=IsolationLevel.READ_COMMITTED,
             hasher=self._hasher,
-            max_bytes=_FETCH_BYTES,
+            max_bytes=len(some) * _LOG_BYTES,
+            log_bytes=_LOG_BYTES,
             deadline_ms=self._timeout_ms,
             pace=pace,
         )
         for event in events:
             if isinstance(event, Failed):
+                is_gone = isinstance(event.error, OffsetOutOfRange)
+                spots[event.index] = Spot.GONE if is_gone else Spot.UNKNOWN
                 continue
             for index, mark in event.marks:
-                if mark.position > wave[index].offset and spots[index] is Spot.UNKNOWN:
+                if mark.position > some[index].offset and spots[index] is Spot.UNKNOWN:
                     spots[index] = Spot.GONE
             columns = event.columns
             of = np.full(len(columns.offset), event.marks[0][0]) if event.of is None else event.of
             for row in np.flatnonzero(columns.kind == RowKind.RECORD).tolist():
-                one, outcome = wave[of[row]], event.outcome[row]
+                one, outcome = some[of[row]], event.outcome[row]
                 held = (
                     columns.offset[row],
                     columns.producer_id[row],
@@ -256,14 +285,13 @@ class SpotChecks:
                     spots[of[row]] = Spot.COMMITTED if outcome == Outcome.COMMITTED else Spot.ABORTED
         return spots
 
-    def _rows(self, dataset: Any, broker: int, one: Aborted) -> Iterator[tuple[int, int, int, int]]:
-        """What the replica was recorded to show of a producer, in offset order."""
-        wanted = (pc.field("topic") == one.place.topic) & (pc.field("partition") == one.place.partition)
-        wanted &= (pc.field("broker") == broker) & (pc.field("producer_id") == one.producer_id)
-        wanted &= pc.field("kind").isin([int(kind) for kind in (RowKind.RECORD, RowKind.COMMIT, RowKind.ABORT)])
-        columns = ["offset", "kind", "key_hash_hi", "key_hash_lo"]
-        rows = dataset.to_table(columns=columns, filter=wanted).sort_by("offset")
-        return zip(*(rows[name].to_pylist() for name in columns), strict=True)
+
+def _aborted(rows: pa.Table) -> Iterator[Aborted]:
+    *others, times = (rows[name] for name in _ROWS.names)
+    milliseconds = [-1 if us is None else us // 1000 for us in times.cast(pa.int64()).to_pylist()]
+    values = (*(column.to_pylist() for column in others), milliseconds)
+    for topic, partition, *aborted in zip(*values, strict=True):
+        yield Aborted(TopicPartition(topic, partition), *aborted)
 
 
-__all__ = ["Aborted", "Checked", "Spot", "SpotChecks", "thinned", "transaction_of"]
+__all__ = ["Aborted", "Checked", "Spot", "SpotChecks", "thinned"]

@@ -82,7 +82,7 @@ def on_record(
     said += [
         f"Broker {one.broker} copied records at {time_text(one.at_ms)} that may have been cleaned before, and no audit "
         "that had a verdict has compared it since."
-        for one in load(storage)
+        for one in load(storage) or ()
         if one.place == place
     ]
     since_ms = int((suspected_at - _BEFORE).timestamp() * 1000)

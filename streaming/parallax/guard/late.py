@@ -38,8 +38,8 @@ _SCHEMA = pa.schema(_FIELDS)
 _FAILURES = (DeltaError, OSError, pa.ArrowException)
 
 
-def load(storage: str) -> list[Late]:
-    """What is on record; nothing, with a line in the log, where it cannot be read."""
+def load(storage: str) -> list[Late] | None:
+    """What is on record; None, with a line in the log, where it cannot be read."""
     uri = rust_uri(storage, LATE)
     try:
         if not DeltaTable.is_deltatable(uri):
@@ -47,8 +47,9 @@ def load(storage: str) -> list[Late]:
         rows = DeltaTable(uri).to_pyarrow_table().cast(_SCHEMA).to_pylist()
         return [_late(row) for row in rows]
     except (*_FAILURES, ValueError) as error:
-        log.warning("which replicas copied something too late is not known any more", error=one_line(error))
-        return []
+        hint = "move that table away once the brokers were audited"
+        log.warning("who copied something too late cannot be read", table=uri, error=one_line(error), hint=hint)
+        return None
 
 
 def save(storage: str, late: Iterable[Late]) -> None:

@@ -26,6 +26,9 @@ from parallax.model import TopicPartition
 
 log = structlog.get_logger(__name__)
 
+_TRY_AGAIN_S = 60.0
+"""How long after it could not be read the record of late replicas is read again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Absences:
@@ -76,18 +79,17 @@ class Timekeeper:
         self._now = now
         self._lock = threading.Lock()
         self._on_record: frozenset[tuple[str, int, int]] = frozenset()
+        self._is_remembered = False
+        self._try_at = 0.0
         self._said = Absences()
 
     def start(self) -> None:
         """Take in what was recorded. Where that cannot be read, bounds are unknown until they were watched anew."""
-        late = record.load(self._storage)
         with self._lock:
             try:
                 recall(self._storage, self._clock, int(self._now() * 1000))
             except (DeltaError, OSError, pa.ArrowException) as error:
                 log.warning("since when replicas have been away is not known", error=one_line(error))
-            self._clock.remember(late)
-            self._on_record = frozenset(one.replica for one in late)
             self._tell()
 
     @property
@@ -123,12 +125,23 @@ class Timekeeper:
                     self._clock.audited(one.place, int(report.started_at * 1000))
             self._tell()
 
+    def _remember(self) -> bool:
+        """Take in who was late before, once; whether that has been done. What cannot be read is not written over."""
+        if not self._is_remembered and self._now() >= self._try_at:
+            self._try_at = self._now() + _TRY_AGAIN_S
+            if (late := record.load(self._storage)) is not None:
+                self._clock.remember(late)
+                self._on_record = frozenset(one.replica for one in late)
+                self._is_remembered = True
+        return self._is_remembered
+
     def _tell(self) -> None:
+        is_remembered = self._remember()
         late = tuple(self._clock.late())
         # Should the job be killed before the next look at what is held, nobody will know whether that still was.
         open_ones = (*late, *self._clock.unsettled())
         replicas = frozenset(one.replica for one in open_ones)
-        if replicas != self._on_record:
+        if replicas != self._on_record and is_remembered:
             record.save(self._storage, open_ones)
             self._on_record = replicas
         self._said = Absences(tuple(self._clock.absences()), late)

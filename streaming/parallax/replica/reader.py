@@ -236,6 +236,7 @@ def read_ranges(
     hasher: ContentHasher,
     payload: Payload = Payload.HASH,
     max_bytes: int = 4 << 20,
+    log_bytes: int | None = None,
     deadline_ms: float = 3000,
     buffers: Buffers | None = None,
     pace: Pacing | None = None,
@@ -255,6 +256,7 @@ def read_ranges(
         hasher: identity of keys and contents.
         payload: which bytes to copy out beside the hashes.
         max_bytes: of one Fetch.
+        log_bytes: of one log in a Fetch; as many as of all by default.
         deadline_ms: for each Fetch.
         buffers: memory to use.
         pace: holds the Fetches back.
@@ -267,7 +269,8 @@ def read_ranges(
     decoder = _Decoder(isolation, hasher, payload, buffers.inflater)
     # What is short comes first: the long ones ride along until they are alone.
     logs = sorted(
-        (_Log(broker, n, span, max_bytes) for n, span in enumerate(spans)), key=lambda log: log.end - log.position
+        (_Log(broker, n, span, log_bytes or max_bytes) for n, span in enumerate(spans)),
+        key=lambda log: log.end - log.position,
     )
     live = {log.index: log for log in logs if log.position < log.end}
     try:

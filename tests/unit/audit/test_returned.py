@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parallax.audit.returned import PAUSE_S, SETTLE_S, Returned
+from parallax.audit.returned import PAUSE_S, SETTLE_S, TRIES, Returned
 from parallax.compare.suspect import BrokerCoverage, Coverage
 from parallax.model import TopicPartition
 
@@ -27,6 +27,7 @@ def seen_once(clock: Clock) -> Returned:
     returned.observe([coverage(ONE), coverage(TWO)])
     clock.now += SETTLE_S
     assert returned.due() == {1: [ONE, TWO], 2: [ONE, TWO]}
+    returned.asked([1, 2], {})
     return returned
 
 
@@ -61,7 +62,9 @@ def test_one_that_comes_and_goes_is_left_alone_for_a_while() -> None:
         returned.observe([coverage(ONE, away=(2,))])
         returned.observe([coverage(ONE)])
         clock.now += SETTLE_S
-        asked += bool(returned.due())
+        if back := returned.due():
+            asked += 1
+            returned.asked(back, {})
     assert 1 < asked <= (clock.now - began) / PAUSE_S
 
 
@@ -78,11 +81,33 @@ def test_one_that_is_away_again_before_it_is_asked_waits_for_its_next_return() -
     assert returned.due() == {2: [ONE]}
 
 
-def test_what_failed_is_asked_again_after_a_pause() -> None:
+def test_a_broker_waits_until_the_last_of_its_partitions_has_settled() -> None:
     clock = Clock()
-    returned = seen_once(clock)
-    returned.again({2: [TWO]})
-    clock.now += PAUSE_S - 1
+    returned = Returned(clock)
+    returned.observe([coverage(ONE, away=(1,))])
+    clock.now += SETTLE_S - 1
+    returned.observe([coverage(TWO, away=(1,))])
+    clock.now += SETTLE_S - 1
     assert returned.due() == {}
     clock.now += 1
+    assert returned.due() == {2: [ONE, TWO]}
+
+
+def test_what_was_not_answered_is_asked_for_again_ever_more_rarely_and_not_for_ever() -> None:
+    clock = Clock()
+    returned = seen_once(clock)
+    returned.asked([1, 2], {2: [TWO]})
+    pauses, last = [], clock.now
+    for _ in range(3 * TRIES):
+        clock.now = returned.next_at() or clock.now
+        if returned.due() == {2: [TWO]}:
+            pauses.append(clock.now - last)
+            last = clock.now
+            returned.asked([2], {2: [TWO]})
+    assert pauses == [PAUSE_S * 2**n for n in range(TRIES)]
+    returned.observe([coverage(TWO, away=(2,))])
+    returned.observe([coverage(TWO)])
+    clock.now += PAUSE_S
     assert returned.due() == {2: [TWO]}
+    returned.asked([2], {2: [TWO]})
+    assert returned.next_at() == clock.now + PAUSE_S, "who is back anew begins anew"

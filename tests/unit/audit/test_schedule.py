@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from parallax.audit.confirm import Confirmed
 from parallax.audit.result import AuditReport, PartitionResult, Result
 from parallax.audit.returned import PAUSE_S, SETTLE_S
 from parallax.audit.schedule import AGAIN_S, MAX_TOGETHER, AuditSchedule, CaughtUp
+from parallax.audit.spot import Checked
 from parallax.compare.suspect import BrokerCoverage, Coverage, DeferredRange, UnreadRange
 from parallax.config import validate
 from parallax.model import TopicPartition, UnknownReason
@@ -244,13 +245,23 @@ class Spots:
 
     def __init__(self, *doubted: TopicPartition) -> None:
         self.doubted, self.fails = doubted, False
+        self.unanswered: dict[int, list[TopicPartition]] = {}
         self.ran: list[dict[int, list[TopicPartition]]] = []
 
-    def __call__(self, back: Mapping[int, Sequence[TopicPartition]]) -> Sequence[TopicPartition]:
+    def __call__(self, back: Mapping[int, Sequence[TopicPartition]], _: Callable[[], bool]) -> Checked:
         self.ran.append({broker: list(places) for broker, places in back.items()})
         if self.fails:
             raise OSError("the table cannot be read")
-        return self.doubted
+        return Checked(doubted=dict.fromkeys(self.doubted), unanswered=self.unanswered)
+
+
+def checking(runs: Runs, spots: Spots, is_held: Callable[[], bool] = lambda: False) -> AuditSchedule:
+    return AuditSchedule(
+        *(0.0, runs, runs.reports.append, runs.failed),
+        clock=lambda: runs.now,
+        is_held=is_held,
+        spot_checks=spots,
+    )
 
 
 def answering(*brokers: int, partition: int = 0) -> Coverage:
@@ -260,7 +271,7 @@ def answering(*brokers: int, partition: int = 0) -> Coverage:
 
 def test_a_broker_that_is_back_is_checked_in_spots_and_what_is_in_doubt_is_audited() -> None:
     runs, spots = Runs(), Spots(TopicPartition("orders", 1))
-    schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, spot_checks=spots)
+    schedule = checking(runs, spots)
     schedule.observe([answering(2), answering(2, partition=1)])
     assert not schedule.run_due()
     runs.now += SETTLE_S
@@ -270,26 +281,72 @@ def test_a_broker_that_is_back_is_checked_in_spots_and_what_is_in_doubt_is_audit
     assert not schedule.run_due()
 
 
-def test_spot_checks_that_fail_are_counted_and_run_again() -> None:
-    runs, spots = Runs(), Spots()
-    spots.fails = True
-    schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, spot_checks=spots)
+def test_what_stays_in_doubt_is_audited_once_an_hour_however_often_its_broker_is_back() -> None:
+    runs, spots = Runs(result=Result.DIVERGED), Spots(TopicPartition("orders", 0))
+    schedule = checking(runs, spots)
+    for _ in range(int(2 * AGAIN_S / PAUSE_S)):
+        schedule.observe([answering(1)])
+        schedule.observe([answering(1, 2)])
+        runs.now += PAUSE_S
+        schedule.run_due()
+    assert len(spots.ran) > 50
+    assert len(runs.ran) == 2
+
+
+def test_an_audit_of_what_is_in_doubt_that_has_no_verdict_is_run_again() -> None:
+    runs, spots = Runs(result=Result.UNKNOWN), Spots(TopicPartition("orders", 0))
+    schedule = checking(runs, spots)
     schedule.observe([answering(2)])
     runs.now += SETTLE_S
     schedule.run_due()
+    runs.result = Result.DIVERGED
+    runs.now += 60
+    assert schedule.run_due()
+    runs.now += AGAIN_S
+    assert not schedule.run_due()
+    assert runs.ran == [("brokers", (("orders", 0),))] * 2
+
+
+def test_spot_checks_that_fail_are_counted_and_run_again_and_so_is_what_was_not_answered() -> None:
+    runs, spots = Runs(), Spots()
+    spots.fails = True
+    schedule = checking(runs, spots)
+    schedule.observe([answering(2), answering(2, partition=1)])
+    runs.now += SETTLE_S
+    schedule.run_due()
     assert (len(spots.ran), runs.failures) == (1, 1)
-    spots.fails = False
+    spots.fails, spots.unanswered = False, {2: [TopicPartition("orders", 1)]}
     runs.now += PAUSE_S
     assert schedule.run_due()
     assert (len(spots.ran), runs.failures, runs.ran) == (2, 1, [])
+    runs.now += 2 * PAUSE_S
+    assert schedule.run_due()
+    assert spots.ran[2] == {2: [("orders", 1)]}
 
 
 def test_of_many_partitions_in_doubt_so_many_are_audited_together() -> None:
     runs = Runs()
-    spots = Spots(*(TopicPartition("orders", p) for p in range(MAX_TOGETHER + 3)))
-    schedule = AuditSchedule(0.0, runs, runs.reports.append, runs.failed, clock=lambda: runs.now, spot_checks=spots)
+    schedule = checking(runs, Spots(*(TopicPartition("orders", p) for p in range(MAX_TOGETHER + 3))))
     schedule.observe([answering(2)])
     runs.now += SETTLE_S
     while schedule.run_due():
         pass
     assert [len(places) for _, places in runs.ran] == [MAX_TOGETHER, 3]
+
+
+def test_what_is_in_doubt_waits_while_reading_is_paused_and_is_audited_after_it() -> None:
+    runs, held = Runs(), [False]
+
+    class Paused(Spots):
+        def __call__(self, back: Mapping[int, Sequence[TopicPartition]], is_over: Callable[[], bool]) -> Checked:
+            held[0] = True
+            return super().__call__(back, is_over)
+
+    schedule = checking(runs, Paused(TopicPartition("orders", 0)), lambda: held[0])
+    schedule.observe([answering(2)])
+    runs.now += SETTLE_S
+    schedule.run_due()
+    assert runs.ran == []
+    held[0] = False
+    assert schedule.run_due()
+    assert runs.ran == [("brokers", (("orders", 0),))]

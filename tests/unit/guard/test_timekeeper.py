@@ -14,6 +14,7 @@ from parallax.guard.pauses import Paused
 from parallax.guard.table import GuardTable
 from parallax.guard.timekeeper import Absences, Timekeeper, recorded
 from parallax.guard.words import in_words, summed
+from parallax.model import TopicPartition
 from parallax.views.tables import PROGRESS, rust_uri
 from tests.unit.guard.looking import HOUR, PLACE, START, clock, tick
 from tests.unit.guard.test_recall import ALL, REST, _row, history
@@ -67,6 +68,26 @@ def test_a_record_of_late_replicas_that_is_damaged_is_none(tmp_path: Path) -> No
     for file in (tmp_path / record.LATE).glob("*.parquet"):
         file.write_bytes(b"damaged")
     assert Keeper(tmp_path).said.late == ()
+
+
+def test_a_record_that_cannot_be_read_at_the_start_is_read_later_and_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Keeper(tmp_path).take_in(IN_TIME, AWAY, BACK)
+    (before,) = record.load(str(tmp_path)) or ()
+    now = [3 * HOUR]
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "load", lambda _: None)
+        keeper = Keeper(tmp_path)
+        keeper.keeper._now = lambda: (START + now[0]) / 1000
+        place = TopicPartition("another", 0)
+        other = replace(before, place=place, absence=replace(before.absence, place=place))
+        keeper.keeper._clock.remember([other])
+        keeper.keeper.take_in([])
+    assert record.load(str(tmp_path)) == [before]
+    now[0] += 61_000
+    keeper.keeper.take_in([])
+    assert set(record.load(str(tmp_path)) or ()) == {before, other}
 
 
 def test_progress_that_cannot_be_read_keeps_no_clock_from_starting(tmp_path: Path) -> None:

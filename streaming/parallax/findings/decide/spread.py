@@ -41,10 +41,11 @@ def open_everywhere(
             says so. Otherwise it may merely be long.
 
     Returns:
-        None where one of the others does not hold it open, or where nothing says that it has ended. A finding that had
-        spread accuses nobody again because a replica does not answer: who answers holds it open, as before.
+        None where one of the others does not hold it open, or none answers, or nothing says that it has ended. A
+        finding that had spread accuses nobody again because a replica does not answer: who answers holds it open.
     """
-    if not case.others or len(open_on) <= len(case.others):
+    is_only_one = not case.others and not case.absent  # The others were given up, and with them who had ended it.
+    if (not case.others and not is_only_one) or len(open_on) <= len(case.others):
         return None
     if not has_ended and (not case.live_only or case.claim.renamed):
         return None

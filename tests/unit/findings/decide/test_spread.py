@@ -94,6 +94,12 @@ class TestAMarkerThatIsMissingOnAll:
         assert got.verdict is Verdict.CONFIRMED
         assert "on every replica that answered" in got.reason
 
+    def test_the_only_replica_that_is_left_is_every_replica(self) -> None:
+        assert ended(found(FROZEN, stuck(2), leader=2)) == SPREAD
+        assert not found(FROZEN, stuck(2), silent(3), leader=2).has_spread
+        merely_long = decide(claim(FindingKind.MARKER_MISSING), answers(stuck(2), leader=2))
+        assert not merely_long.has_spread
+
     def test_one_that_has_ended_it_is_another_side(self) -> None:
         assert found(FROZEN, replica(1), stuck(2), stuck(3)).verdict is Verdict.CONFIRMED
 
