@@ -219,6 +219,8 @@ class SpotChecks:
     ) -> dict[TopicPartition, list[Aborted]]:
         """Some aborted records of each partition, as they were recorded of one broker, that its log may hold still."""
         chosen: dict[TopicPartition, list[Aborted]] = {place: [] for place in held}
+        if not held:
+            return chosen
         wanted = (pc.field("broker") == broker) & (pc.field("kind") == int(RowKind.RECORD))
         wanted &= (pc.field("outcome") == int(Outcome.ABORTED)) & pc.field("topic").isin(sorted({t for t, _ in held}))
         spans = pa.table(

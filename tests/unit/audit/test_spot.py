@@ -198,6 +198,12 @@ def test_what_is_not_answered_is_told_and_holds_up_no_other_partition(tmp_path: 
         assert found.unanswered == {2: [ONE]}
 
 
+def test_a_broker_that_answers_for_nothing_is_unanswered(tmp_path: Path) -> None:
+    recorded_abort(tmp_path, ONE)
+    silent = Replica(HELD, 6, error=DeadlineExceeded("no"))
+    assert checked(tmp_path, Client({ONE: silent, TWO: silent})) == Checked(unanswered={2: [ONE, TWO]})
+
+
 def test_what_is_not_asked_any_more_is_unanswered(tmp_path: Path) -> None:
     recorded_abort(tmp_path, ONE)
     client = Client({ONE: Replica(HELD, 6), TWO: Replica(HELD, 6)})
