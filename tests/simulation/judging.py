@@ -93,6 +93,12 @@ class Judge:
         if broken is not None:
             self.broken.append(broken)
 
+    def shown(self, said: Said) -> None:
+        """Something that is over was reported of a replica: it was wrong in that at some moment."""
+        self.note()
+        if (broken := properties.confirmed(said, self.moments, self.cluster)) is not None:
+            self.broken.append(broken)
+
     def advised(self, told: advice.Advice, finding: str, standing: Mapping[str, Said], states: advice.States) -> None:
         """An operator is advised so on a finding, by a probe that saw the cluster in these states.
 
@@ -207,8 +213,10 @@ class Judge:
         # No audit compares what nobody's consumers are shown yet.
         decided = {o for o in offsets if any(o < replica.lso for replica in self.cluster.replicas.values())}
         audited = told.audited or told.unknown.was_audited(decided, place.begun)
-        # What the cap of the state left out was read and not compared; an audit sees only what is left of it.
-        if how is None and audited and (harmed or not seen or self.profile.cap is not None):
+        # What the cap of the state left out was read and not compared; an audit sees only what is left of it. Nor does
+        # it see how a transaction was ended of which nothing is left, where who ended it so was read too late.
+        over = place.what == "outcome" or self.profile.cap is not None
+        if how is None and audited and (harmed or not seen or over):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
             how = None if shows else "nothing: no replica shows it any more"
         if how is None and not seen and place.key is not None:

@@ -12,6 +12,7 @@ from parallax.audit.result import Result
 from parallax.config import CompareSettings
 from parallax.findings.claim import Claim
 from parallax.findings.finding import Finding as Event
+from parallax.findings.finding import was_only_shown
 from parallax.findings.incidents import ALONE
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, UnknownReason
@@ -93,6 +94,9 @@ class World:
 
     def _hear(self, event: Event, singles: list[Event], seen: tuple[Cluster, ...]) -> None:
         """An event is on record: hold what an operator is advised on it against the cluster as it was probed."""
+        for one in singles:
+            if was_only_shown(one):
+                self._check_shown(one)
         if not event.stands or self.profile.healthy:
             return
         advice = events.advice(event, self.monitor.lifecycle.standing())
@@ -119,8 +123,8 @@ class World:
 
     def apply(self, op: Op) -> None:
         """Apply one operation and check what it confirmed."""
-        if op[0] in _CONFIRMING and not self.profile.healthy:
-            self.judge.note()  # What is suspected in it was read before anything moves on.
+        if op[0] in _SEEING and not self.profile.healthy:
+            self.judge.note()  # What is suspected in it was read before anything moves on, and may be over then.
         self.begun = max(0, len(self.judge.moments) - 1)
         found = self.do(op)
         if self.trace is not None:
@@ -419,6 +423,12 @@ class World:
         stood = next((e.stands for e in before if e.finding_id == event.finding_id), False)
         self.judge.confirm(events.said(event), finding.claim.suspect_id, self.begun, stood=stood)
 
+    def _check_shown(self, event: Event) -> None:
+        """A finding that was over when it was reported: who it says was wrong was so at some time."""
+        if self.profile.healthy:
+            raise Violation(f"false alarm on a healthy cluster, of what is over: {event.summary}")
+        self.judge.shown(events.said(event))
+
     def _pass_time(self, ms: int) -> None:
         while ms > 0:
             part = min(ms, RETENTION // 4)
@@ -542,7 +552,6 @@ def _coordinate(w: World, how: int, _b: int, _c: int) -> None:
 
 _COUNTED = frozenset({"stop", "lead", "trim", "batch", "probe", "round"})
 
-_CONFIRMING = frozenset({"round", "probe", "audit"})
 """What may raise a suspect and confirm it at once, while the cluster moves on."""
 
 _READS = frozenset({"read", "progress", "batch"})
@@ -665,3 +674,7 @@ def explain(p: Profile, ops: list[Op], error: Exception) -> str:
         *(f"  {line}" for line in world.trace or ()),
     ]
     return "\n".join(lines)
+
+
+_SEEING = frozenset({"round", "read", "probe", "audit"})
+"""In these something is read."""

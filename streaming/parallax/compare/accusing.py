@@ -97,3 +97,9 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
     if found:
         unread.add_offsets(state, READ_COMMITTED, offsets, UnknownReason.SKIPPED, replicas.read_at(state))
     return found
+
+
+def outcome_unseen(state: PartitionState, start: int) -> dict[str, Any]:
+    """The same of a transaction of which the accused was not read to show a record: written to the state as well."""
+    unread.add_offsets(state, READ_COMMITTED, np.array([start]), UnknownReason.SKIPPED, replicas.read_at(state))
+    return {"end_unproven": True}

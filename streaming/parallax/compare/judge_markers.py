@@ -19,6 +19,7 @@ from parallax.compare.accusing import (
     leave_no_room,
     named,
     outcome_unproven,
+    outcome_unseen,
     outcomes_shown,
 )
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, READ_UNCOMMITTED, Array
@@ -187,8 +188,9 @@ def _markers_shown(state: PartitionState, interval: Array) -> dict[str, str]:
 def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     """A transaction that another type of marker ended on the accused than on the others.
 
-    Where the accused was not read to show any of its records (``rows`` is empty), no key is given: the markers alone
-    do not distinguish a wrong outcome from records that were cleaned, with their marker, before they were read.
+    Where the accused was not read to show any of its records (``rows`` is empty), no key is given, and the outcome is
+    unknown until an audit: the markers alone do not distinguish a wrong outcome from records that were cleaned, with
+    their marker, before they were read.
     """
     slot, ended = int(interval["slot"]), int(interval["end_type"])
     disputed = rows[rows["aborted" if ended == COMMIT else "visible"] != 0]
@@ -198,7 +200,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
-        **outcome_unproven(state, rows["offset"] if len(rows) else np.array([start]), start, marker),
+        **(outcome_unproven(state, rows["offset"], start, marker) if len(rows) else outcome_unseen(state, start)),
     }
     if interval["end"] != NEVER:
         observations["closed_by_marker_offset"] = int(interval["end"])

@@ -80,22 +80,10 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
     """A claim on each other record of the transaction; each with a suspect id of its own.
 
-    On the own record too of a finding that does not name its key: the key's value has yet to be asked for. Where it is
-    not proven by which end marker the accused ended the transaction, the one that it showed next says nothing of them:
-    it may have held them, ended as they were, and cleaned them with their marker before it was read.
+    On the own record too of a finding that does not name its key: the key's value has yet to be asked for.
     """
-    shown = claim.recorded
-    if shown.end_unproven:
-        shown = replace(shown, markers={b: m for b, m in shown.markers.items() if b != claim.broker})
     return [
-        replace(
-            claim,
-            suspect_id=f"{claim.suspect_id}:{offset}",
-            offset=offset,
-            key_hash_hi=high,
-            key_hash_lo=low,
-            recorded=shown,
-        )
+        replace(claim, suspect_id=f"{claim.suspect_id}:{offset}", offset=offset, key_hash_hi=high, key_hash_lo=low)
         for offset, (high, low) in recorded.records
         if offset != claim.offset or (claim.key is None and claim.confirmed_at_ms)
     ]

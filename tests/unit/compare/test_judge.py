@@ -268,10 +268,14 @@ class TestMarkers:
             "offsets": [2, 3, 4, 5, 6, 7, 8, 9],
         }
 
-    def test_a_wrong_outcome_that_no_record_shows_has_no_key(self, comparison: Comparison) -> None:
+    def test_a_wrong_outcome_that_no_record_shows_has_no_key_and_is_unknown_until_an_audit(
+        self, comparison: Comparison
+    ) -> None:
         suspect = self.turned(comparison, [record(2, "K", "V", pid=9, outcome=ABORTED)], read=(1, 3))
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
-        assert set(suspect["seen"]) == {"markers", "leader_epoch", "closed_by_marker_offset"}
+        assert set(suspect["seen"]) == {"markers", "leader_epoch", "closed_by_marker_offset", "end_unproven"}
+        assert comparison.last is not None
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 1)
 
     def test_an_outcome_that_was_read_late_is_said_to_be_unproven_and_is_unknown_until_an_audit(
         self, comparison: Comparison

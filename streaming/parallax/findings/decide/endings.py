@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from parallax.findings.answers import ABORTED, COMMITTED, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, end_shown, is_another_log, is_of_another_epoch, lists_as_aborted
-from parallax.kinds import OUTCOME_KINDS
 from parallax.model import UNKNOWN, FindingKind
 
 
@@ -64,16 +63,6 @@ def has_lost_its_end(claim: Claim, answer: ReplicaAnswer) -> bool:
     if end is None or end[1] not in answer.epoch_ends:
         return False
     return end[1] not in answer.epochs_known or is_of_another_epoch(answer, *end)
-
-
-def recorded_outcome(claim: Claim) -> str | None:
-    """The outcome that the accused was recorded to show, or to give the record by its own end marker; None of neither.
-
-    Where it was read in read_uncommitted alone there is the marker: what a read_committed consumer had got until the
-    record was cleaned.
-    """
-    marker = claim.recorded.markers.get(claim.broker) if claim.kind in OUTCOME_KINDS else None
-    return claim.recorded.outcomes.get(claim.broker, None if marker is None else ended_by(marker))
 
 
 def recorded_end(claim: Claim) -> str | None:

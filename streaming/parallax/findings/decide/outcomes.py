@@ -27,7 +27,6 @@ from parallax.findings.decide.endings import (
     other_outcome,
     outcomes_of_others,
     recorded_end,
-    recorded_outcome,
 )
 from parallax.findings.decide.key_values import Differing, behind, latest_differs
 from parallax.findings.decide.repaired import repaired
@@ -173,12 +172,15 @@ def _differing_by_its_outcome(case: Case, recorded: str | None) -> Differing | N
 def _was_shown(case: Case, now: str) -> Decision | None:
     """The accused was read to show another outcome than the others, and does so no more.
 
+    That it was read to hold a later end marker, and not the one that others hold, says nothing of it: a replica that is
+    read late holds neither the record nor the marker that it had ended it by.
+
     Args:
         case: of a suspect; what stood as a finding was proven by then.
         now: what it does instead, for people.
     """
     claim = case.claim
-    own = recorded_outcome(claim)
+    own = claim.recorded.outcomes.get(claim.broker)
     if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
         return None
     truth = outcomes_of_others(case)
