@@ -115,7 +115,7 @@ def _probes(page: build.Dashboard) -> build.Dashboard:
         .with_panel(
             lines(
                 "Audits",
-                "Since the job started: audits by how they ended, and aborted records that brokers which were back were "
+                "Since the job started: audits by how they ended, and records that brokers which were back were "
                 "asked for again, by how they show them.",
                 (f"sum by (result) ({of('audit_runs_total')})", "{{result}}"),
                 (f"sum by (result) ({of('spot_checks_total')})", "spot checks: {{result}}"),
