@@ -293,8 +293,12 @@ def test_what_a_disk_lost_below_what_was_read_is_found_and_healed_by_a_new_copy(
     missing = {"topic": name, "reason": "log_start_differs", "isolation_level": "read_committed"}
     assert watched.job.metric("parallax_unknown_offsets", **missing) == start
     contradicted = [(FindingKind.OUTCOME_CONTRADICTS_MARKER, 2, first) for first in firsts]
-    found = lambda: sorted((f.kind, f.broker, f.offset) for f in watched.job.findings() if f.topic == aborted)  # noqa: E731
-    until(lambda: found() == contradicted, f"all that the lost index listed: {found()}", timeout=120, interval=0.5)
+
+    def all_found() -> bool:
+        found = [(f.kind, f.broker, f.offset) for f in watched.job.findings() if f.topic == aborted]
+        return sorted(found) == contradicted
+
+    until(all_found, "all that the lost index listed to be found", timeout=120, interval=0.5)
     assert (watched.job.metric("parallax_spot_checks_total", result="committed") or 0) >= 1
     lab.stop_broker(2)
     for one in (name, aborted):

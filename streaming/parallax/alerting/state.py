@@ -381,7 +381,9 @@ class MonitorState:
                 read[broker] = read.get(broker, 0) + size
             results = {p.place: (p, report.ended_at) for p in report.partitions}
             runs = _counted(known.runs, "success")
-            self._audits = AuditState({**known.results, **results}, runs, read, report.ended_at, known.spots)
+            self._audits = replace(
+                known, results={**known.results, **results}, runs=runs, read_bytes=read, ended_at=report.ended_at
+            )
 
     def spot_checked(self, counts: Mapping[str, int]) -> None:
         """Take in how many records of brokers that were back were found how."""

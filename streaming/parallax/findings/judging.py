@@ -302,9 +302,7 @@ class Judging:
             return decision
         else:
             causes = self._causes(task, claim, decision, before)
-        if not causes:
-            return decision
-        return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
+        return _explained_by(decision, causes)
 
     def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding without direction need not wait for one that is frozen, and shows what another is accused of.
@@ -315,7 +313,7 @@ class Judging:
         causes = self._accused_about(task, claim, differing, before)
         if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
             return decision
-        return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
+        return _explained_by(decision, causes)
 
     def _explained_as_reported(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
@@ -325,15 +323,14 @@ class Judging:
         What it says of the replicas is then what a finding about an outcome, confirmed since, says of one of them.
         """
         known = self._ledger.standing(task.finding_id or "")
-        is_waiting = decision.verdict is Verdict.PENDING and known is not None and known.stands
-        if known is None or not is_waiting or known.broker != NOBODY or has_spread(known) or is_unsettled(known):
+        if decision.verdict is not Verdict.PENDING or known is None or known.broker != NOBODY:
             return decision
-        sides = {text: tuple(brokers) for text, brokers in sides_of(known).items()}
+        sides = _sides_reported(known)
+        if not sides or not known.stands or has_spread(known) or is_unsettled(known):
+            return decision
         reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
-        causes = self._causes(task, claim, reported, before) if sides else {}
-        if not causes:
-            return decision
-        return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
+        causes = self._causes(task, claim, reported, before)
+        return _explained_by(decision, causes)
 
     def _causes(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
         """The findings that together explain a difference of value, by their ids; none where none do.
@@ -438,6 +435,13 @@ def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> froze
     return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
 
 
+def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:
+    """The decision, ended as one that others explain, if there are any."""
+    if not causes:
+        return decision
+    return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes), resolution=Resolution.EXPLAINED)
+
+
 def _same_cause(causes: Mapping[str, Cause]) -> str:
     named = " and ".join(f"{name} ({cause.kind})" for name, cause in causes.items())
     return f"the same cause as finding{'s' if len(causes) > 1 else ''} {named}"
@@ -491,8 +495,11 @@ def _as_reported_before(decision: Decision, known: Finding) -> Decision:
     """
     if not refines(known.kind, decision.kind):
         return decision
-    sides = {text: tuple(brokers) for text, brokers in sides_of(known).items()}
-    return replace(decision, kind=known.kind, sides=sides or decision.sides)
+    return replace(decision, kind=known.kind, sides=_sides_reported(known) or decision.sides)
+
+
+def _sides_reported(known: Finding) -> dict[str, tuple[int, ...]]:
+    return {text: tuple(brokers) for text, brokers in sides_of(known).items()}
 
 
 def _takes_back(decision: Decision, known: Finding) -> bool:
