@@ -94,7 +94,7 @@ class Judge:
             self.broken.append(broken)
 
     def shown(self, said: Said) -> None:
-        """Something that is over was reported of a replica: it was wrong in that at some moment."""
+        """Something over, or about all replicas, was reported: one that it names was wrong in it at some time."""
         self.note()
         if (broken := properties.confirmed(said, self.moments, self.cluster)) is not None:
             self.broken.append(broken)
