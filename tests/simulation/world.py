@@ -97,7 +97,7 @@ class World:
         for one in singles:
             # A confirmed one is judged by its own moments, in `apply`.
             if was_only_shown(one) or (one.stands and one.status is not FindingStatus.CONFIRMED):
-                self._check_at_all(one)
+                self._check_at_all(one, (*self.monitor.events, *singles))
         if not event.stands or self.profile.healthy:
             return
         advice = events.advice(event, self.monitor.lifecycle.standing())
@@ -424,11 +424,11 @@ class World:
         stood = next((e.stands for e in before if e.finding_id == event.finding_id), False)
         self.judge.confirm(events.said(event), finding.claim.suspect_id, self.begun, stood=stood)
 
-    def _check_at_all(self, event: Event) -> None:
+    def _check_at_all(self, event: Event, others: Iterable[Event]) -> None:
         """A finding that is over when it is reported, or about all replicas: who it names was wrong at some time."""
         if self.profile.healthy:
             raise Violation(f"false alarm on a healthy cluster ({event.status}): {event.summary}")
-        self.judge.shown(events.said(event))
+        self.judge.shown(events.said(event, others))
 
     def _pass_time(self, ms: int) -> None:
         while ms > 0:
