@@ -94,7 +94,7 @@ class Judge:
             self.broken.append(broken)
 
     def shown(self, said: Said) -> None:
-        """Something that is over was reported of a replica: it was wrong in that at some moment."""
+        """Something over, or about all replicas, was reported: one that it names was wrong in it at some time."""
         self.note()
         if (broken := properties.confirmed(said, self.moments, self.cluster)) is not None:
             self.broken.append(broken)
@@ -215,7 +215,7 @@ class Judge:
         audited = told.audited or told.unknown.was_audited(decided, place.begun)
         # What the cap of the state left out was read and not compared; an audit sees only what is left of it. Nor does
         # it see how a transaction was ended of which nothing is left; who was watched all the time has it found before.
-        over = place.what == "outcome" or self.profile.cap is not None
+        over = (place.what == "outcome" and not watched) or self.profile.cap is not None
         if how is None and audited and (harmed or not seen or over):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
             how = None if shows else "nothing: no replica shows it any more"

@@ -95,8 +95,9 @@ class World:
     def _hear(self, event: Event, singles: list[Event], seen: tuple[Cluster, ...]) -> None:
         """An event is on record: hold what an operator is advised on it against the cluster as it was probed."""
         for one in singles:
-            if was_only_shown(one):
-                self._check_shown(one)
+            # A confirmed one is judged by its own moments, in `apply`.
+            if was_only_shown(one) or (one.stands and one.status is not FindingStatus.CONFIRMED):
+                self._check_at_all(one, (*self.monitor.events, *singles))
         if not event.stands or self.profile.healthy:
             return
         advice = events.advice(event, self.monitor.lifecycle.standing())
@@ -423,11 +424,11 @@ class World:
         stood = next((e.stands for e in before if e.finding_id == event.finding_id), False)
         self.judge.confirm(events.said(event), finding.claim.suspect_id, self.begun, stood=stood)
 
-    def _check_shown(self, event: Event) -> None:
-        """A finding that was over when it was reported: who it says was wrong was so at some time."""
+    def _check_at_all(self, event: Event, others: Iterable[Event]) -> None:
+        """A finding that is over when it is reported, or about all replicas: who it names was wrong at some time."""
         if self.profile.healthy:
-            raise Violation(f"false alarm on a healthy cluster, of what is over: {event.summary}")
-        self.judge.shown(events.said(event))
+            raise Violation(f"false alarm on a healthy cluster ({event.status}): {event.summary}")
+        self.judge.shown(events.said(event, others))
 
     def _pass_time(self, ms: int) -> None:
         while ms > 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from parallax.compare.observations import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     VIEWS,
+    Array,
     Observations,
     ViewRows,
 )
@@ -268,10 +270,12 @@ class _Comparison:
         """What was recorded, but by no reading in time: as the stream follows it, by when positions were read."""
         if not self._timed:
             return
-        state = PartitionState()
+        state, settings = PartitionState(), self._task.settings
+        for part in by_replica_set(Observations.concat(self._timed)):
+            state = step(state, part, settings, 0).state
         for packed in self._input.opening:
-            state = step(state, unpack(*self.place, packed), self._task.settings, 0).state
-        told = step(state, Observations.concat(self._timed), self._task.settings, 0).coverage
+            state = step(state, unpack(*self.place, packed), settings, 0).state
+        told = step(state, Observations(*self.place), settings, 0).coverage
         for span in told.unread:
             start, end = max(span.start, compared_from), min(span.end, self._input.ends[span.view])
             if start < end:
@@ -288,6 +292,33 @@ class _Comparison:
                     event = self._events.get((view, broker.broker), str(ReadEvent.OK))
                     why = NO_MORE if event == ReadEvent.OK else event
                     yield Stopped(broker.broker, view, read_to, self._input.ends[view], why)
+
+
+def by_replica_set(told: Observations) -> list[Observations]:
+    """Cut positions and progress where the partition's replicas became others, in the order of time.
+
+    A step takes in the newest replica set alone: a replica that was taken off meanwhile, and is back, would not show.
+    """
+    sets = told.replica_sets
+    order = np.lexsort((sets.broker, sets.observed_at))
+    times, first = np.unique(sets.observed_at[order], return_index=True)
+    hosts = [np.unique(brokers).tobytes() for brokers in np.split(sets.broker[order], first[1:])]
+    cuts = [at for at, (before, now) in zip(times[1:].tolist(), pairwise(hosts), strict=True) if now != before]
+    edges = [np.iinfo(np.int64).min, *cuts, np.iinfo(np.int64).max]
+
+    def between(times: Array, begin: int, end: int) -> Array:
+        return np.flatnonzero((times >= begin) & (times < end))
+
+    return [
+        replace(
+            told,
+            rows=told.rows.take(between(told.rows.timestamp, begin, end)),
+            progress=told.progress.take(between(told.progress.observed_at, begin, end)),
+            open_transactions=told.open_transactions.take(between(told.open_transactions.observed_at, begin, end)),
+            replica_sets=sets.take(between(sets.observed_at, begin, end)),
+        )
+        for begin, end in pairwise(edges)
+    ]
 
 
 def _left_out(state: PartitionState, ends: tuple[int, int]) -> int:

@@ -317,23 +317,26 @@ class TestWhatWasRecordedTooLate:
 
     HOUR = 3_600_000
 
-    def unread(self, *readings: tuple[int, int], retention_ms: int = 24 * HOUR) -> Any:
+    def unread(self, *readings: tuple[int, int], retention_ms: int = 24 * HOUR, away: tuple[int, int] = (0, 0)) -> Any:
         """The ranges that no reading came to in time.
 
         Args:
             readings: when each was, in ms, and up to where it was read.
             retention_ms: of the topic.
+            away: from when on, and until when, broker 3 held no replica of the partition.
         """
         rows: list[Row] = []
         told: list[Row] = []
         for at, end in readings:
+            hosts = [b for b in BROKERS if b != 3 or not away[0] <= at < away[1]]
             told += [
-                {**r, "delete_retention_ms": retention_ms, "retention_ms": retention_ms, "leader": 1}
+                {**r, "delete_retention_ms": retention_ms, "retention_ms": retention_ms, "leader": 1, "replicas": hosts}
                 for r in tick(at - 1, everywhere(end))
+                if r["broker"] in hosts
             ]
             # A position row carries what the replica said of itself.
             said = {"high_watermark": end, "last_stable_offset": end, "log_start_offset": 0}
-            rows += [r for b in BROKERS for v in (RU, RC) for r in shown(v, b, [], end, at, **said)]
+            rows += [r for b in hosts for v in (RU, RC) for r in shown(v, b, [], end, at, **said)]
         for b in BROKERS:
             rows += [
                 {**r, "view": v, "broker": b} for v in (RU, RC) for r in (record(0, "K", "1"), record(1, "L", "1"))
@@ -363,3 +366,9 @@ class TestWhatWasRecordedTooLate:
         why = "retention_gap"
         assert self.unread((1000, 0), (2000, 1), (2000 + 30 * self.HOUR, 2)) == [(RU, 1, 2, why), (RC, 1, 2, why)]
         assert self.unread((1000, 0), (2000, 1), (2000 + 20 * self.HOUR, 2)) == []
+
+    def test_what_lies_below_where_a_replica_is_read_on_that_was_taken_off_and_given_back_is_not_known(self) -> None:
+        why = "before_first_reading"
+        readings = ((1000, 0), (2000, 1), (3000, 1), (4000, 1), (5000, 2))
+        assert self.unread(*readings) == []
+        assert self.unread(*readings, away=(3000, 4000)) == [(RU, 0, 1, why), (RC, 0, 1, why)]

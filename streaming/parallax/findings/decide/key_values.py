@@ -18,7 +18,7 @@ class Differing(NamedTuple):
     sides: Mapping[str, list[int]]
 
 
-def latest_differs(case: Case, *, others_from: int = UNKNOWN) -> Differing | None:
+def latest_differs(case: Case, *, others_from: int = UNKNOWN, up_to: float = float("inf")) -> Differing | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
     A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
@@ -27,6 +27,7 @@ def latest_differs(case: Case, *, others_from: int = UNKNOWN) -> Differing | Non
     Args:
         case: of the record.
         others_from: a value that another replica shows counts from this offset on.
+        up_to: no value counts that lies beyond this offset.
     """
     accused = case.accused
     own = accused.live
@@ -34,7 +35,7 @@ def latest_differs(case: Case, *, others_from: int = UNKNOWN) -> Differing | Non
         return None
     for other in _decided(case):
         theirs = other.live
-        if own is not None and own.offset < other.last_stable_offset:
+        if own is not None and own.offset < other.last_stable_offset and own.offset <= up_to:
             if shows_deleted(other, own.offset, accused.last_stable_offset) and not _is_behind(accused, other):
                 reason = (
                     f"broker {accused.broker} shows a live value at offset {own.offset}, "
@@ -42,7 +43,7 @@ def latest_differs(case: Case, *, others_from: int = UNKNOWN) -> Differing | Non
                 )
                 sides = {"a value": [accused.broker], "no value": [other.broker]}
                 return Differing(reason, own.offset, sides)
-        elif own is None and theirs is not None and theirs.offset >= others_from and _shows_more(case, other):
+        elif own is None and theirs is not None and others_from <= theirs.offset <= up_to and _shows_more(case, other):
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
             sides = {"a value": [other.broker], "no value": [accused.broker]}
             return Differing(reason, theirs.offset, sides)

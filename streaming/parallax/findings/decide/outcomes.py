@@ -148,10 +148,10 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     # That an end marker is missing proves no outcome: the key may differ by what was written since.
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_proven = case.live_only and not case.claim.freed and has_outcome
-    differing = _differing_by_its_outcome(case, recorded) if is_proven else latest_differs(case)
+    end = max(case.claim.marker_offset, case.end_read)
+    up_to = end if end != UNKNOWN else float("inf")
+    differing = _differing_by_its_outcome(case, recorded, up_to) if is_proven else latest_differs(case, up_to=up_to)
     if differing is None or (recorded is None and not is_proven):
-        return None
-    if UNKNOWN < max(case.claim.marker_offset, case.end_read) < differing.offset:
         return None
     if not is_proven:
         # What differs may be the outcome on another replica, and the comparison be about to say so.
@@ -161,12 +161,12 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     return case.confirmed(differing.reason, kind, sides=differing.sides)
 
 
-def _differing_by_its_outcome(case: Case, recorded: str | None) -> Differing | None:
+def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:
     """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused."""
     claim = case.claim
     start = claim.first_offset if claim.transaction_start_offset < 0 else claim.transaction_start_offset
     is_aborted = recorded == ABORTED if recorded is not None else claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
-    return latest_differs(case, others_from=start if is_aborted else UNKNOWN)
+    return latest_differs(case, others_from=start if is_aborted else UNKNOWN, up_to=up_to)
 
 
 def _was_shown(case: Case, now: str) -> Decision | None:

@@ -272,6 +272,11 @@ class TestOutcome:
         unknown = replace(c, marker_offset=-1)
         assert outcome_of(unknown, shows(1, record(21)), shows(2, None), live_only=True) is Verdict.CONFIRMED
 
+    def test_a_value_behind_the_end_marker_on_one_hides_no_older_one_that_another_shows(self) -> None:
+        c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=Recorded(outcomes={2: "committed"}))
+        newer, older = shows(1, record(21)), shows(3, record(5))
+        assert outcome_of(c, newer, shows(2, None), older, live_only=True) is Verdict.CONFIRMED
+
     def test_a_suspect_that_a_value_gives_no_direction_waits_for_the_outcome(self) -> None:
         c = replace(self.c2a, key_hash_lo=7, recorded=Recorded(outcomes={2: "aborted"}))
         got = decide(c, answers(shows(1, record(10)), shows(2, None)))
