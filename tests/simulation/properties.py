@@ -191,6 +191,20 @@ def misleads(said: Said, cluster: Cluster) -> bool:
     return any(said.offset in offsets for _, offsets in turned)
 
 
+def hangs_everywhere(said: Said, cluster: Cluster) -> bool:
+    """Whether every replica holds a transaction open that had ended once, in a log that the cluster has lost.
+
+    Nobody is wrong then, for all hold what the leader holds, whom an unclean election has made that. But read_committed
+    ends there for good, and no end marker comes any more: its producer was told that it had ended.
+    """
+    up = [replica for replica in cluster.replicas.values() if replica.up]
+    held = all(replica.open_transactions().get(said.producer_id, (0, -1))[1] == said.start for replica in up)
+    ended = any(
+        b.marker is not None and b.producer_id == said.producer_id and b.base > said.start for b in cluster.lost
+    )
+    return said.about == "transaction" and bool(up) and held and ended
+
+
 def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) -> Broken | None:
     """Hold a finding that ended as healed against what is wrong now.
 

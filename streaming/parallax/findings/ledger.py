@@ -71,12 +71,15 @@ class Ledger:
         if dismissed:
             self.dismissed += 1
             return self._lean(event)
+        known = self._standing.get(event.finding_id)
         self._count(event)
         self._note_undirected(event)
         self._standing[event.finding_id] = event
         self._note_transaction(event)
         self._note_key(event)
-        return [] if event.stands else self._freed(event.finding_id)
+        # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
+        says_as_before = known is None or known.broker == event.broker
+        return [] if event.stands and says_as_before else self._freed(event.finding_id)
 
     def standing(self, finding_id: str) -> Finding | None:
         """The last event of a finding that is still looked at, whether it stands or is resolved."""

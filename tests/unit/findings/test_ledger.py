@@ -74,6 +74,22 @@ def test_what_leans_on_an_incident_is_judged_again_once_that_has_ended() -> None
     assert [c.suspect_id for c in ledger.add(replace(incident, status=FindingStatus.RESOLVED))] == ["s"]
 
 
+def test_what_leans_on_a_finding_is_judged_again_once_that_accuses_another_or_nobody_any_more() -> None:
+    found = replace(confirmed(), suspect_id="first")
+    nobodys = replace(found, broker=NOBODY)
+    leaning = replace(
+        found,
+        finding_id="s",
+        suspect_id="s",
+        status=FindingStatus.DISMISSED,
+        evidence=f'{{"leans_on": "{found.finding_id}"}}',
+    )
+    for before, after in ((nobodys, found), (found, nobodys)):
+        ledger = Ledger()
+        assert ledger.add(before) == ledger.add(leaning) == ledger.add(before) == []
+        assert [c.suspect_id for c in ledger.add(after)] == ["s"]
+
+
 class TestTotals:
     def totals(self, *events: Finding) -> tuple[int, int, int, int]:
         ledger = Ledger()
