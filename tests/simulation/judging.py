@@ -96,7 +96,7 @@ class Judge:
     def shown(self, said: Said) -> None:
         """Something over, or about all replicas, was reported: one that it names was wrong in it at some time."""
         self.note()
-        if said.everywhere and properties.hangs_everywhere(said, self.cluster):
+        if said.everywhere and properties.lost_by_an_election(said, self.cluster):
             return
         if (broken := properties.confirmed(said, self.moments, self.cluster)) is not None:
             self.broken.append(broken)

@@ -191,18 +191,19 @@ def misleads(said: Said, cluster: Cluster) -> bool:
     return any(said.offset in offsets for _, offsets in turned)
 
 
-def hangs_everywhere(said: Said, cluster: Cluster) -> bool:
-    """Whether every replica holds a transaction open that had ended once, in a log that the cluster has lost.
+def lost_by_an_election(said: Said, cluster: Cluster) -> bool:
+    """Whether what a finding says of all replicas is what an unclean election has taken from the cluster.
 
-    Nobody is wrong then, for all hold what the leader holds, whom an unclean election has made that. But read_committed
-    ends there for good, and no end marker comes any more: its producer was told that it had ended.
+    Nobody is wrong then, for all hold what the leader holds, whom the election has made that. But a record that was
+    acknowledged is gone; or a transaction hangs on the leader, whose producer was told that it had ended.
     """
-    up = [replica for replica in cluster.replicas.values() if replica.up]
-    held = all(replica.open_transactions().get(said.producer_id, (0, -1))[1] == said.start for replica in up)
+    if said.kind == "record_missing":
+        return any(b.base <= said.offset <= b.last for b in cluster.lost)
+    held = cluster.leading.open_transactions().get(said.producer_id, (0, -1))[1] == said.start
     ended = any(
         b.marker is not None and b.producer_id == said.producer_id and b.base > said.start for b in cluster.lost
     )
-    return said.about == "transaction" and bool(up) and held and ended
+    return said.about == "transaction" and held and ended
 
 
 def healed(said: Said, cluster: Cluster, now: Moment, open_now: Iterable[Said]) -> Broken | None:

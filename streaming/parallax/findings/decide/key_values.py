@@ -9,6 +9,9 @@ from parallax.findings.answers import ReplicaAnswer
 from parallax.findings.decide.case import Case, Decision, names, shows_deleted, verb
 from parallax.model import UNKNOWN
 
+FAR = float("inf")
+"""Above every offset."""
+
 
 class Differing(NamedTuple):
     """A value of the key, by its offset, that one replica shows and another does not."""
@@ -18,7 +21,9 @@ class Differing(NamedTuple):
     sides: Mapping[str, list[int]]
 
 
-def latest_differs(case: Case, *, others_from: int = UNKNOWN, up_to: float = float("inf")) -> Differing | None:
+def latest_differs(
+    case: Case, *, others_from: int = UNKNOWN, others_below: float = FAR, up_to: float = FAR
+) -> Differing | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
     A replica that has not decided the record yet shows nothing of it: what its readers see is older. One that is behind
@@ -27,6 +32,7 @@ def latest_differs(case: Case, *, others_from: int = UNKNOWN, up_to: float = flo
     Args:
         case: of the record.
         others_from: a value that another replica shows counts from this offset on.
+        others_below: and below this one.
         up_to: no value counts that lies beyond this offset.
     """
     accused = case.accused
@@ -43,7 +49,9 @@ def latest_differs(case: Case, *, others_from: int = UNKNOWN, up_to: float = flo
                 )
                 sides = {"a value": [accused.broker], "no value": [other.broker]}
                 return Differing(reason, own.offset, sides)
-        elif own is None and theirs is not None and others_from <= theirs.offset <= up_to and _shows_more(case, other):
+        elif own is None and theirs is not None and _shows_more(case, other):
+            if not (others_from <= theirs.offset < others_below and theirs.offset <= up_to):
+                continue
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
             sides = {"a value": [other.broker], "no value": [accused.broker]}
             return Differing(reason, theirs.offset, sides)

@@ -28,7 +28,7 @@ from parallax.findings.decide.endings import (
     outcomes_of_others,
     recorded_end,
 )
-from parallax.findings.decide.key_values import Differing, behind, latest_differs
+from parallax.findings.decide.key_values import FAR, Differing, behind, latest_differs
 from parallax.findings.decide.repaired import repaired
 from parallax.findings.decide.spread import agreed, rightly_shown
 from parallax.kinds import OUTCOME_KINDS
@@ -143,13 +143,14 @@ def _shown_by_the_key(case: Case) -> Decision | None:
     deleted the value. Where the accused was not read to show a wrong outcome it says nothing of the transaction. Nor
     does a value that was written behind the transaction's end: whatever that was, the value is newer. Nor does an
     older value that another shows say anything against one that has aborted it: no abort takes what was there before.
+    Nor the transaction's own value against one that had committed it, and was put right since.
     """
     recorded = case.claim.recorded.outcomes.get(case.claim.broker)
     # That an end marker is missing proves no outcome: the key may differ by what was written since.
     has_outcome = case.claim.kind in OUTCOME_KINDS or recorded is not None
     is_proven = case.live_only and not case.claim.freed and has_outcome
     end = max(case.claim.marker_offset, case.end_read)
-    up_to = end if end != UNKNOWN else float("inf")
+    up_to = end if end != UNKNOWN else FAR
     differing = _differing_by_its_outcome(case, recorded, up_to) if is_proven else latest_differs(case, up_to=up_to)
     if differing is None or (recorded is None and not is_proven):
         return None
@@ -162,11 +163,17 @@ def _shown_by_the_key(case: Case) -> Decision | None:
 
 
 def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:
-    """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused."""
+    """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused.
+
+    One that has aborted what was committed lacks the transaction's value; one that has committed what was aborted lacks
+    an older one. Who shows the transaction's own value there is itself one that has committed it.
+    """
     claim = case.claim
     start = claim.first_offset if claim.transaction_start_offset < 0 else claim.transaction_start_offset
     is_aborted = recorded == ABORTED if recorded is not None else claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
-    return latest_differs(case, others_from=start if is_aborted else UNKNOWN, up_to=up_to)
+    if is_aborted:
+        return latest_differs(case, others_from=start, up_to=up_to)
+    return latest_differs(case, others_below=claim.first_offset, up_to=up_to)
 
 
 def _was_shown(case: Case, now: str) -> Decision | None:
