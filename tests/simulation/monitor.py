@@ -287,7 +287,8 @@ class Monitor(Readers):
         """An event; that of an incident as the events of its members."""
         if not event.is_incident:
             return [event]
-        return self.singles.of(event, self.lifecycle.members(event.finding_id))
+        counted, shown = self.lifecycle.members(event.finding_id), self.lifecycle.shown(event.finding_id)
+        return self.singles.of(event, counted, shown)
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
         """Whether a finding had ended before another one was confirmed."""
