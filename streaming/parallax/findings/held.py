@@ -330,7 +330,7 @@ class Proven(Held):
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
             self.gone = outcome.gone
-            if i < 0 or outcome.state is State.UNDECIDED:
+            if i < 0 or not _says_something(rows["state"][i], outcome):
                 continue
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
             if was_wrong and not is_wrong:
@@ -364,6 +364,12 @@ class Proven(Held):
         if proofs:
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+
+
+def _says_something(state: int, outcome: Outcome) -> bool:
+    """Whether a look changes what is known of a row: one that is over is wrong again only where that is seen."""
+    is_seen = outcome.state not in (State.SPREAD, State.UNSETTLED)
+    return outcome.state is not State.UNDECIDED and (is_seen or state != State.OVER)
 
 
 def _may_be_explained(rows: Array, one: Claim) -> Array:

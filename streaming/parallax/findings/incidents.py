@@ -210,13 +210,14 @@ class Incidents:
     def loaded(self) -> None:
         """All events are in: what the incidents name is asked about again, with what is suspected beside it."""
         for proven in self._proven.values():
+            if proven.event is not None:
+                proven.restored_ms = int(proven.event.decided_at.timestamp() * 1000)
             if proven.event is not None and proven.event.stands:
                 state = _state_of(proven.event)
                 proven.add([c for c in sampled(proven.event) if proven.members.find(c.suspect_id) < 0], state)
                 proven.ended = Counter(tally_of(proven.event).ended)
                 proven.round += 1
                 proven.is_restored = proven.group.is_of_transactions
-                proven.restored_ms = int(proven.event.decided_at.timestamp() * 1000)
 
     def not_committed(self, now: float) -> None:
         """Nothing of what `reports` has made is in the table."""
@@ -529,6 +530,15 @@ class Incidents:
     def has_cause_of(self, claim: Claim) -> bool:
         """Whether a transaction that is still looked at, though it may not be wrong any more, explains a claim."""
         return any(proven.may_explain(claim, *OPEN, State.OVER) for proven in self._proven.values())
+
+    def had_ended(self, claim: Claim) -> bool:
+        """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""
+        return any(
+            proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
+            for group, proven in self._proven.items()
+            if group.place == claim.place and group.is_of_transactions
+            if group.broker == claim.broker and 0 < claim.raised_at_ms <= proven.restored_ms
+        )
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
         """As what incidents may have counted a suspected transaction before a restart: as findings would claim it."""

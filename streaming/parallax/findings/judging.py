@@ -128,6 +128,8 @@ class Judging:
         """
         if decision.kind in OPEN_KINDS:
             return Outcome(State.ALONE)
+        if decision.has_spread and self._incidents.had_ended(original):
+            return Outcome(State.OVER)  # It was so when that ended, too.
         known = self._known(original.finding_id(self.cluster_id), before)
         single = known if known is not None and known.stands else None
         counting = self._incidents.counting(original)
@@ -331,7 +333,7 @@ class Judging:
         before its end says nothing of what is left.
         """
         claim = task.claim
-        if task.finding_id is not None or claim.freed:
+        if task.finding_id is not None or claim.freed or self._incidents.had_ended(claim):
             return True
         known = self._ledger.standing(claim.finding_id(self.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)

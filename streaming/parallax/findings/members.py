@@ -220,8 +220,11 @@ class Members:
     def of_transaction(self, producer_id: int, start: int, *states: State) -> Array:
         """The rows in some states about a transaction."""
         rows = self.rows
-        about = (rows["transaction_start_offset"] == start) & (rows["producer_id"] == producer_id)
-        return np.flatnonzero(about & self.are(*states))
+        at: Array = np.flatnonzero(rows["transaction_start_offset"] == start)
+        if not len(at):
+            return at
+        is_so = np.isin(rows["state"][at], np.array(states, np.uint8))
+        return at[is_so & (rows["producer_id"][at] == producer_id)]
 
     def digest(self, at: Array) -> str:
         """A hash of which claims the rows of these indices are."""
