@@ -63,8 +63,8 @@ class Kind:
         consumers: what consumers of the accused meet, behind the word "consumers".
         runbook: the anchor of the heading in docs/runbook.md that says what to do.
         clears: which of the other replicas its proof shows to be right.
-        many: the sentence on many keys at once, of a kind of which one cause may hit many. Fields: broker, partition,
-            count, lowest and highest (offsets).
+        many: the sentence on many keys, or transactions, at once, of a kind of which one cause may hit many. Fields:
+            broker, partition, count, lowest and highest (offsets).
         agreeing: how many probes in a row must prove it. More than one where it pages and rests on what a replica does
             not list at a moment, rather than on records and markers that it shows.
     """
@@ -113,6 +113,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="read data that was rolled back",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
+        many="Broker {broker} shows records of rolled-back transactions of {partition} as committed, of {count} "
+        "transactions in all (records at offsets {lowest} to {highest}).",
     ),
     FindingKind.COMMITTED_RECORD_ABORTED: Kind(
         rule=Rule.OUTCOME,
@@ -123,6 +125,8 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="in read_committed never see that record",
         runbook="a-missed-end-marker",
         clears=Clears.OTHER_OUTCOME,
+        many="Broker {broker} hides records of committed transactions of {partition} as aborted, of {count} "
+        "transactions in all (records at offsets {lowest} to {highest}).",
     ),
     FindingKind.OUTCOME_CONTRADICTS_MARKER: Kind(
         rule=Rule.OUTCOME,
@@ -133,6 +137,9 @@ KINDS: Mapping[FindingKind, Kind] = {
         consumers="read data that was rolled back, or never see data that was committed",
         runbook="an-index-of-aborted-transactions-that-is-wrong",
         clears=Clears.OWN_END,
+        many="Broker {broker} shows records of {partition} otherwise than the end markers of its own log say, of "
+        "{count} transactions in all (records at offsets {lowest} to {highest}): its index of aborted transactions is "
+        "wrong there.",
     ),
     FindingKind.DELETED_RECORD_RESURRECTED: Kind(
         rule=Rule.LATEST_VALUE,
@@ -209,6 +216,12 @@ UNLIKE_OUTCOMES = (
 )
 """What ``visibility_mismatch`` says where it breaks I2: ``shows`` and ``consumers`` of an outcome without direction."""
 
+MANY_UNLIKE_OUTCOMES = (
+    ("The replicas of {partition} do not show records of {count} transactions alike (offsets {lowest} to {highest})."),
+    "may read them the wrong way round",
+)
+"""The same of many transactions: ``many`` and ``consumers``."""
+
 
 def kinds_of(family: Family) -> frozenset[FindingKind]:
     """The kinds of one family."""
@@ -219,6 +232,8 @@ TRANSACTION_KINDS = kinds_of(Family.TRANSACTION)
 KEY_KINDS = kinds_of(Family.KEY)
 OUTCOME_KINDS = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED})
 """Those that say how a replica ended a transaction wrongly."""
+OPEN_KINDS = frozenset({FindingKind.MARKER_MISSING, FindingKind.READ_COMMITTED_FROZEN})
+"""Those of a transaction that is still open on the accused."""
 
 
 def refines(new: FindingKind, old: FindingKind) -> bool:

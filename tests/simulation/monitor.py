@@ -23,7 +23,18 @@ from parallax.config import CompareSettings, FindingSettings
 from parallax.findings import finding as findings
 from parallax.findings.claim import Claim, claim_from_row
 from parallax.findings.finding import claim_of
-from parallax.findings.happenings import Action, Answered, Append, Committed, Event, Moment, Probe, Suspected, Tick
+from parallax.findings.happenings import (
+    Action,
+    Answered,
+    Append,
+    Committed,
+    Event,
+    Loaded,
+    Moment,
+    Probe,
+    Suspected,
+    Tick,
+)
 from parallax.findings.history import KeyHistory, read_logs
 from parallax.findings.incidents import ALONE
 from parallax.findings.lifecycle import Lifecycle
@@ -84,7 +95,9 @@ class Monitor(Readers):
     probed_again: Counter[FindingStatus] = field(default_factory=Counter)
     """How many suspects were probed since they were raised again, by the verdict that they had had."""
     events: list[findings.Finding] = field(default_factory=list)
-    """What the findings table would hold, in order; of an incident, what it says of each key."""
+    """What the findings table would hold, in order; of an incident, what it says of each key or transaction."""
+    table: list[findings.Finding] = field(default_factory=list)
+    """What the findings table would hold, as it is."""
     confirmed: list[Finding] = field(default_factory=list)
     dismissed: list[tuple[Claim, str]] = field(default_factory=list)
     cuts_before: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
@@ -106,11 +119,8 @@ class Monitor(Readers):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.state = PartitionState().to_bytes()
-        settings = FindingSettings(recheck_interval_s=RECHECK_S)
-        self.lifecycle = Lifecycle(settings, random.Random(self.seed), self.alone)
+        self.lifecycle = self._life()
         self.singles = Singles()
-        self.appended = 0
-        self.lifecycle.cluster_id = "simulated"
         self.clock = 0.0
         self.todo: deque[Action] = deque()
         self.random = random.Random(self.seed)
@@ -223,6 +233,17 @@ class Monitor(Readers):
         self._suspect(list(claims))
         return self.probe()
 
+    def _life(self) -> Lifecycle:
+        life = Lifecycle(FindingSettings(recheck_interval_s=RECHECK_S), random.Random(self.seed), self.alone)
+        life.cluster_id = "simulated"
+        return life
+
+    def restart(self) -> None:
+        """The process ends, and what lives in its memory begins again from the two tables."""
+        self.lifecycle = self._life()
+        self.todo = deque(self._handle(Loaded(self.table)))
+        self.todo += self._handle(Suspected(list(self.raised.values())))
+
     def _handle(self, event: Event) -> list[Action]:
         now = Moment(self.clock, EPOCH + timedelta(milliseconds=self.cluster.now))
         return self.lifecycle.handle(event, now)
@@ -263,8 +284,8 @@ class Monitor(Readers):
 
     def _append(self, action: Append, seen: tuple[Cluster, ...]) -> list[Action]:
         """Commit events; before anything else, as the lifecycle asks for."""
-        numbered = [replace(e, sequence=self.appended + 1 + i) for i, e in enumerate(action.events)]
-        self.appended += len(numbered)
+        numbered = [replace(e, sequence=len(self.table) + 1 + i) for i, e in enumerate(action.events)]
+        self.table += numbered
         then = self._handle(Committed(numbered))
         events = []
         for event in numbered:
@@ -287,7 +308,8 @@ class Monitor(Readers):
         """An event; that of an incident as the events of its members."""
         if not event.is_incident:
             return [event]
-        return self.singles.of(event, self.lifecycle.members(event.finding_id))
+        counted, shown = self.lifecycle.members(event.finding_id), self.lifecycle.shown(event.finding_id)
+        return self.singles.of(event, counted, shown)
 
     def had_ended(self, first: Finding, later: Finding) -> bool:
         """Whether a finding had ended before another one was confirmed."""

@@ -1,4 +1,4 @@
-"""What incidents say, as findings of single keys: so that the properties hold of them as of any other."""
+"""What incidents say, as findings of single keys and transactions: the properties hold of them as of any other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding
 from parallax.findings.incident import tally_of
-from parallax.model import FindingStatus
+from parallax.model import FindingKind, FindingStatus, Rule
 
 
 @dataclass
@@ -23,11 +23,17 @@ class Singles:
 
     known: dict[str, dict[str, Finding]] = field(default_factory=dict)
 
-    def of(self, event: Finding, members: Iterable[Claim]) -> list[Finding]:
-        """The events of single keys that the event of an incident stands for."""
+    def of(self, event: Finding, members: Iterable[Claim], shown: Iterable[Claim] = ()) -> list[Finding]:
+        """The single events that the event of an incident stands for.
+
+        Args:
+            event: of the incident.
+            members: what it counts.
+            shown: what was over when it was found.
+        """
         standing = {claim.suspect_id: claim for claim in members}
         tally = tally_of(event)
-        about = {claim.key or claim.offset for claim in standing.values()}
+        about = {_counted_as(claim) for claim in standing.values()}
         assert tally.count == len(about), f"an incident must count what is wrong: {tally.count}, not {about}"
         known = self.known.setdefault(event.finding_id, {})
         made = []
@@ -39,8 +45,26 @@ class Singles:
         for name, last in known.items():
             if name not in standing and last.stands:
                 made.append(replace(last, status=FindingStatus.RESOLVED, evidence=ended, decided_at=event.decided_at))
+        over = {claim.suspect_id: claim for claim in shown if claim.suspect_id not in standing}
+        made += [_over(event, claim) for name, claim in over.items() if name not in known]
         known |= {one.suspect_id: one for one in made}
         return made
+
+
+def _counted_as(claim: Claim) -> object:
+    """A key, or a record without one, or a transaction: by its end where that is known to be its own."""
+    if claim.rule is not Rule.OUTCOME:
+        return claim.key or claim.offset
+    if claim.kind is FindingKind.VISIBILITY_MISMATCH or claim.marker_offset < 0:
+        return claim.producer_id, "from", claim.transaction_start_offset
+    return claim.producer_id, "to", claim.marker_offset
+
+
+def _over(event: Finding, claim: Claim) -> Finding:
+    """The event of one that was over when it was found."""
+    one = _single(event, claim)
+    said = json.loads(one.evidence) | {"resolution": str(Resolution.COMPACTED), "was_shown": True}
+    return replace(one, status=FindingStatus.RESOLVED, evidence=json.dumps(said))
 
 
 def _single(event: Finding, claim: Claim) -> Finding:
@@ -53,6 +77,7 @@ def _single(event: Finding, claim: Claim) -> Finding:
         suspect_id=claim.suspect_id,
         offset=claim.offset,
         producer_id=claim.producer_id,
+        transaction_start_offset=claim.transaction_start_offset,
         marker_offset=claim.marker_offset,
         key_hash_hi=claim.key_hash_hi,
         key_hash_lo=claim.key_hash_lo,

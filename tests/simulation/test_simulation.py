@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parallax.findings.incidents import ALONE
-from parallax.model import FindingStatus
+from parallax.model import FindingStatus, Rule
 from tests.simulation import kinds
 from tests.simulation.world import Violation, World, run
 
@@ -60,9 +60,12 @@ def test_the_properties_hold_in_the_histories_that_came_last() -> None:
 
 @pytest.mark.parametrize("first", [*range(0, 2 * CHUNK, CHUNK), kinds.FIRST], ids=name)
 @pytest.mark.parametrize("healthy", [True, False], ids=["healthy", "faulty"])
-def test_they_hold_as_well_where_every_finding_on_a_key_is_an_incident(first: int, healthy: bool) -> None:
+def test_they_hold_as_well_where_every_finding_that_may_be_one_of_many_is_an_incident(
+    first: int, healthy: bool
+) -> None:
     worlds = hold(range(first, first + CHUNK), healthy, alone=0)
-    assert any(w.monitor.singles.known for w in worlds) is not healthy
+    told = [one for w in worlds for known in w.monitor.singles.known.values() for one in known.values()]
+    assert {one.rule for one in told} == (set() if healthy else {Rule.LATEST_VALUE, Rule.OUTCOME})
 
 
 @pytest.mark.parametrize("first", [0, kinds.FIRST], ids=name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -19,7 +20,8 @@ from parallax.alerting.listing import MOST, FindingState
 from parallax.alerting.state import MonitorState, Replica, ReplicaState, Snapshot
 from parallax.audit.result import Result
 from parallax.findings.finding import Finding
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import group_of, tally_of
+from parallax.findings.summary import counted_in_words
 from parallax.guard.clock import Absence
 from parallax.kinds import KINDS
 from parallax.model import FindingStatus, IsolationLevel, UnknownReason, broker_label
@@ -316,8 +318,8 @@ def _findings(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "incident_keys",
-        "Of an open incident, which is one finding of a kind about a replica, the keys (or records without a key) that "
-        "it counts.",
+        "Of an open incident, which is one finding of a kind about a replica, the keys (or records without a key, or "
+        "transactions) that it counts.",
         _FINDING,
         _keys(status.open),
     )
@@ -403,18 +405,21 @@ def _each_finding(snapshot: Snapshot) -> Iterator[Metric]:
 def _said(finding: Finding) -> list[str]:
     kind = KINDS[finding.kind]
     # The count of an incident moves with its keys: as a label it would make a new series each time.
-    summary = f"Many keys of {finding.topic}-{finding.partition}." if finding.is_incident else finding.summary
+    summary = finding.summary
+    if finding.is_incident:
+        summary = f"Many {counted_in_words(group_of(finding))} of {finding.topic}-{finding.partition}."
     offset = "" if finding.is_incident else str(finding.offset)
     return [str(finding.kind), str(finding.severity), broker_label(finding.broker), offset, kind.runbook, summary]
 
 
 def _keys(findings: Iterable[Finding]) -> list[tuple[list[str], float | None]]:
-    """How many keys the incidents count, by their labels: there is one incident of each."""
-    return [
-        ([str(f.kind), str(f.severity), f.topic, str(f.partition), broker_label(f.broker)], tally_of(f).count)
-        for f in findings
-        if f.is_incident
-    ]
+    """How many keys, or transactions, the incidents count, by their labels."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for f in findings:
+        if f.is_incident:
+            labels = (str(f.kind), str(f.severity), f.topic, str(f.partition), broker_label(f.broker))
+            found[labels] += tally_of(f).count
+    return [(list(labels), count) for labels, count in found.items()]
 
 
 def _counted(

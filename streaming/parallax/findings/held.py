@@ -14,12 +14,14 @@ from random import Random
 import numpy as np
 
 from parallax.backoff import backoff
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, explains
 from parallax.findings.decide import Resolution, differed, differs_anew
+from parallax.findings.effect import remembered
 from parallax.findings.finding import Finding
 from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
 from parallax.findings.members import OPEN, Array, Group, Members, State
-from parallax.model import NOBODY, FindingStatus
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingStatus
 
 PAGE = 4096
 """Members that one probe asks about at most."""
@@ -31,6 +33,7 @@ _WAIT_MAX_S = 60.0
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
+_LOOKED_AT = (*OPEN, State.OVER)
 NOT_PROBED = "it has not been probed yet"
 
 
@@ -64,7 +67,7 @@ class Outcome:
     """The result of a probe for one member.
 
     Attributes:
-        state: OVER where it was cleared.
+        state: OVER where it was cleared; EXPLAINED where a finding says it, and it is asked about again once that ends.
         group: where it is counted, if it is proven.
         proof: what proves it; None where it is not proven.
         resolution: why it is over.
@@ -115,6 +118,24 @@ class Held:
         pivots, dear = self.members.pivots[at], self.members.rows["producer_id"][at] >= 0
         together = at[(pivots == pivots[0]) & (dear == dear[0])]
         return together[: min(most, _DEAR_PAGE) if dear[0] else most]
+
+    def may_explain(self, claim: Claim, *states: State) -> list[Claim]:
+        """The members in some states that explain a claim on a value, as far as the claims themselves say."""
+        if self.group.kind not in TRANSACTION_KINDS or self.group.place != claim.place:
+            return []
+        rows = self.members.rows
+        about = np.zeros(len(rows), np.bool_)
+        if claim.producer_id >= 0:
+            about |= (rows["producer_id"] == claim.producer_id) & (rows["transaction_start_offset"] <= claim.offset)
+        if claim.key is not None:
+            about |= (rows["key_hash_hi"] == claim.key_hash_hi) & (rows["key_hash_lo"] == claim.key_hash_lo)
+        about &= (rows["marker_offset"] < 0) | (rows["marker_offset"] > claim.offset)
+        made = (self.claim(at) for at in np.flatnonzero(about & self.members.are(*states)).tolist())
+        return [one for one in made if explains(one, claim, by_value=True)]
+
+    def claim(self, at: int) -> Claim:
+        """The claim of a row."""
+        return self.members.claim(at)
 
     def _page(self, number: int, at: Array, claims: Sequence[Claim], originals: Sequence[Claim]) -> Page:
         self.busy = True
@@ -169,7 +190,7 @@ class Waiting(Held):
             if i >= 0:
                 rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
                 self.reason = outcome.reason or self.reason
-        self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER)))
+        self.members.drop(np.flatnonzero(self.members.are(*OPEN, State.OVER, State.SHOWN, State.ALONE)))
 
     def end_round(self, now: float, retry_s: float, draw: Random) -> None:
         """After the last page of a round: say when the next one may begin."""
@@ -177,11 +198,13 @@ class Waiting(Held):
             self.attempts = self.attempts + 1 if self.members.are(State.UNDECIDED).any() else 0
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
-    def free(self) -> None:
-        """Suspect again what a finding on a transaction explained."""
-        explained = self.members.are(State.EXPLAINED)
-        self.members.rows["state"][explained] = State.NEW
-        self.members.rows["round"][explained] = 0
+    def free(self, over: Sequence[Claim] | None = None) -> None:
+        """Suspect again what findings on transactions explained: those that are over, or if not given any."""
+        rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
+        if over is not None:
+            freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
+        at = np.flatnonzero(freed)
+        rows["state"][at], rows["round"][at], rows["freed"][at] = State.NEW, 0, True
 
 
 @dataclass(slots=True)
@@ -196,6 +219,8 @@ class Proven(Held):
         proofs: of single members; the last one says who leads.
         ended: how many of them are not wrong any more, by `Resolution`.
         next_sample: the row with which the next sample begins.
+        restored_ms: when the event was decided that it was restored from after a restart, milliseconds since 1970 UTC.
+        is_restored: it was, and has not been asked about as a whole since.
     """
 
     event: Finding | None = None
@@ -205,13 +230,15 @@ class Proven(Held):
     proofs: list[Proof] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
     next_sample: int = 0
+    restored_ms: int = UNKNOWN
+    is_restored: bool = False
     _tally: Tally | None = None
 
     @property
     def tally(self) -> Tally:
         """Return what is proven and wrong still."""
         if self._tally is None:
-            self._tally = counted(self.members)
+            self._tally = counted(self.group, self.members)
         return self._tally
 
     @property
@@ -240,66 +267,83 @@ class Proven(Held):
 
     def end(self) -> None:
         """None of them is wrong any more."""
-        self.members.rows["state"] = State.OVER
+        self.members.rows["state"][self.members.are(*OPEN)] = State.OVER
         self.ended.clear()
         self.proofs, self._tally = [], None
 
     def forget(self) -> None:
         """Look no more at what is over."""
-        self.event = None
-        self.members.drop(np.flatnonzero(self.members.are(State.OVER)))
+        self.event, self._tally = None, None
+        self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
 
     def is_unread(self) -> bool:
         """Whether a round over all of them is under way."""
-        return bool(len(self.behind((*OPEN, State.OVER))))
+        return bool(len(self.behind(_LOOKED_AT)))
 
     def when(self, now: float) -> float:
         """When the next page is due; infinite where none is."""
         if self.is_unread():
             return now
-        return self.due if self.event is not None and len(self.members) else _NEVER
+        return self.due if self.event is not None and self.members.are(*_LOOKED_AT).any() else _NEVER
 
     def next_page(self, number: int, now: float, interval: Callable[[Finding], float]) -> Page | None:
         """The next page, if one is due: of a round over all of them, or else a sample."""
-        at, is_sample = self.alike(self.behind((*OPEN, State.OVER))), False
-        if not len(at) and self.event is not None and len(self.members) and now >= self.due:
+        at, is_sample = self.alike(self.behind(_LOOKED_AT)), False
+        if not len(at) and self.event is not None and now >= self.due and self.members.are(*_LOOKED_AT).any():
             self.due, is_sample = now + interval(self.event), True
-            at = np.roll(np.arange(len(self.members)), -(self.next_sample % len(self.members)))
-            at = self.alike(at, SAMPLE)
+            at = np.flatnonzero(self.members.are(*_LOOKED_AT))
+            at = self.alike(np.roll(at, -(self.next_sample % len(at))), SAMPLE)
             self.next_sample += len(at)
         if not len(at):
             return None
         originals = self.members.claims(at)
-        states = self.members.rows["state"][at].tolist()
-        claims = [self.as_finding(claim, state) for claim, state in zip(originals, states, strict=True)]
+        claims = [self.claim(row) for row in at.tolist()]
         return replace(self._page(number, at, claims, originals), is_sample=is_sample)
 
-    def as_finding(self, claim: Claim, state: int) -> Claim:
-        """Return what a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
-        decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
-        kind, broker = self.group.kind, self.group.broker
-        return replace(claim, kind=kind, broker=broker, spread=state == State.SPREAD, confirmed_at_ms=decided)
+    def claim(self, at: int) -> Claim:
+        """What a finding about one of them would claim (`parallax.findings.finding.claim_of`)."""
+        return self.as_finding(self.members.claim(at), self.members.rows["state"][at])
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> list[Claim]:
-        """Take in what became of a page; returns those that a finding on a transaction explains."""
+    def as_finding(self, claim: Claim, state: int) -> Claim:
+        """The same of a claim that is, or may be, one of them."""
+        decided = 0 if self.event is None else int(self.event.decided_at.timestamp() * 1000)
+        _, broker, kind, rule = self.group
+        named = replace(claim, kind=kind, broker=broker, rule=rule, freed=False)
+        return replace(named, spread=state == State.SPREAD, confirmed_at_ms=decided)
+
+    def leave(self, at: Array) -> None:
+        """Rows go that another finding, or incident, speaks of from now on."""
+        left = int(np.isin(self.members.rows["state"][at], np.array(OPEN, np.uint8)).sum())
+        if left and self.stands:
+            self.ended[str(Resolution.EXPLAINED)] += left
+        self.members.drop(at)
+        self._tally = None
+
+    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> tuple[list[Claim], list[Claim]]:
+        """Take in what became of a page.
+
+        Returns:
+            Those that a finding on a transaction explains; and those that are not wrong any more, as findings.
+        """
         rows = self.members.rows
-        explained, anew = [], []
+        explained, anew, over = [], [], []
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
             self.gone = outcome.gone
-            if i < 0 or outcome.state is State.UNDECIDED:
+            if i < 0 or not _says_something(rows["state"][i], outcome):
                 continue
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
             if was_wrong and not is_wrong:
                 self.ended[outcome.resolution] += 1
+                over.append(self.claim(i))
             if is_wrong and not was_wrong and self.ended[Resolution.HEALED]:
                 self.ended[Resolution.HEALED] -= 1
             changed |= was_wrong != is_wrong
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
                 explained.append(original)
-            if outcome.proof is not None and _is_other(original, outcome.proof):
-                anew.append((remembering(original, outcome.proof), outcome.state))
+            if outcome.proof is not None and is_wrong:
+                anew += self._told_anew(i, original, outcome.proof, outcome.state)
         for claim, state in anew:
             self.members.add([claim], state, self.round)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
@@ -307,13 +351,33 @@ class Proven(Held):
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
-        return explained
+        return explained, over
+
+    def _told_anew(self, at: int, original: Claim, proof: Proof, state: State) -> list[tuple[Claim, State]]:
+        """Have a row say what a probe has found: of a transaction, which record is wrong; else all, as a new claim."""
+        if self.group.is_of_transactions:
+            self.members.tell(at, proof.claim)
+        return [(remembering(original, proof), state)] if _is_other(original, proof) else []
 
     def show(self, proofs: Sequence[Proof], *, afresh: bool = False) -> None:
         """Keep a few proofs, with the last one."""
         if proofs:
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+
+
+def _says_something(state: int, outcome: Outcome) -> bool:
+    """Whether a look changes what is known of a row: one that is over is wrong again only where that is seen."""
+    is_seen = outcome.state not in (State.SPREAD, State.UNSETTLED)
+    return outcome.state is not State.UNDECIDED and (is_seen or state != State.OVER)
+
+
+def _may_be_explained(rows: Array, one: Claim) -> Array:
+    """Mask of the rows that a claim on a transaction may explain: all of those that it does explain, and others."""
+    about = (rows["producer_id"] == one.producer_id) & (rows["offset"] >= one.transaction_start_offset)
+    if one.key is not None:
+        about |= (rows["key_hash_hi"] == one.key_hash_hi) & (rows["key_hash_lo"] == one.key_hash_lo)
+    return about if one.marker_offset < 0 else about & (rows["offset"] < one.marker_offset)
 
 
 def _is_other(claim: Claim, proof: Proof) -> bool:
@@ -323,7 +387,14 @@ def _is_other(claim: Claim, proof: Proof) -> bool:
 
 
 def remembering(claim: Claim, proof: Proof) -> Claim:
-    """A claim with who shows what, where nobody is accused: what is asked again is judged by it."""
+    """A claim with what has to be known of the replicas when it is asked about again, as a finding would have it.
+
+    That is who shows what, where nobody is accused; of a transaction, its end marker, and the record that is wrong.
+    """
+    if claim.kind in TRANSACTION_KINDS:
+        shown, recorded = proof.claim, remembered(claim, proof.answers)
+        high, low = shown.key_hash_hi, shown.key_hash_lo
+        claim = replace(claim, offset=shown.offset, key_hash_hi=high, key_hash_lo=low, recorded=recorded)
     if proof.decision.accused != NOBODY:
         return claim
     recorded = replace(claim.recorded, differed=differed(claim, proof.answers))

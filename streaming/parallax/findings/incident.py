@@ -1,7 +1,7 @@
-"""The event of an incident: many keys that the same replica shows wrongly in the same way, as one finding.
+"""The event of an incident: many keys, or transactions, that the same replica shows wrongly in the same way.
 
-It is a finding like others, with an id of its own, but for its evidence: how many keys it counts, of what offsets, some
-of them by name, and what the replicas answered about a few. Its members are derived from the suspects table.
+It is a finding like others, with an id of its own, but for its evidence: how many it counts, of what offsets, some of
+them by name, and what the replicas answered about a few. Its members are derived from the suspects table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
 from parallax.findings.summary import incident, incident_over
 from parallax.kinds import KINDS
-from parallax.model import FindingKind, FindingStatus, Rule, Severity
+from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity
 
 SAMPLES = 16
 """Members that an incident's evidence names."""
@@ -49,7 +49,10 @@ class Proof:
 
     def as_json(self) -> dict[str, Any]:
         """Return what the replicas answered, as in a finding's evidence, with what it is about."""
-        named = {"offset": self.claim.offset, "key_hash": self.claim.key_text, "key": key_as_text(self.answers.key)}
+        claim = self.claim
+        named = {"offset": claim.offset, "key_hash": claim.key_text, "key": key_as_text(self.answers.key)}
+        if claim.rule is Rule.OUTCOME:
+            named |= {"producer_id": claim.producer_id, "transaction_start_offset": claim.transaction_start_offset}
         sides = {side: list(brokers) for side, brokers in self.decision.sides.items()}
         return named | self.answers.evidence() | {"reason": self.decision.reason, "sides": sides}
 
@@ -59,13 +62,15 @@ class Tally:
     """The counts of an incident.
 
     Attributes:
-        count: keys, or records without a key, that were proven and are wrong still.
+        count: keys, or records without a key, or transactions, that were proven and are wrong still.
         waiting: suspects of its kind that no probe has decided.
         ended: how many are not wrong any more, by `Resolution`.
         lowest: the lowest offset of what is wrong; -1 where nothing is.
         highest: the highest one.
         status: all of them are shared by all replicas (spread), or not seen to differ any more (unsettled); else
             confirmed.
+        shown: how many were over when they were found: what was recorded proves them.
+        shown_as: a hash of which these are; empty where there are none.
     """
 
     count: int = 0
@@ -74,12 +79,15 @@ class Tally:
     lowest: int = -1
     highest: int = -1
     status: FindingStatus = FindingStatus.CONFIRMED
+    shown: int = 0
+    shown_as: str = ""
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
     """32 hexadecimal digits: the same for the same group of a cluster."""
     place = group.place
-    identity = "\0".join((cluster_id, place.topic, str(place.partition), str(group.broker), f"incident:{group.kind}"))
+    what = f"incident:{group.kind}" if group.rule is KINDS[group.kind].rule else f"incident:{group.kind}:{group.rule}"
+    identity = "\0".join((cluster_id, place.topic, str(place.partition), str(group.broker), what))
     return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
@@ -103,7 +111,7 @@ def incident_event(
         proofs: what to show of single members; where there is none, what the last event showed.
         known: its last event, if there is one.
         at: when it was decided.
-        singles: findings of single keys that become part of it: it is exposed where any of them is.
+        singles: single findings that become part of it: it is exposed where any of them is.
     """
     status = tally.status if tally.count else FindingStatus.RESOLVED
     before = {} if known is None else evidence_of(known)
@@ -117,11 +125,13 @@ def incident_event(
             "lowest_offset": tally.lowest,
             "highest_offset": tally.highest,
             "samples": [_sample(claim) for claim in _samples(members)],
+            "shown": tally.shown,
+            "shown_as": tally.shown_as,
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
     }
     if status is FindingStatus.RESOLVED:
-        text, resolution = incident_over(group, tally.ended)
+        text, resolution = incident_over(group, _ended(tally))
         evidence["resolution"] = resolution
     else:
         text = incident(group, tally.count, (tally.lowest, tally.highest), tally.waiting, status, is_exposed=leads)
@@ -133,7 +143,7 @@ def incident_event(
         sequence=0,
         status=status,
         kind=group.kind,
-        rule=KINDS[group.kind].rule,
+        rule=group.rule,
         severity=Severity.WARNING if status is FindingStatus.UNSETTLED else KINDS[group.kind].severity,
         topic=group.place.topic,
         partition=group.place.partition,
@@ -162,7 +172,7 @@ def any_exposed(accused: int, proofs: Sequence[Proof]) -> bool:
 
 def group_of(finding: Finding) -> Group:
     """The group that a finding is of."""
-    return Group(finding.place, finding.broker, finding.kind)
+    return Group(finding.place, finding.broker, finding.kind, finding.rule)
 
 
 def tally_of(event: Finding) -> Tally:
@@ -174,6 +184,8 @@ def tally_of(event: Finding) -> Tally:
         ended=dict(said.get("ended", {})),
         lowest=int(said.get("lowest_offset", -1)),
         highest=int(said.get("highest_offset", -1)),
+        shown=int(said.get("shown", 0)),
+        shown_as=str(said.get("shown_as", "")),
     )
 
 
@@ -215,6 +227,7 @@ def sampled(event: Finding) -> list[Claim]:
                 broker=int(sample["broker"]),
                 offset=int(sample["offset"]),
                 producer_id=int(sample["producer_id"]),
+                transaction_start_offset=int(sample.get("transaction_start_offset", UNKNOWN)),
                 marker_offset=int(sample["marker_offset"]),
                 key_hash_hi=_signed(high),
                 key_hash_lo=_signed(low),
@@ -226,7 +239,7 @@ def sampled(event: Finding) -> list[Claim]:
 
 
 def part_of_incident(finding: Finding, incident_id: str, at: datetime) -> Finding:
-    """The event by which a finding of a single key becomes part of an incident: it is reported no more by itself."""
+    """The event by which a single finding becomes part of an incident: it is reported no more by itself."""
     evidence = evidence_of(finding) | {
         "resolution": str(Resolution.PART),
         "incident": incident_id,
@@ -248,14 +261,25 @@ def is_part_of_incident(event: Finding) -> bool:
     return event.status is FindingStatus.RESOLVED and evidence_of(event).get("resolution") == Resolution.PART
 
 
-def counted(members: Members) -> Tally:
+def _ended(tally: Tally) -> Mapping[str, int]:
+    """How all have ended, with those that were over when they were found."""
+    compacted = str(Resolution.COMPACTED)
+    return {**tally.ended, compacted: tally.ended.get(compacted, 0) + tally.shown} if tally.shown else tally.ended
+
+
+def counted(group: Group, members: Members) -> Tally:
     """Return what the members of a group that are wrong come to."""
-    wrong = members.are(*OPEN)
-    rows = members.rows[wrong]
+    shown, over = np.flatnonzero(members.are(State.SHOWN)), Tally()
+    if len(shown):
+        rows = members.rows[shown]
+        lowest, highest = int(rows["offset"].min()), int(rows["offset"].max())
+        over = Tally(lowest=lowest, highest=highest, shown=count(group, rows), shown_as=members.digest(shown))
+    rows = members.rows[members.are(*OPEN)]
     if not len(rows):
-        return Tally()
-    return Tally(
-        count=count(rows),
+        return over
+    return replace(
+        over,
+        count=count(group, rows),
         lowest=int(rows["offset"].min()),
         highest=int(rows["offset"].max()),
         status=_STATUS.get(rows["state"][0], _OTHERWISE) if len(np.unique(rows["state"])) == 1 else _OTHERWISE,
@@ -269,8 +293,9 @@ _NOT_SEEN = {FindingStatus.SPREAD: Resolution.SPREAD, FindingStatus.UNSETTLED: R
 
 
 def _samples(members: Members) -> list[Claim]:
-    """Some of the members that are wrong, from the lowest offset to the highest, evenly."""
+    """Some of the members that are wrong, from the lowest offset to the highest, evenly; else of those that were."""
     wrong: Array = np.flatnonzero(members.are(*OPEN))
+    wrong = wrong if len(wrong) else np.flatnonzero(members.are(State.SHOWN))
     by_offset = wrong[np.argsort(members.rows["offset"][wrong], kind="stable")]
     if not len(by_offset):
         return []
@@ -287,6 +312,7 @@ def _sample(claim: Claim) -> dict[str, Any]:
         "rule": str(claim.rule),
         "broker": claim.broker,
         "producer_id": claim.producer_id,
+        "transaction_start_offset": claim.transaction_start_offset,
         "marker_offset": claim.marker_offset,
         "recorded": recorded,
         "raised_at_ms": claim.raised_at_ms,

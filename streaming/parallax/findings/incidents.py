@@ -7,6 +7,9 @@ group is one incident, and single findings of it become part of it; else they ar
 
 Nothing of a member is written: what no event names is suspected again after a restart. Memory is bounded by the
 columns.
+
+Of transactions, those are put together that have ended. A transaction is counted by one incident, or is a finding by
+itself, as what says most of it.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from parallax.findings.incident import (
     sampled,
     tally_of,
 )
-from parallax.findings.members import NO_KEY, OPEN, Group, Members, State
-from parallax.kinds import KEY_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingStatus, Rule, TopicPartition
+from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
+from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
@@ -50,8 +53,17 @@ _UNSETTLED = FindingStatus.UNSETTLED
 
 
 def is_held(claim: Claim) -> bool:
-    """Whether many claims of its kind are put together: those on the value of a key, or on a record that is missing."""
-    return claim.kind in KEY_KINDS and claim.rule is Rule.LATEST_VALUE
+    """Whether many claims of its kind are put together.
+
+    Those are the ones on the value of a key, or on a record that is missing; and those on how a transaction has ended.
+    """
+    if claim.rule is Rule.LATEST_VALUE:
+        return claim.kind in KEY_KINDS
+    is_named = min(claim.producer_id, claim.transaction_start_offset) >= 0
+    return claim.rule is Rule.OUTCOME and claim.kind in _ENDED_KINDS and is_named
+
+
+_ENDED_KINDS = TRANSACTION_KINDS - OPEN_KINDS | {FindingKind.VISIBILITY_MISMATCH}
 
 
 def _state_of(event: Finding) -> State:
@@ -63,13 +75,27 @@ def _state_of(event: Finding) -> State:
 
 def group_of_claim(claim: Claim) -> Group:
     """Return what a claim is put together with."""
-    return Group(claim.place, claim.broker, claim.kind)
+    return Group(claim.place, claim.broker, claim.kind, claim.rule)
 
 
-def _divergences(singles: Mapping[str, Finding]) -> set[tuple[tuple[int, int], int]]:
-    """What single findings are about: a key, whatever the offset, or where there is none the record at an offset."""
-    found = [((finding.key_hash_hi, finding.key_hash_lo), finding.offset) for finding in singles.values()]
-    return {(key, UNKNOWN if key != NO_KEY else offset) for key, offset in found}
+def _divergences(group: Group, singles: Mapping[str, Finding]) -> dict[tuple[int, ...], Finding]:
+    """What single findings of a group are about, each with one of them."""
+    return {divergence(group, finding): finding for finding in singles.values()}
+
+
+def _tells_of_more(proven: Proven) -> bool:
+    """Whether there are others than the last event tells of that were over when they were found."""
+    told = "" if proven.event is None else tally_of(proven.event).shown_as
+    return bool(proven.tally.shown_as) and proven.tally.shown_as != told
+
+
+def _says_more(one: Group, other: Group) -> bool:
+    """Whether a transaction in one group is said more of than in the other."""
+    return refines(one.kind, other.kind) or (other.broker == NOBODY and one.broker != NOBODY)
+
+
+def _are_of_one(one: Group, other: Group) -> bool:
+    return one.is_of_transactions and other.is_of_transactions
 
 
 class Incidents:
@@ -90,6 +116,8 @@ class Incidents:
         self._singles: dict[Group, dict[str, Finding]] = {}
         self._pages: dict[int, Page] = {}
         self._last_page = 0
+        self._alone_again: list[Claim] = []
+        self._over: dict[str, list[Claim]] = {}
 
     # What comes in.
 
@@ -107,6 +135,7 @@ class Incidents:
                 groups.setdefault(group_of_claim(claim), []).append(claim)
         for group, part in groups.items():
             is_held_back = group in self._waiting or (group in self._proven and self._proven[group].stands)
+            is_held_back |= group.is_of_transactions and any(self.of_the_last_run(claim) for claim in part)
             if is_held_back or alone.get(group, 0) + len(part) > self._alone:
                 self._waiting_of(group).members.add(part)
             else:
@@ -127,6 +156,47 @@ class Incidents:
             self._proven_of(group).add([claim_of(event)], state)
         elif event.is_open and is_held(claim_of(event)):
             self._singles.setdefault(group, {})[event.finding_id] = event
+        if event.stands and event.kind in TRANSACTION_KINDS:
+            self._leave(claim_of(event), event.finding_id)
+
+    def _leave(self, claim: Claim, finding_id: str) -> None:
+        """A transaction has a finding of its own, which says more of it: what counted it does so no more."""
+        for proven, at in self._counted(claim, finding_id, *OPEN, State.OVER):
+            proven.leave(at)
+
+    def _counted(self, claim: Claim, finding_id: str, *states: State) -> list[tuple[Proven, Array]]:
+        """Where the transaction of a claim is among the proven ones in some states.
+
+        Args:
+            claim: on the transaction.
+            finding_id: that a finding about it has, or would have.
+            states: of what counts.
+        """
+        found = []
+        for group, proven in self._proven.items():
+            if group.place != claim.place or not group.is_of_transactions:
+                continue
+            at = proven.members.of_transaction(claim.producer_id, claim.transaction_start_offset, *states)
+            at = at[[proven.members.claim(row).finding_id(self.cluster_id) == finding_id for row in at.tolist()]]
+            if len(at):
+                found.append((proven, at))
+        return found
+
+    def _is_counted_here(self, claim: Claim, group: Group, state: State) -> bool:
+        """Whether a transaction that is proven counts in a group: it does once, where most is said of it."""
+        if not group.is_of_transactions:
+            return True
+        states = (*OPEN, State.SHOWN) if state is State.SHOWN else OPEN
+        others = [
+            one for one in self._counted(claim, claim.finding_id(self.cluster_id), *states) if one[0].group != group
+        ]
+        if state is State.SHOWN:
+            return not others
+        if not all(_says_more(group, proven.group) for proven, _ in others):
+            return False
+        for proven, at in others:
+            proven.leave(at)
+        return True
 
     def _add_incident(self, proven: Proven, event: Finding, now: float) -> None:
         if event.status is not FindingStatus.ACKNOWLEDGED:
@@ -140,11 +210,14 @@ class Incidents:
     def loaded(self) -> None:
         """All events are in: what the incidents name is asked about again, with what is suspected beside it."""
         for proven in self._proven.values():
+            if proven.event is not None:
+                proven.restored_ms = int(proven.event.decided_at.timestamp() * 1000)
             if proven.event is not None and proven.event.stands:
                 state = _state_of(proven.event)
                 proven.add([c for c in sampled(proven.event) if proven.members.find(c.suspect_id) < 0], state)
                 proven.ended = Counter(tally_of(proven.event).ended)
                 proven.round += 1
+                proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
         """Nothing of what `reports` has made is in the table."""
@@ -197,15 +270,33 @@ class Incidents:
         """Take in what a probe has made of the members of a page, in their order."""
         self._done(page)
         if page.is_proven:
-            explained = self._proven_of(page.group).judged(page, outcomes)
+            explained, over = self._proven_of(page.group).judged(page, outcomes)
             for claim in explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
+            self._end(page.group, over)
         else:
             self._count(page, outcomes)
             waiting = self._waiting_of(page.group)
+            judged = zip(waiting.located(page).tolist(), page.originals, outcomes, strict=True)
+            self._alone_again += [claim for at, claim, one in judged if at >= 0 and one.state is State.ALONE]
             waiting.judged(page, outcomes)
             waiting.end_round(now, self._retry_s, self._draw)
         self._tidy()
+
+    def _end(self, group: Group, over: Sequence[Claim]) -> None:
+        """Suspect again what transactions explained that are not wrong any more."""
+        event = self._proven_of(group).event
+        if not over or not group.is_of_transactions or event is None:
+            return
+        for other, waiting in self._waiting.items():
+            if other.place == group.place:
+                waiting.free(over)
+        self._over.setdefault(event.finding_id, []).extend(over)
+
+    def over(self) -> dict[str, list[Claim]]:
+        """By incident, the transactions that have been found not to be wrong any more since this was asked last."""
+        over, self._over = self._over, {}
+        return over
 
     def _done(self, page: Page) -> None:
         self._pages.pop(page.number, None)
@@ -222,8 +313,9 @@ class Incidents:
                 part.append(remembering(claim, outcome.proof))
         for (group, state), claims in found.items():
             proven = self._proven_of(group)
-            proven.add(claims, state)
-            proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
+            proven.add([claim for claim in claims if self._is_counted_here(claim, group, state)], state)
+            if state in OPEN:
+                proven.show([o.proof for o in outcomes if o.group == group and o.proof is not None])
 
     def _tidy(self) -> None:
         self._waiting = {g: w for g, w in self._waiting.items() if len(w.members) or w.busy}
@@ -238,7 +330,7 @@ class Incidents:
         Args:
             alone: how many of each group are being probed one by one.
         """
-        back: list[Claim] = []
+        back, self._alone_again = self._alone_again, []
         for group, waiting in list(self._waiting.items()):
             proven = self._proven.get(group)
             is_incident = proven is not None and (proven.stands or proven.writing)
@@ -247,7 +339,7 @@ class Incidents:
                 back += waiting.members.claims(np.arange(len(waiting.members)))
                 del self._waiting[group]
         for group, proven in list(self._proven.items()):
-            if proven.event is not None or proven.writing or self._number(proven) > self._alone:
+            if proven.event is not None or proven.writing or self._number(proven) + proven.tally.shown > self._alone:
                 continue
             if self._is_settled(group.place):
                 back += proven.members.claims(np.arange(len(proven.members)))
@@ -260,7 +352,7 @@ class Incidents:
         """The events that are called for; to be committed, or not, before any other is asked for."""
         events: list[Finding] = []
         for group, singles in self._singles.items():
-            if len(_divergences(singles)) > self._alone:
+            if len(_divergences(group, singles)) > self._alone:
                 self._proven_of(group)
         for group, proven in self._proven.items():
             event = proven.event
@@ -280,7 +372,7 @@ class Incidents:
         group, members = proven.group, proven.members
         singles = list(self._singles.get(group, {}).values())
         offsets = [single.offset for single in singles]
-        if proven.tally.count:
+        if proven.tally.count or proven.tally.shown:
             offsets += [proven.tally.lowest, proven.tally.highest]
         tally = replace(
             proven.tally,
@@ -306,8 +398,7 @@ class Incidents:
         if proven.writing:
             return _NEVER
         if event is None or not event.stands:
-            begins = number > self._alone or (event is not None and number > 0)
-            return proven.retry_at if begins else _NEVER
+            return proven.retry_at if self._begins(proven, number) else _NEVER
         if number == 0:
             is_over = self._is_at_rest(proven) and not self._may_have_counted(proven)
             return proven.retry_at if is_over else _NEVER
@@ -316,6 +407,13 @@ class Incidents:
         if self._has_news(proven, event):
             return max(proven.retry_at, proven.reported_at + self._interval(event))
         return _NEVER
+
+    def _begins(self, proven: Proven, number: int) -> bool:
+        """Whether a group that is no incident, or was one, is to be reported: as one that stands, or that is over."""
+        if number > self._alone or (proven.event is not None and number > 0):
+            return True
+        is_many = proven.event is not None or number + proven.tally.shown > self._alone
+        return is_many and _tells_of_more(proven) and self._is_at_rest(proven)
 
     def _has_news(self, proven: Proven, event: Finding) -> bool:
         """Whether what stands is other than the last event says, and that is not about to change again."""
@@ -328,7 +426,8 @@ class Incidents:
             return number > before or is_worse or (is_unsettled(event) and proven.tally.status is not _UNSETTLED)
         if number < before <= number + self._may_have_counted(proven):
             return False  # After a restart: the last event counted what is not proven again yet.
-        return number != before or proven.leads != event.exposed or proven.tally.status is not event.status
+        is_other = proven.leads != event.exposed or proven.tally.status is not event.status
+        return number != before or is_other or _tells_of_more(proven)
 
     def _is_at_rest(self, proven: Proven) -> bool:
         return not proven.busy and not proven.is_unread() and self._is_settled(proven.group.place)
@@ -338,17 +437,23 @@ class Incidents:
         return not any(w.busy or len(w.behind(WAITING)) for g, w in self._waiting.items() if g.place == place)
 
     def _may_have_counted(self, proven: Proven) -> int:
-        """Suspects without a verdict that were raised before the last event was decided."""
-        waiting = self._waiting.get(proven.group)
-        if waiting is None or proven.event is None:
+        """Suspects without a verdict that were raised before the last event was decided.
+
+        Of transactions, those of any kind: one may have been found to be another than it was suspected to be.
+        """
+        if proven.event is None:
             return 0
-        decided = int(proven.event.decided_at.timestamp() * 1000)
-        return int((waiting.members.are(*WAITING) & (waiting.members.rows["raised_at_ms"] <= decided)).sum())
+        decided, group = int(proven.event.decided_at.timestamp() * 1000), proven.group
+        alike = [
+            w for g, w in self._waiting.items() if g == group or (g.place == group.place and _are_of_one(g, group))
+        ]
+        before = (one.members.are(*WAITING) & (one.members.rows["raised_at_ms"] <= decided) for one in alike)
+        return sum(int(mask.sum()) for mask in before)
 
     def _number(self, proven: Proven) -> int:
-        """How many keys, or records without one, are wrong: each counts once, however often it was reported."""
-        singles = _divergences(self._singles.get(proven.group, {}))
-        return proven.tally.count + sum(not proven.members.counts(key, offset) for key, offset in singles)
+        """How many keys, or records without one, or transactions, are wrong: each once, however often reported."""
+        singles = _divergences(proven.group, self._singles.get(proven.group, {})).values()
+        return proven.tally.count + sum(not proven.members.counts(proven.group, one) for one in singles)
 
     def _undecided(self, group: Group) -> int:
         waiting = self._waiting.get(group)
@@ -372,22 +477,85 @@ class Incidents:
                 return NOT_PROBED if state == State.NEW else waiting.reason
         for proven in self._proven.values():
             if not proven.stands and (at := proven.members.find(suspect_id)) >= 0:
-                return "it is proven and not reported yet" if proven.members.rows["state"][at] in OPEN else None
+                state = proven.members.rows["state"][at]
+                is_told = state not in OPEN and (state != State.SHOWN or not _tells_of_more(proven))
+                return None if is_told else "it is proven and not reported yet"
         return None
 
-    def holds(self, suspect_id: str) -> bool:
-        """Whether a suspect is held back, or counted as wrong."""
-        if any(waiting.members.find(suspect_id) >= 0 for waiting in self._waiting.values()):
+    def holds(self, claim: Claim) -> bool:
+        """Whether a suspect is held back, or counted: as wrong, or as one that was over and was not raised since."""
+        if any(waiting.members.find(claim.suspect_id) >= 0 for waiting in self._waiting.values()):
             return True
-        found = ((proven, proven.members.find(suspect_id)) for proven in self._proven.values())
-        return any(at >= 0 and proven.members.rows["state"][at] in OPEN for proven, at in found)
+        for proven in self._proven.values():
+            if (at := proven.members.find(claim.suspect_id)) >= 0:
+                state, raised = proven.members.rows["state"][at], proven.members.rows["raised_at_ms"][at]
+                if state in OPEN or (state == State.SHOWN and claim.raised_at_ms <= raised):
+                    return True
+        return False
+
+    def counting(self, claim: Claim) -> Finding | None:
+        """The incident that counts the transaction of a claim; None where none that stands does."""
+        if claim.kind not in TRANSACTION_KINDS:
+            return None
+        found = self._counted(claim, claim.finding_id(self.cluster_id), *OPEN)
+        return next((proven.event for proven, _ in found if proven.stands), None)
+
+    def restored(self) -> list[str]:
+        """The incidents that have been asked about as a whole since a restart, each once."""
+        known = [proven for proven in self._proven.values() if proven.is_restored and self._is_at_rest(proven)]
+        known = [proven for proven in known if not self._may_have_counted(proven)]
+        for proven in known:
+            proven.is_restored = False
+        return [proven.event.finding_id for proven in known if proven.event is not None]
+
+    def may_explain(self, claim: Claim) -> bool:
+        """Whether a transaction that is counted or suspected may explain a claim on a value."""
+        return bool(self.causes_of(claim) or self.awaited_by(claim))
+
+    def causes_of(self, claim: Claim) -> list[tuple[Finding, Claim]]:
+        """The transactions that incidents count and that may explain a claim on a value, each with its incident."""
+        return [
+            (proven.event, one)
+            for proven in self._proven.values()
+            if proven.event is not None and proven.stands
+            for one in proven.may_explain(claim, *OPEN)
+        ]
+
+    def awaited_by(self, claim: Claim) -> list[Claim]:
+        """The transactions that may explain a claim on a value, and that are suspected, or not reported yet."""
+        found = [one for waiting in self._waiting.values() for one in waiting.may_explain(claim, *WAITING)]
+        unsaid = (proven for proven in self._proven.values() if not proven.stands)
+        return found + [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
+
+    def has_cause_of(self, claim: Claim) -> bool:
+        """Whether a transaction that is still looked at, though it may not be wrong any more, explains a claim."""
+        return any(proven.may_explain(claim, *OPEN, State.OVER) for proven in self._proven.values())
+
+    def had_ended(self, claim: Claim) -> bool:
+        """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""
+        return any(
+            proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
+            for group, proven in self._proven.items()
+            if group.place == claim.place and group.is_of_transactions
+            if group.broker == claim.broker and 0 < claim.raised_at_ms <= proven.restored_ms
+        )
+
+    def of_the_last_run(self, claim: Claim) -> list[Claim]:
+        """As what incidents may have counted a suspected transaction before a restart: as findings would claim it."""
+        return [
+            proven.as_finding(claim, State.WRONG)
+            for group, proven in self._proven.items()
+            if proven.stands and group.place == claim.place and group.is_of_transactions
+            if group.broker in (claim.broker, NOBODY) and claim.raised_at_ms <= proven.restored_ms
+        ]
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:
         """The incidents that stand and accuse a replica about a key."""
         return [
             proven.event
             for group, proven in self._proven.items()
-            if group.place == place and group.broker != NOBODY and proven.event is not None and proven.stands
+            if group.place == place and group.broker != NOBODY and not group.is_of_transactions
+            if proven.event is not None and proven.stands
             if proven.members.is_wrong(key)
         ]
 
@@ -395,8 +563,14 @@ class Incidents:
         """Return what an incident counts, as findings would claim it; an object for each."""
         for proven in self._proven.values():
             if proven.event is not None and proven.event.finding_id == finding_id:
-                at = np.flatnonzero(proven.members.are(*OPEN)).tolist()
-                return [proven.as_finding(proven.members.claim(i), proven.members.rows["state"][i]) for i in at]
+                return [proven.claim(at) for at in np.flatnonzero(proven.members.are(*OPEN)).tolist()]
+        return []
+
+    def shown(self, finding_id: str) -> list[Claim]:
+        """Return what was over when an incident came to tell of it; an object for each."""
+        for proven in self._proven.values():
+            if proven.event is not None and proven.event.finding_id == finding_id:
+                return [proven.claim(at) for at in np.flatnonzero(proven.members.are(State.SHOWN)).tolist()]
         return []
 
     def pending(self) -> dict[TopicPartition, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import attrgetter
@@ -31,7 +31,7 @@ from parallax.findings.members import Group, State
 from parallax.findings.sides import Sides, against, showing_a_value_below, showing_the_value_of, sides_differ, standing
 from parallax.findings.summary import blocked_at
 from parallax.findings.tasks import Task, Tasks
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
+from parallax.kinds import KEY_KINDS, KINDS, OPEN_KINDS, OUTCOME_KINDS, TRANSACTION_KINDS, refines
 from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule
 
 _RESURRECTED = FindingKind.DELETED_RECORD_RESURRECTED
@@ -80,7 +80,7 @@ class Judging:
     Args:
         tasks: the claims that are probed one by one.
         ledger: what the events of the table add up to.
-        incidents: the findings that are about many keys.
+        incidents: the findings that are about many keys, or transactions.
     """
 
     def __init__(self, tasks: Tasks, ledger: Ledger, incidents: Incidents) -> None:
@@ -99,7 +99,13 @@ class Judging:
     def _outcome_of(
         self, task: Task, page: Page, original: Claim, answers: Answers, before: Sequence[Finding]
     ) -> Outcome:
-        claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=page.is_proven)
+        live_only = page.is_proven or self._goes_by_what_is_live(task)
+        claim, decision, answers, leans_on = self._verdict(task, answers, before, live_only=live_only)
+        if page.group.is_of_transactions and not page.is_proven:
+            said = self._outcome_of_one_said(original, decision, before)
+            said = said or self._outcome_of_one_that_is_over(page, original, claim, decision, answers, before)
+            if said is not None:
+                return said
         if decision.verdict is Verdict.PENDING:
             return Outcome(State.UNDECIDED, reason=decision.reason)
         if leans_on or decision.resolution is Resolution.EXPLAINED:
@@ -111,9 +117,63 @@ class Judging:
         if known is not None and known.stands:
             return Outcome(State.OVER)  # It is reported already.
         accused = claim.broker if decision.has_spread else decision.accused
-        group = page.group if page.is_proven else Group(claim.place, accused, decision.kind)
+        group = Group(claim.place, accused, decision.kind, claim.rule_of(decision.kind))
         state = State.UNSETTLED if agrees else State.SPREAD if decision.has_spread else State.WRONG
-        return Outcome(state, group, Proof(claim, decision, answers))
+        return Outcome(state, page.group if page.is_proven else group, Proof(claim, decision, answers))
+
+    def _outcome_of_one_said(self, original: Claim, decision: Decision, before: Sequence[Finding]) -> Outcome | None:
+        """The outcome for a suspect on a transaction that is a finding, or to become one by itself; None for others.
+
+        What is open on the accused takes more than one probe. What says more than a single finding refines that.
+        """
+        if decision.kind in OPEN_KINDS:
+            return Outcome(State.ALONE)
+        if decision.has_spread and self._incidents.had_ended(original):
+            return Outcome(State.OVER)  # It was so when that ended, too.
+        known = self._known(original.finding_id(self.cluster_id), before)
+        single = known if known is not None and known.stands else None
+        counting = self._incidents.counting(original)
+        told = single or counting
+        if told is None:
+            return Outcome(State.OVER) if decision.was_shown and known is not None else None
+        if decision.verdict is Verdict.PENDING:
+            return Outcome(State.EXPLAINED) if _says_it(told, original) else None
+        if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
+            return Outcome(State.OVER) if decision.was_shown else None
+        if _says_more(decision, told):
+            return Outcome(State.ALONE) if single is not None else None
+        return Outcome(State.EXPLAINED)
+
+    def _outcome_of_one_that_is_over(
+        self,
+        page: Page,
+        original: Claim,
+        claim: Claim,
+        decision: Decision,
+        answers: Answers,
+        before: Sequence[Finding],
+    ) -> Outcome | None:
+        """The outcome for a suspect on a transaction that is not, or no more, to be seen wrong; None for others.
+
+        An incident that was restored may have counted it: then it is for that to say that it is over. What had proven
+        it may be gone, as an end marker may, so that nothing proves it a second time.
+        """
+        if decision.verdict is not Verdict.DISMISSED or decision.has_spread:
+            return None
+        for one in self._incidents.of_the_last_run(original):
+            task = Task(one, finding_id="", gone=page.gone)
+            _, again, _, _ = self._verdict(task, answers, before, live_only=True)
+            if again.verdict is not Verdict.DISMISSED or again.has_spread or again.is_unsettled:
+                return Outcome(State.UNDECIDED, reason=f"{decision.reason}; it may have been counted before a restart")
+        if not decision.was_shown:
+            return None
+        group = Group(claim.place, decision.accused, decision.kind, claim.rule_of(decision.kind))
+        return Outcome(State.SHOWN, group, Proof(claim, decision, answers), str(decision.resolution))
+
+    def _known(self, finding_id: str, before: Sequence[Finding]) -> Finding | None:
+        """The last event of a finding, with those that the same answers have called for so far."""
+        said = (e for e in reversed(before) if e.finding_id == finding_id and e.status != FindingStatus.DISMISSED)
+        return next(said, None) or self._ledger.standing(finding_id)
 
     def _verdict(
         self, task: Task, answers: Answers, before: Sequence[Finding], *, live_only: bool
@@ -161,12 +221,16 @@ class Judging:
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same))
             leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
-        known = next((e for e in reversed(before) if e.finding_id == finding_id and e.status != "dismissed"), None)
-        known = known or self._ledger.standing(finding_id)
-        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known, claim)):
+        known = self._known(finding_id, before)
+        counting = self._counting(task, claim, decision, known)
+        if decision.verdict is Verdict.PENDING and not (task.finding_id is None and _says_it(known or counting, claim)):
             return Later(decision.reason, soon=0 < task.agreed < KINDS[decision.kind].agreeing)
         if task.finding_id is not None:
             return self._rechecked(claim, decision, answers, known, at)
+        if counting is not None:
+            decision, leans_on = _said_by(counting, decision, leans_on)
+            dismissed = FindingStatus.DISMISSED
+            return made(claim.suspect_id, dismissed, claim, decision, answers, None, at, leans_on=leans_on)
         # What a finding says already waits for no more proof: that one is checked again as long as it stands.
         is_proven = decision.verdict is not Verdict.DISMISSED or decision.has_spread
         status = FindingStatus.SPREAD if decision.has_spread else FindingStatus.CONFIRMED
@@ -185,6 +249,18 @@ class Judging:
             finding_id = finding_id if known is None else claim.suspect_id
             status = FindingStatus.DISMISSED
         return made(finding_id, status, claim, decision, answers, known, at, leans_on=leans_on)
+
+    def _counting(self, task: Task, claim: Claim, decision: Decision, known: Finding | None) -> Finding | None:
+        """The incident that counts the transaction of a suspect and says all of it; None where there is none.
+
+        It does not say that the accused holds the transaction open by now.
+        """
+        if task.finding_id is not None or (known is not None and known.stands):
+            return None
+        counting = self._incidents.counting(claim)
+        if counting is None or decision.kind in OPEN_KINDS or _says_more(decision, counting):
+            return None
+        return counting
 
     def _deleted_before(
         self, task: Task, claim: Claim, decision: Decision, answers: Answers, before: Sequence[Finding]
@@ -238,11 +314,12 @@ class Judging:
         """
         if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or claim.marker_offset == UNKNOWN:
             return {}
-        standing = dict(self._ledger.causes(claim.place))
-        standing |= {e.finding_id: claim_of(e) for e in before if e.stands and e.place == claim.place}
+        standing = list(self._ledger.causes(claim.place).items())
+        standing += [(e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place]
+        standing += [(event.finding_id, other) for event, other in self._incidents.causes_of(claim)]
         return {
             name: Cause(other.broker, other.kind)
-            for name, other in standing.items()
+            for name, other in standing
             if (other.broker, other.kind) == (decision.accused, decision.kind)
             and other.kind in OUTCOME_KINDS
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
@@ -256,7 +333,7 @@ class Judging:
         before its end says nothing of what is left.
         """
         claim = task.claim
-        if task.finding_id is not None or claim.freed:
+        if task.finding_id is not None or claim.freed or self._incidents.had_ended(claim):
             return True
         known = self._ledger.standing(claim.finding_id(self.cluster_id))
         handled = self._ledger.handled(claim.suspect_id)
@@ -339,7 +416,9 @@ class Judging:
         lost the same end marker, or tombstone. What is found of the one says nothing of the other.
         """
         standing = {e.finding_id: claim_of(e) for e in before if e.stands} | dict(self._ledger.causes(claim.place))
-        causes = {name: Cause(c.broker, c.kind) for name, c in standing.items() if _is_cause(c, claim, decision)}
+        counted = [(event.finding_id, one) for event, one in self._incidents.causes_of(claim)]
+        named = [*standing.items(), *counted]
+        causes = {name: Cause(c.broker, c.kind) for name, c in named if _is_cause(c, claim, decision)}
         brokers = {cause.broker for cause in causes.values()}
         if about := self._accused_about(task, claim, decision, before):
             causes |= about
@@ -412,20 +491,25 @@ class Judging:
         """A difference of value that a difference of outcome explains is that divergence, and no second finding."""
         if decision.verdict is Verdict.DISMISSED:
             return decision, ()
-        place = claim.place
         if causes := self._causes(task, claim, decision, before):
             return replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(causes)), tuple(causes)
         # Two suspects on outcomes of one transaction, or two that accuse, would wait for each other.
-        for other in self._tasks.suspects_of(place) if claim.kind in KEY_KINDS else ():
+        for other in self._awaited_by(claim) if claim.kind in KEY_KINDS else ():
             is_without = claim.key is not None and claim.broker == decision.accused == NOBODY
-            says_more = is_without and other.claim.accused_key == claim.key
-            if says_more or _is_cause(other.claim, claim, decision):
-                reason = f"waits for the verdict on {other.claim.kind} at offset {other.claim.first_offset}"
+            says_more = is_without and other.accused_key == claim.key
+            if says_more or _is_cause(other, claim, decision):
+                reason = f"waits for the verdict on {other.kind} at offset {other.first_offset}"
                 return replace(decision, verdict=Verdict.PENDING, reason=reason), ()
         if decision.verdict is Verdict.CONFIRMED and decision.lone_witness and task.lone < _LONE_PROBES:
             task.lone += 1
             return replace(decision, verdict=Verdict.PENDING, reason=f"{decision.reason}; asked once more"), ()
         return decision, ()
+
+    def _awaited_by(self, claim: Claim) -> Iterator[Claim]:
+        """The suspects of a partition that may explain a claim on a value."""
+        for task in self._tasks.suspects_of(claim.place):
+            yield task.claim
+        yield from self._incidents.awaited_by(claim)
 
 
 def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> frozenset[int]:
@@ -433,6 +517,16 @@ def _showing_what_is_accused(sides: Sides, causes: Mapping[str, Cause]) -> froze
     accused = {cause.broker for cause in causes.values() if cause.deleted_at == UNKNOWN}
     deleted_at = max(cause.deleted_at for cause in causes.values())
     return showing_the_value_of(sides, accused) | showing_a_value_below(sides, deleted_at)
+
+
+def _said_by(known: Finding, decision: Decision, leans_on: tuple[str, ...]) -> tuple[Decision, tuple[str, ...]]:
+    """The decision on a suspect that a finding speaks of already, and what it leans on."""
+    if decision.verdict is Verdict.DISMISSED and not decision.has_spread:
+        return decision, leans_on
+    reason = f"reported already: finding {known.finding_id} ({known.kind})"
+    return replace(decision, verdict=Verdict.DISMISSED, reason=reason, resolution=Resolution.HEALED), (
+        known.finding_id,
+    )
 
 
 def _explained_by(decision: Decision, causes: Mapping[str, Cause]) -> Decision:

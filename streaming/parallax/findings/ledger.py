@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from parallax.findings.claim import Claim, explains
@@ -190,11 +190,15 @@ class Ledger:
             if not leaning:
                 del self._leaning[finding_id]
 
-    def _freed(self, finding_id: str) -> list[Claim]:
-        freed = dict(self._leaning.get(finding_id, {}))
+    def free(self, finding_id: str, which: Callable[[Claim], bool]) -> list[Claim]:
+        """Some of the claims whose dismissal leaned on a finding that stands: they have to be judged again."""
+        freed = {name: claim for name, claim in self._leaning.get(finding_id, {}).items() if which(claim)}
         for suspect_id in freed:
             self._stand_alone(suspect_id)
         return [replace(claim, freed=True) for claim in freed.values()]
+
+    def _freed(self, finding_id: str) -> list[Claim]:
+        return self.free(finding_id, lambda _: True)
 
 
 def _says_otherwise(known: Finding, event: Finding) -> bool:

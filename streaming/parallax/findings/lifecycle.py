@@ -11,14 +11,15 @@ holds, and hands in `Committed` or `NotCommitted` before anything else; hands in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 from parallax.backoff import backoff
 from parallax.config import FindingSettings
 from parallax.findings.answers import Answers
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, explains
 from parallax.findings.finding import Finding, claim_of, was_explained, was_only_shown
 from parallax.findings.happenings import (
     Action,
@@ -137,7 +138,7 @@ class Lifecycle:
 
     def is_new(self, claim: Claim) -> bool:
         """Whether a suspect neither waits for a verdict nor has had one that still holds."""
-        if self._tasks.named(claim.suspect_id) is not None or self._incidents.holds(claim.suspect_id):
+        if self._tasks.named(claim.suspect_id) is not None or self._incidents.holds(claim):
             return False
         if (handled := self._ledger.handled(claim.suspect_id)) is None:
             return True
@@ -151,6 +152,10 @@ class Lifecycle:
     def members(self, finding_id: str) -> list[Claim]:
         """Return what an incident counts, as single findings would claim it; an object for each."""
         return self._incidents.members(finding_id)
+
+    def shown(self, finding_id: str) -> list[Claim]:
+        """Return what was over when an incident came to tell of it; an object for each."""
+        return self._incidents.shown(finding_id)
 
     def status(self) -> FindingsStatus:
         """Return what has been committed."""
@@ -296,7 +301,9 @@ class Lifecycle:
             return True
         if finding.status is not FindingStatus.RESOLVED or now.at - finding.decided_at <= _RESOLVED_FOR:
             return False
-        return not (was_explained(finding) and self._ledger.has_cause_of(claim_of(finding)))
+        claim = claim_of(finding)
+        has_cause = self._ledger.has_cause_of(claim) or self._incidents.has_cause_of(claim)
+        return not (was_explained(finding) and has_cause)
 
     def _interval(self, finding: Finding | None) -> float:
         seconds = self._settings.recheck_interval_s * max(1.0, self._ledger.open / _CALM_OPEN)
@@ -352,12 +359,24 @@ class Lifecycle:
                     failed = failed or Broken(page.claims[i], error)
             broken += [failed] if failed is not None else []
             self._incidents.judged(page, outcomes, now.monotonic)
+        for name, over in self._incidents.over().items():
+            self._free(name, partial(_is_explained, over), now)
+        for name in self._incidents.restored():
+            self._free(name, lambda claim: not self._incidents.may_explain(claim), now)
         return broken
+
+    def _free(self, finding_id: str, which: Callable[[Claim], bool], now: Moment) -> None:
+        """Have suspects judged again that were dismissed because of transactions that an incident counts no more."""
+        self._put(self._incidents.hold(self._ledger.free(finding_id, which), self._tasks.alone), now)
 
     def _unjudged(self, error: Exception) -> str:
         """Count a claim whose judging raised; returns the reason why it waits."""
         self._judging_errors += 1
         return f"it could not be judged: {type(error).__name__}: {error}"
+
+
+def _is_explained(over: Sequence[Claim], claim: Claim) -> bool:
+    return any(explains(one, claim, by_value=True) for one in over)
 
 
 def _rank(claim: Claim) -> int:

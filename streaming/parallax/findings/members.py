@@ -1,22 +1,24 @@
 """Claims by the hundred thousand as columns: no Python object for each.
 
-What is suspected of the same replica, of the same kind, differs in little but key and offset. A claim is made of a row
-when it is asked about, a page at a time, and let go of with its answers.
+What is suspected of the same replica, of the same kind, differs in little but key, transaction and offset. A claim is
+made of a row when it is asked about, a page at a time, and let go of with its answers.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from parallax.findings.claim import Claim, Recorded
-from parallax.model import NOBODY, FindingKind, Rule, TopicPartition
+from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
 
 Array = np.ndarray[Any, Any]
 
@@ -26,11 +28,18 @@ class Group(NamedTuple):
 
     Attributes:
         broker: the accused; `parallax.model.NOBODY` of differences without direction.
+        rule: that they break: differences without direction are of keys (I3) or of transactions (I2).
     """
 
     place: TopicPartition
     broker: int
     kind: FindingKind
+    rule: Rule
+
+    @property
+    def is_of_transactions(self) -> bool:
+        """Whether transactions are counted, and not keys."""
+        return self.rule is Rule.OUTCOME
 
 
 class State(IntEnum):
@@ -50,13 +59,14 @@ class State(IntEnum):
     """It was proven, and is not wrong any more."""
     UNSETTLED = 6
     """It was proven, the replicas agree by now, and nothing has proven that they agree on what is right."""
+    SHOWN = 7
+    """What was recorded proves it, and nothing shows it any more: it was over when it was found."""
+    ALONE = 8
+    """It is to be asked about by itself."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
 """The states of what an incident counts."""
-
-NO_KEY = (0, 0)
-"""The hash of a record that has no key."""
 
 _KINDS, _RULES = list(FindingKind), list(Rule)
 
@@ -77,6 +87,7 @@ MEMBER = np.dtype(
         ("state", "u1"),
         ("round", "u4"),
         ("lone", "u1"),
+        ("freed", "?"),
     ]
 )
 """A claim with what is known of it. ``round`` is when it was last asked about, ``lone`` how many probes have found it
@@ -93,6 +104,7 @@ _NUMBERS = (
     "key_hash_hi",
     "key_hash_lo",
     "raised_at_ms",
+    "freed",
 )
 
 
@@ -195,11 +207,34 @@ class Members:
         at = self._by_key[first:end]
         return at[rows["key_hash_lo"][at] == key[1]]
 
-    def counts(self, key: tuple[int, int], offset: int) -> bool:
-        """Whether a row is wrong that is about a key, or with `NO_KEY` about the record at an offset."""
-        at = self._about(key)
-        at = at if key != NO_KEY else at[self.rows["offset"][at] == offset]
-        return bool(np.isin(self.rows["state"][at], np.array(OPEN, np.uint8)).any())
+    def counts(self, group: Group, one: About) -> bool:
+        """Whether a row of a group is wrong that is about the same divergence."""
+        rows = self.rows
+        if not group.is_of_transactions:
+            rows = rows[self._about((one.key_hash_hi, one.key_hash_lo))]
+        rows = rows[np.isin(rows["state"], np.array(OPEN, np.uint8))]
+        wanted = divergence(group, one)
+        same = [column == value for column, value in zip(_divergences(group, rows), wanted, strict=True)]
+        return bool(np.logical_and.reduce(same).any())
+
+    def of_transaction(self, producer_id: int, start: int, *states: State) -> Array:
+        """The rows in some states about a transaction."""
+        rows = self.rows
+        at: Array = np.flatnonzero(rows["transaction_start_offset"] == start)
+        if not len(at):
+            return at
+        is_so = np.isin(rows["state"][at], np.array(states, np.uint8))
+        return at[is_so & (rows["producer_id"][at] == producer_id)]
+
+    def digest(self, at: Array) -> str:
+        """A hash of which claims the rows of these indices are."""
+        return blake2b(np.sort(self.rows["suspect"][at]).tobytes(), digest_size=8).hexdigest()
+
+    def tell(self, at: int, claim: Claim) -> None:
+        """Have a row name another record of its transaction."""
+        for name in ("offset", "key_hash_hi", "key_hash_lo"):
+            self.rows[name][at] = getattr(claim, name)
+        self._by_key = None
 
     def claim(self, at: int) -> Claim:
         """The claim of a row, as it was taken in."""
@@ -219,6 +254,7 @@ class Members:
             key_hash_lo=int(row["key_hash_lo"]),
             recorded=_recorded(self._recorded[at].as_py(), int(row["pivot"])),
             raised_at_ms=int(row["raised_at_ms"]),
+            freed=bool(row["freed"]),
         )
 
     def claims(self, at: Array) -> list[Claim]:
@@ -238,14 +274,64 @@ def _recorded(text: str, pivot: int) -> Recorded:
     return replace(Recorded.parse(text), pivot=pivot) if text else Recorded(pivot=pivot)
 
 
-def count(rows: Array) -> int:
-    """How many keys, or records without a key, the rows are about."""
+class About(Protocol):
+    """The part of a claim, or of a finding, that says what it is about."""
+
+    @property
+    def offset(self) -> int:
+        """The record concerned."""
+
+    @property
+    def producer_id(self) -> int:
+        """Whose transaction."""
+
+    @property
+    def transaction_start_offset(self) -> int:
+        """Where it begins."""
+
+    @property
+    def marker_offset(self) -> int:
+        """Where it ends, if that is known."""
+
+    @property
+    def key_hash_hi(self) -> int:
+        """High half of the key's hash."""
+
+    @property
+    def key_hash_lo(self) -> int:
+        """Low half of the key's hash."""
+
+
+def _divergences(group: Group, rows: Array | Mapping[str, Array]) -> list[Array]:
+    """Columns that tell apart what is counted: keys, else records without one; or transactions.
+
+    A transaction is known by its end marker: where it could not be told that records belong to one, there are several
+    claims. Without one, or where nothing says that this one has ended it, by where it begins.
+    """
+    if not group.is_of_transactions:
+        high, low = rows["key_hash_hi"], rows["key_hash_lo"]
+        return [high, low, np.where((high != 0) | (low != 0), UNKNOWN, rows["offset"])]
+    by_end = (rows["marker_offset"] >= 0) & (group.kind in TRANSACTION_KINDS)
+    end, start = rows["marker_offset"], rows["transaction_start_offset"]
+    return [rows["producer_id"], np.where(by_end, end, UNKNOWN), np.where(by_end, UNKNOWN, start)]
+
+
+_TELLING = ("offset", "producer_id", "transaction_start_offset", "marker_offset", "key_hash_hi", "key_hash_lo")
+
+
+def divergence(group: Group, one: About) -> tuple[int, ...]:
+    """What a claim or a finding of a group is about: alike for all that are about one divergence."""
+    row = {name: np.array([getattr(one, name)]) for name in _TELLING}
+    return tuple(int(column[0]) for column in _divergences(group, row))
+
+
+def count(group: Group, rows: Array) -> int:
+    """How many keys, or records without a key, or transactions, the rows are about."""
     if not len(rows):
         return 0
-    high, low = rows["key_hash_hi"], rows["key_hash_lo"]
-    offset = np.where((high != 0) | (low != 0), -1, rows["offset"])
-    order = np.lexsort((offset, low, high))
+    columns = _divergences(group, rows)
+    order = np.lexsort(columns)
     new = np.zeros(len(rows) - 1, np.bool_)
-    for column in (high, low, offset):
+    for column in columns:
         new |= np.diff(column[order]) != 0
     return 1 + int(new.sum())

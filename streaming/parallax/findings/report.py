@@ -15,9 +15,10 @@ from rich.text import Text
 
 from parallax.findings.explain import Explanation, explain, runbook_of
 from parallax.findings.finding import Finding, current, evidence_of
-from parallax.findings.incident import examples, tally_of
+from parallax.findings.incident import examples, group_of, tally_of
 from parallax.findings.internal_keys import key_as_text
 from parallax.findings.naming import named
+from parallax.findings.summary import counted_in_words
 from parallax.findings.table import read_events
 from parallax.model import NOBODY, FindingKind, FindingStatus, Severity
 from parallax.output import console
@@ -89,7 +90,7 @@ def key_text(finding: Finding) -> str | None:
 
 
 def _examples(finding: Finding) -> str:
-    """Some of the keys that an incident counts: by their offsets, with the key where it was read."""
+    """Some of what an incident counts: by the offsets, with the key where it was read."""
     return ", ".join(str(offset) if key is None else f"{offset} ({key})" for offset, key in examples(finding))
 
 
@@ -156,7 +157,7 @@ def _in_words(finding: Finding) -> str:
     said = [f"{finding.finding_id[:_ID_CHARACTERS]}: {finding.summary}"]
     said.append(f"First suspected at {finding.first_suspected_at:%Y-%m-%d %H:%M:%SZ}.")
     if finding.is_incident:
-        said.append(f"It counts {tally_of(finding).count:,} keys.")
+        said.append(f"It counts {tally_of(finding).count:,} {counted_in_words(group_of(finding))}.")
         if some := _examples(finding):
             said.append(f"For example at offsets {some}.")
     elif (key := key_text(finding)) is not None:

@@ -9,7 +9,7 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide import Decision, Resolution
 from parallax.findings.internal_keys import key_in_words
 from parallax.findings.members import Group
-from parallax.kinds import KINDS, NO_DIRECTION, OUTCOME_KINDS, UNLIKE_OUTCOMES
+from parallax.kinds import KINDS, MANY_UNLIKE_OUTCOMES, NO_DIRECTION, OUTCOME_KINDS, UNLIKE_OUTCOMES
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
 
 
@@ -137,11 +137,11 @@ def unsettled(claim: Claim, decision: Decision) -> str:
 def incident(
     group: Group, count: int, offsets: tuple[int, int], waiting: int, status: FindingStatus, *, is_exposed: bool
 ) -> str:
-    """Say how many keys are wrong, and what consumers of the accused, or of either side, meet.
+    """Say how many keys, or transactions, are wrong, and what consumers of the accused, or of either side, meet.
 
     Args:
         group: what is wrong of which replica.
-        count: keys of which a probe has proven it.
+        count: those of which a probe has proven it.
         offsets: the lowest and the highest one.
         waiting: suspects that no probe has decided.
         status: confirmed, spread where all replicas share it, or unsettled where they agree, maybe on what is wrong.
@@ -149,37 +149,51 @@ def incident(
     """
     partition = f"{group.place.topic}-{group.place.partition}"
     lowest, highest = offsets
-    row = KINDS[group.kind]
-    sentence = row.many.format(
-        broker=group.broker, partition=partition, count=f"{count:,}", lowest=lowest, highest=highest
+    many, consumers = KINDS[group.kind].many, KINDS[group.kind].consumers
+    if group.kind is FindingKind.VISIBILITY_MISMATCH and group.is_of_transactions:
+        many, consumers = MANY_UNLIKE_OUTCOMES
+    text = _UNSETTLED_MANY if status is FindingStatus.UNSETTLED else many
+    sentence = text.format(
+        broker=group.broker,
+        partition=partition,
+        count=f"{count:,}",
+        lowest=lowest,
+        highest=highest,
+        what=counted_in_words(group),
     )
     if status is FindingStatus.UNSETTLED:
-        return _UNSETTLED_KEYS.format(partition=partition, count=f"{count:,}", lowest=lowest, highest=highest)
+        return sentence
     sentence = f"{sentence} A probe has proven it of each."
     if waiting:
         sentence = f"{sentence} {waiting:,} more are suspected and not proven."
     if status is FindingStatus.SPREAD:
         return f"{sentence} All replicas show the same by now: nothing is left to compare with."
     if group.broker == NOBODY:
-        return f"{sentence} {NO_DIRECTION} Consumers {row.consumers}."
+        return f"{sentence} {NO_DIRECTION} Consumers {consumers}."
     leads = "The leader shows that:" if is_exposed else f"If broker {group.broker} becomes the leader,"
-    return f"{sentence} {leads} consumers {row.consumers}."
+    return f"{sentence} {leads} consumers {consumers}."
 
 
-_UNSETTLED_KEYS = (
-    "The replicas of {partition} show the same again for {count} keys of which they did not (offsets {lowest} to "
+_UNSETTLED_MANY = (
+    "The replicas of {partition} show the same again for {count} {what} of which they did not (offsets {lowest} to "
     "{highest}), and nothing has proven which of them was right. Compare them with the system that wrote them."
 )
 
 
+def counted_in_words(group: Group) -> str:
+    """Return what an incident counts, in the plural."""
+    return "transactions" if group.is_of_transactions else "keys"
+
+
 def incident_over(group: Group, ended: Mapping[str, int]) -> tuple[str, str]:
-    """Say that an incident is over and how its keys have ended; and the resolution, healed only if all have healed."""
+    """Say that an incident is over and how all have ended; and the resolution, healed only if all have healed."""
     not_healed = [name for name in ended if name != Resolution.HEALED]
     resolution = not_healed[0] if not_healed else str(Resolution.HEALED)
     each = ", ".join(f"{name} {number:,}" for name, number in sorted(ended.items()))
     partition = f"{group.place.topic}-{group.place.partition}"
     how = "Resolved, not healed" if not_healed else "Resolved"
-    return f"{how}: none of the keys of {partition} is shown wrongly any more ({each or 'healed'}).", resolution
+    what = counted_in_words(group)
+    return f"{how}: none of the {what} of {partition} is shown wrongly any more ({each or 'healed'}).", resolution
 
 
 _RESOLVED = {

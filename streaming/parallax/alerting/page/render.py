@@ -19,8 +19,9 @@ from parallax.alerting.page.timeline import Line
 from parallax.alerting.state import Snapshot
 from parallax.findings.explain import RUNBOOK, explain, runbook_of
 from parallax.findings.finding import Finding, evidence_of
-from parallax.findings.incident import tally_of
+from parallax.findings.incident import group_of, tally_of
 from parallax.findings.report import answers_of, key_text, sections
+from parallax.findings.summary import counted_in_words
 from parallax.guard.words import in_words, summed
 from parallax.model import TopicPartition
 from parallax.views.pause import in_words as paused_in_words
@@ -244,6 +245,7 @@ def finding_values(
         on_record: what else is on record about the replicas of its partition.
     """
     explained = replace(explain(finding, standing), runbook=runbook_of(finding, runbook))
+    count = f"{tally_of(finding).count:,}" if finding.is_incident else None
     return {
         "finding": finding,
         "events": [event for event in events if event.finding_id == finding.finding_id],
@@ -254,7 +256,7 @@ def finding_values(
             "First suspected": f"{finding.first_suspected_at:%Y-%m-%d %H:%M:%S} UTC",
             "Offset": None if finding.is_incident else finding.offset,
             "Key": key_text(finding),
-            "Keys": f"{tally_of(finding).count:,}" if finding.is_incident else None,
+            counted_in_words(group_of(finding)).capitalize(): count,
             "Producer id": None if finding.producer_id < 0 else finding.producer_id,
         },
     }

@@ -1,0 +1,425 @@
+"""Many transactions that the same replica has ended wrongly: one finding with a count, and everything stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.findings import incidents
+from parallax.findings.acknowledge import acknowledged
+from parallax.findings.answers import Answers, KeyShown, MarkerShown, OpenTransaction, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.explain import explain
+from parallax.findings.finding import Finding, evidence_of, leans_on
+from parallax.findings.happenings import News
+from parallax.findings.incident import tally_of
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from tests.unit.findings.test_incidents import ALONE, RESURRECTED, Flood, _objects
+from tests.unit.findings.test_lifecycle import RECHECK_S, RETRY_S
+
+CONTRADICTS = FindingKind.OUTCOME_CONTRADICTS_MARKER
+COMMITTED_WRONGLY = FindingKind.ABORTED_RECORD_COMMITTED
+DIFFERS = FindingKind.VISIBILITY_MISMATCH
+FROZEN = FindingKind.READ_COMMITTED_FROZEN
+END = 100_000_000
+PRODUCER = 7
+
+
+def start_of(number: int) -> int:
+    return 1_000 + 10 * number
+
+
+def turned(number: int, **fields: Any) -> Claim:
+    """Broker 2 shows the record of an aborted transaction as committed, and the ABORT two offsets behind it."""
+    start = start_of(number)
+    known = Claim(
+        suspect_id=f"txn-{number}",
+        rule=Rule.OUTCOME,
+        kind=CONTRADICTS,
+        topic="t",
+        partition=0,
+        broker=2,
+        offset=start,
+        producer_id=PRODUCER,
+        transaction_start_offset=start,
+        marker_offset=start + 2,
+        key_hash_hi=1,
+        key_hash_lo=number,
+        recorded=Recorded(outcomes={2: "committed"}, markers={2: "abort"}),
+        raised_at_ms=10**12,
+    )
+    return replace(known, **fields)
+
+
+def missed(number: int, **fields: Any) -> Claim:
+    """Broker 2 shows that record as committed, and lacks the ABORT that the others show."""
+    recorded = Recorded(outcomes={2: "committed"}, markers={1: "abort", 3: "abort"})
+    return turned(
+        number, **({"suspect_id": f"missed-{number}", "kind": COMMITTED_WRONGLY, "recorded": recorded} | fields)
+    )
+
+
+def value(number: int, **fields: Any) -> Claim:
+    """The replicas do not show the same value of the key that the transaction wrote."""
+    sides = {"no value": (1, 3), f"value at offset {start_of(number)}": (2,)}
+    base = {"suspect_id": f"key-{number}", "rule": Rule.LATEST_VALUE, "kind": DIFFERS, "broker": NOBODY}
+    base |= {"transaction_start_offset": -1, "marker_offset": -1, "recorded": Recorded(sides=sides, pivot=2)}
+    return turned(number, **(base | fields))
+
+
+def replica(broker: int, **fields: Any) -> ReplicaAnswer:
+    base = {"high_watermark": END, "last_stable_offset": END, "log_start_offset": 0, "log_end_offset": END}
+    return ReplicaAnswer(broker, **(base | {"open_transactions": ()} | fields))
+
+
+def shows(broker: int, claim: Claim, outcome: str | None, marker: str | None) -> ReplicaAnswer:
+    start, end = claim.transaction_start_offset, claim.marker_offset
+    held = {} if outcome is None else {start: RecordShown(start, outcome, producer_id=claim.producer_id)}
+    markers = () if marker is None else (MarkerShown(end, claim.producer_id, marker),)
+    return replica(broker, committed=held, uncommitted=held, asked=frozenset({start}), markers=markers)
+
+
+def by_index(claim: Claim) -> Answers:
+    """Broker 2 contradicts its own end markers; of the others nothing is left."""
+    if claim.rule is Rule.LATEST_VALUE:
+        return by_key(claim)
+    others = {b: shows(b, claim, None, None) for b in (1, 3)}
+    return Answers(others | {2: shows(2, claim, "committed", "abort")}, leader=1)
+
+
+def by_key(claim: Claim) -> Answers:
+    at = claim.offset
+    alive = KeyShown(RecordShown(at, "none", value_size=5), True, at)
+    none = KeyShown(None, True)
+    return Answers({1: replica(1, key=none), 2: replica(2, key=alive), 3: replica(3, key=none)}, leader=1)
+
+
+def by_others(claim: Claim) -> Answers:
+    """The others show the record as aborted, and the marker."""
+    others = {b: shows(b, claim, "aborted", "abort") for b in (1, 3)}
+    return Answers(others | {2: shows(2, claim, "committed", None)}, leader=1)
+
+
+def healed(claim: Claim) -> Answers:
+    """The index of broker 2 is rebuilt: it aborts what its end markers do."""
+    if claim.rule is Rule.LATEST_VALUE:
+        return by_key(claim)
+    others = {b: shows(b, claim, "aborted", "abort") for b in (1, 3)}
+    return Answers(others | {2: shows(2, claim, "aborted", "abort")}, leader=1)
+
+
+def away(claim: Claim) -> Answers:
+    return Answers({1: replica(1), 2: ReplicaAnswer(2, error="away"), 3: replica(3)}, leader=1)
+
+
+def compacted(claim: Claim) -> Answers:
+    """Nobody holds anything of it any more, and the key was written since."""
+    newer = KeyShown(RecordShown(END - 1, "none", value_size=5), True, END - 1)
+    return Answers({b: replace(shows(b, claim, None, None), key=newer) for b in (1, 2, 3)}, leader=1)
+
+
+def open_on_two(claim: Claim) -> Answers:
+    """Broker 2 holds the transaction open by now, and its last stable offset stands there."""
+    start = claim.transaction_start_offset
+    held = replica(2, open_transactions=(OpenTransaction(claim.producer_id, start),), last_stable_offset=start)
+    return Answers({1: shows(1, claim, "aborted", "abort"), 2: held, 3: shows(3, claim, "aborted", "abort")}, leader=1)
+
+
+Answering = Callable[[Claim], Answers]
+
+
+def number_of(claim: Claim) -> int:
+    return (claim.transaction_start_offset - 1_000) // 10
+
+
+def where(is_so: Callable[[int], bool], answering: Answering, otherwise: Answering) -> Answering:
+    return lambda claim: (answering if is_so(number_of(claim)) else otherwise)(claim)
+
+
+def flood(count: int, answering: Answering = by_index, make: Callable[[int], Claim] = turned) -> Flood:
+    life = Flood()
+    life.suspect(*map(make, range(count)))
+    life.settle(answering)
+    return life
+
+
+def rounds(life: Flood, answering: Answering, times: int = 3) -> Flood:
+    for _ in range(times):
+        life.after(RECHECK_S, answering)
+    return life
+
+
+class TestThousands:
+    def test_are_one_finding_with_the_right_count_and_bounded_everything(self) -> None:
+        life = flood(5_000)
+        life.after(RECHECK_S, by_index)
+        (event,) = life.open
+        assert event.is_incident
+        assert (event.kind, event.broker, event.rule) == (CONTRADICTS, 2, Rule.OUTCOME)
+        assert life.counts == [5_000]
+        assert "of 5,000 transactions in all (records at offsets 1000 to 50990)" in event.summary
+        assert len(life.table) < 12, "as often as the count has doubled"
+        assert max(len(e.evidence) for e in life.table) < 20_000
+        assert life.machine.status().pending == {}
+        assert life.asked < 5_000 + 600, "each was asked about once, and samples"
+        assert _objects(life.machine) < 4_000, "no object for each"
+
+    def test_fall_in_number_as_they_heal_until_none_is_left(self) -> None:
+        life = flood(2_000)
+        rounds(life, where(lambda n: n % 2 == 0, by_index, healed))
+        assert life.counts == [1_000]
+        assert tally_of(life.open[0]).ended == {"healed": 1_000}
+        rounds(life, healed)
+        assert life.open == []
+        assert (life.last.status, evidence_of(life.last)["resolution"]) == (FindingStatus.RESOLVED, "healed")
+        assert "none of the transactions of t-0 is shown wrongly any more (healed 2,000)" in life.last.summary
+
+    def test_keep_their_count_through_a_restart(self) -> None:
+        before = flood(1_000)
+        before.after(RECHECK_S, by_index)
+        after = Flood(before.table, before.now)
+        after.suspect(*map(turned, range(1_000)))  # As they are in their table: no event names them.
+        after.settle(by_index)
+        rounds(after, by_index)
+        assert after.counts == [1_000]
+        assert [f.finding_id for f in after.open] == [f.finding_id for f in before.open]
+        rounds(after, where(lambda n: n < 400, by_index, healed))
+        assert after.counts == [400]
+
+    def test_keep_their_count_through_a_restart_after_which_nothing_proves_them_again(self) -> None:
+        def cleaned(claim: Claim) -> Answers:
+            """The cleaner goes by the same index: it has taken the ABORT, and left the record."""
+            others = {b: shows(b, claim, None, None) for b in (1, 3)}
+            return Answers(others | {2: shows(2, claim, "committed", None)}, leader=1)
+
+        before = rounds(flood(1_000), cleaned)
+        assert before.counts == [1_000], "what was proven of them stays so"
+        after = Flood(before.table, before.now)
+        after.suspect(*map(turned, range(1_000)))
+        after.settle(cleaned)
+        rounds(after, cleaned)
+        assert after.counts == [1_000]
+        assert "may have been counted before a restart" in (after.machine.waits("txn-1") or "")
+        rounds(after, healed, 6)
+        assert after.open == []
+
+    def test_that_two_kinds_of_suspects_name_count_once_as_what_says_most(self) -> None:
+        life = flood(100)
+        assert [(f.kind, tally_of(f).count) for f in life.open] == [(CONTRADICTS, 100)]
+        life.suspect(*map(missed, range(60)))
+        life.settle(by_others)
+        life.after(RECHECK_S, where(lambda n: n < 60, by_others, by_index))
+        found = {f.kind: tally_of(f).count for f in life.open}
+        assert found == {COMMITTED_WRONGLY: 60, CONTRADICTS: 40}
+        life.suspect(*(replace(turned(n), suspect_id=f"again-{n}") for n in range(60)))
+        life.settle(by_index)
+        life.after(RECHECK_S, where(lambda n: n < 60, by_others, by_index))
+        assert {f.kind: tally_of(f).count for f in life.open} == found
+
+    def test_without_direction_are_an_incident_of_transactions_beside_one_of_keys(self) -> None:
+        sides = Recorded(sides={"aborted": (1, 3), "committed": (2,)}, pivot=2)
+        unlike = {"kind": DIFFERS, "broker": NOBODY, "marker_offset": -1, "recorded": sides}
+        life = flood(50, by_others, lambda n: turned(n, **unlike))
+        (event,) = life.open
+        assert (event.broker, event.kind, event.rule) == (NOBODY, DIFFERS, Rule.OUTCOME)
+        assert "do not show records of 50 transactions alike" in event.summary
+        other = {"producer_id": -1, "offset": 5, "key_hash_hi": 2}
+        life.suspect(*(value(n, **other, suspect_id=f"other-{n}") for n in range(40)))
+        life.settle(lambda c: by_key(c) if c.rule is Rule.LATEST_VALUE else by_others(c))
+        assert {(f.rule, tally_of(f).count) for f in life.open} == {(Rule.OUTCOME, 50), (Rule.LATEST_VALUE, 40)}
+        assert len({f.finding_id for f in life.open}) == 2
+
+    def test_that_were_over_when_they_were_found_are_told_of_once_in_one_event(self) -> None:
+        life = flood(1_000, compacted, missed)
+        rounds(life, compacted)
+        (event,) = life.table
+        assert (event.status, event.is_incident) == (FindingStatus.RESOLVED, True)
+        assert "none of the transactions of t-0 is shown wrongly any more (evidence_compacted 1,000)" in event.summary
+        assert life.machine.status().pending == {}
+        assert life.machine.waits("missed-3") is None
+        after = Flood(life.table, life.now)
+        after.suspect(*map(missed, range(1_000)))
+        after.settle(compacted)
+        rounds(after, compacted)
+        assert len(after.table) == 1
+
+    def test_is_explained_by_its_index_and_never_by_a_copy(self) -> None:
+        said = explain(flood(100).open[0])
+        assert any("rebuild its index of aborted transactions" in step for step in said.steps)
+        assert said.away is None
+
+    def test_that_are_acknowledged_open_again_when_there_are_more(self) -> None:
+        life = flood(100)
+        event = replace(acknowledged(life.open[0], "known", "me", life.moment.at), sequence=99)
+        life.do(News([event]))
+        assert life.open == []
+        life.suspect(*map(turned, range(100, 150)))
+        life.settle(by_index)
+        life.after(2 * 10 * RECHECK_S, by_index)
+        assert life.counts == [150]
+
+
+class TestFew:
+    def test_are_findings_one_by_one(self) -> None:
+        life = flood(ALONE)
+        assert len(life.open) == ALONE
+        assert not any(f.is_incident for f in life.open)
+
+    def test_among_many_that_are_cleared_are_findings_one_by_one(self) -> None:
+        life = flood(1_000, where(lambda n: n in (7, 400), by_index, healed))
+        assert sorted(f.offset for f in life.open) == [start_of(7), start_of(400)]
+        assert not any(f.is_incident for f in life.open)
+
+    def test_that_come_one_after_another_become_one_incident_as_soon_as_they_are_many(self) -> None:
+        life = Flood()
+        for number in range(ALONE + 1):
+            life.suspect(turned(number))
+            life.settle(by_index)
+        (event,) = life.open
+        assert event.is_incident
+        assert tally_of(event).count == ALONE + 1
+        assert life.machine.status().resolved_total == 0, "none of them is over"
+        after = rounds(Flood(life.table, life.now), by_index)
+        assert after.counts == [ALONE + 1]
+
+    def test_that_end_at_one_marker_are_one_transaction(self) -> None:
+        life = Flood()
+        marker = start_of(ALONE) + 5
+        life.suspect(*(missed(n, marker_offset=marker) for n in range(ALONE)))
+        life.settle(by_others)
+        life.suspect(*(missed(n) for n in range(100, 100 + ALONE)))
+        life.settle(by_others)
+        life.after(RECHECK_S, by_others)
+        assert life.counts == [ALONE + 1]
+
+
+class TestOneThatIsOpenOnTheAccused:
+    def test_is_asked_about_by_itself_and_takes_two_probes(self) -> None:
+        answering = where(lambda n: n == 3, open_on_two, by_others)
+        life = flood(100, answering, missed)
+        assert life.counts == [99]
+        assert "asked once more" in (life.machine.waits("missed-3") or "")
+        life.after(RETRY_S, answering)
+        assert {f.kind for f in life.open} == {COMMITTED_WRONGLY, FROZEN}
+
+    def test_is_a_finding_of_its_own_that_the_incident_counts_no_more(self) -> None:
+        answering = where(lambda n: n == 3, open_on_two, by_others)
+        life = flood(100, by_others, missed)
+        life.suspect(missed(3, suspect_id="frozen", kind=FROZEN, rule=Rule.PROGRESS))
+        life.settle(answering)
+        life.after(RETRY_S, answering)
+        rounds(life, answering)
+        assert {f.kind: f.is_incident for f in life.open} == {COMMITTED_WRONGLY: True, FROZEN: False}
+        assert [tally_of(f).count for f in life.open if f.is_incident] == [99]
+        rounds(life, by_others)
+        assert life.counts == [100]
+
+
+class TestWhatTransactionsExplain:
+    def test_is_dismissed_and_leans_on_the_incident(self) -> None:
+        life = flood(100)
+        life.suspect(value(5))
+        life.settle(by_index)
+        assert life.counts == [100]
+        assert life.last.status is FindingStatus.DISMISSED
+        assert leans_on(life.last) == (life.open[0].finding_id,)
+
+    def test_waits_as_long_as_they_are_suspected(self) -> None:
+        life = Flood()
+        life.suspect(*map(turned, range(100)), value(5))
+        pages, life.probes = life.probes, []
+        life.probes = [probe for probe in pages if probe.page is None]
+        life.settle(by_index)
+        assert "waits for the verdict on outcome_contradicts_marker" in (life.machine.waits("key-5") or "")
+        life.probes = [probe for probe in pages if probe.page is not None]
+        life.settle(by_index)
+        life.after(RETRY_S, by_index)
+        assert life.last.status is FindingStatus.DISMISSED
+
+    def test_is_no_incident_of_keys_where_there_are_many(self) -> None:
+        life = flood(100)
+        life.suspect(*map(value, range(100)))
+        life.settle(by_index)
+        rounds(life, by_index)
+        assert [f.kind for f in life.open] == [CONTRADICTS]
+        assert life.machine.status().pending == {}
+
+    def test_is_a_finding_once_the_transaction_has_healed_and_no_other(self) -> None:
+        life = flood(100)
+        life.suspect(*map(value, range(8)))
+        life.settle(by_index)
+        rounds(life, where(lambda n: n == 5, healed, by_index))
+        assert life.counts[:1] == [99]
+        assert [f.offset for f in life.open if not f.is_incident] == [start_of(5)]
+
+    def test_is_a_finding_of_many_once_they_have_healed(self) -> None:
+        life = flood(100)
+        life.suspect(*map(value, range(100)))
+        life.settle(by_index)
+        rounds(life, where(lambda n: n < 50, healed, by_index))
+        assert {(f.rule, tally_of(f).count) for f in life.open} == {(Rule.OUTCOME, 50), (Rule.LATEST_VALUE, 50)}
+
+    def test_is_a_finding_once_the_transaction_has_healed_while_nobody_looked(self) -> None:
+        before = flood(100)
+        before.suspect(value(5))
+        before.settle(by_index)
+        answering = where(lambda n: n == 5, healed, by_index)
+        after = Flood(before.table, before.now)
+        after.suspect(*map(turned, range(100)))
+        after.settle(answering)
+        rounds(after, answering)
+        assert [f.offset for f in after.open if not f.is_incident] == [start_of(5)]
+
+    def test_ends_where_it_was_a_finding_before(self) -> None:
+        life = Flood()
+        life.suspect(value(5))
+        life.settle(by_index)
+        for _ in range(8):
+            life.after(RETRY_S, by_index)
+        assert [f.kind for f in life.open] == [DIFFERS]
+        life.suspect(*map(turned, range(100)))
+        life.settle(by_index)
+        rounds(life, by_index)
+        assert [f.kind for f in life.open] == [CONTRADICTS]
+
+    def test_is_not_what_another_transaction_wrote(self) -> None:
+        life = flood(100)
+        life.suspect(value(300))
+        life.settle(by_index)
+        for _ in range(8):
+            life.after(RETRY_S, by_index)
+        assert [f.offset for f in life.open if not f.is_incident] == [start_of(300)]
+
+    def test_is_not_that_a_key_was_deleted_about_which_no_incident_accuses_anybody(self) -> None:
+        """An incident of transactions says of no key that its value is wrong."""
+        life = flood(100)
+        life.suspect(value(5, producer_id=-1, offset=start_of(5) + 4))
+        life.settle(by_index)
+        assert RESURRECTED not in {f.kind for f in life.open}
+        assert [f.offset for f in life.open if not f.is_incident] == [start_of(5) + 4]
+
+
+def test_a_probe_that_fails_is_made_again() -> None:
+    life = Flood()
+    life.suspect(*map(turned, range(100)))
+    from parallax.findings.happenings import Answered
+
+    (probe,) = life.probes
+    life.probes = []
+    life.do(Answered([(probe, None)]))
+    assert "the probe failed" in (life.machine.waits("txn-7") or "")
+    life.after(RETRY_S, by_index)
+    assert life.counts == [100]
+
+
+@pytest.mark.parametrize("answering", [by_index, away])
+def test_findings_that_were_single_stay_so_when_they_are_suspected_again(answering: Answering) -> None:
+    life = flood(3)
+    findings: list[Finding] = life.open
+    life.suspect(*(replace(turned(n), suspect_id=f"again-{n}") for n in range(3)), *map(turned, range(50, 50 + ALONE)))
+    life.settle(lambda claim: (answering if number_of(claim) < 3 else healed)(claim))
+    assert [f.finding_id for f in life.open] == [f.finding_id for f in findings]
+    assert incidents.ALONE == ALONE
