@@ -164,8 +164,8 @@ class Waiting(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Take in what became of a page; what is proven or cleared leaves."""
         rows = self.members.rows
+        self.gone = _gone(outcomes)
         for i, outcome in zip(self.located(page).tolist(), outcomes, strict=True):
-            self.gone = outcome.gone
             if i >= 0:
                 rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
                 self.reason = outcome.reason or self.reason
@@ -283,10 +283,10 @@ class Proven(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> list[Claim]:
         """Take in what became of a page; returns those that a finding on a transaction explains."""
         rows = self.members.rows
+        self.gone = _gone(outcomes)
         explained, anew = [], []
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
-            self.gone = outcome.gone
             if i < 0 or outcome.state is State.UNDECIDED:
                 continue
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
@@ -314,6 +314,14 @@ class Proven(Held):
         if proofs:
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
+
+
+def _gone(outcomes: Sequence[Outcome]) -> int:
+    """How many probes in a row have found members gone, after one that had these outcomes.
+
+    Not all of them may be gone: some are of a topic that was re-created, and of all replicas some stay.
+    """
+    return max((outcome.gone for outcome in outcomes), default=0)
 
 
 def _is_other(claim: Claim, proof: Proof) -> bool:
