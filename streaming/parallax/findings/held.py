@@ -283,7 +283,6 @@ class Proven(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> list[Claim]:
         """Take in what became of a page; returns those that a finding on a transaction explains."""
         rows = self.members.rows
-        self.gone = _gone(outcomes)
         explained, anew = [], []
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
@@ -304,6 +303,7 @@ class Proven(Held):
             self.members.add([claim], state, self.round)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
+        self.gone = _gone(outcomes)
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
@@ -314,14 +314,6 @@ class Proven(Held):
         if proofs:
             kept = [*([] if afresh else self.proofs[: PROOFS - 1]), *proofs]
             self.proofs = [*kept[: PROOFS - 1], proofs[-1]]
-
-
-def _gone(outcomes: Sequence[Outcome]) -> int:
-    """How many probes in a row have found members gone, after one that had these outcomes.
-
-    Not all of them may be gone: some are of a topic that was re-created, and of all replicas some stay.
-    """
-    return max((outcome.gone for outcome in outcomes), default=0)
 
 
 def _is_other(claim: Claim, proof: Proof) -> bool:
@@ -338,3 +330,11 @@ def remembering(claim: Claim, proof: Proof) -> Claim:
     if not recorded.sides:
         recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
     return replace(claim, recorded=recorded)
+
+
+def _gone(outcomes: Sequence[Outcome]) -> int:
+    """How many probes in a row have found members gone, after one that had these outcomes.
+
+    Not all of them may be gone: some are of a topic that was re-created, and of all replicas some stay.
+    """
+    return max((outcome.gone for outcome in outcomes), default=0)
