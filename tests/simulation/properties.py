@@ -200,9 +200,8 @@ def lost_by_an_election(said: Said, cluster: Cluster) -> bool:
     if said.kind == "record_missing":
         return any(b.base <= said.offset <= b.last for b in cluster.lost)
     held = cluster.leading.open_transactions().get(said.producer_id, (0, -1))[1] == said.start
-    ended = any(
-        b.marker is not None and b.producer_id == said.producer_id and b.base > said.start for b in cluster.lost
-    )
+    mine = [b for b in cluster.lost if b.marker is not None and b.producer_id == said.producer_id]
+    ended = any(b.base > said.start for b in mine)
     return said.about == "transaction" and held and ended
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from parallax.findings.finding import evidence_of
+from parallax.findings.finding import claim_of, evidence_of, sides_of
+from parallax.findings.sides import standing
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from tests.simulation import kinds
 from tests.simulation.history import BROKERS, Op, profile
+from tests.simulation.monitor import RECHECK_S
 from tests.simulation.world import World, run
 
 PLAIN, FILLER, TOMBSTONE = -1, 90, -1
@@ -1040,6 +1042,39 @@ def test_a_difference_of_which_every_replica_was_copied_from_a_wrong_one_has_not
     world.settle()
     assert world.monitor.lifecycle.standing() == []
     assert evidence_of(world.monitor.events[-1])["resolution"] == "superseded"
+
+
+def test_a_loss_that_has_spread_stands_when_the_replica_that_was_accused_first_is_taken_off() -> None:
+    lap = "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
+    lost = f"write -1 0 4; write 0 0 5; sync; round; stop 2; end 0; sync; round; {lap}write 0 3 8; end 0 1; "
+    spread = "start 2; sync; round; tick 150; round; lead 2; wipe 1 1; sync; round; wipe 3 1; sync; round; round; "
+    world = World(STANDARD)
+    for op in parse(f"round; {lost}write -1 90 2; sync; round; {spread}unassign 2; round"):
+        world.apply(op)
+    for _ in range(3):
+        world.monitor.clock += RECHECK_S
+        world.apply(ROUND)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.status) == ("aborted_record_committed", FindingStatus.SPREAD)
+    for op in parse("assign 2; sync; round"):
+        world.apply(op)
+    world.settle()
+    assert world.monitor.lifecycle.standing() == [stands]
+
+
+def test_a_difference_stands_between_those_that_are_left_when_the_replica_that_was_asked_last_is_taken_off() -> None:
+    world = World(STANDARD)
+    for op in parse(f"{_SUSPECTED}stop 3; probe; start 3; sync; round"):
+        world.apply(op)
+    (reported,) = world.monitor.lifecycle.standing()
+    world.apply(("unassign", claim_of(reported).pivot, 0, 0))
+    for _ in range(3):
+        world.monitor.clock += RECHECK_S
+        world.apply(ROUND)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.finding_id, stands.status) == (reported.finding_id, FindingStatus.CONFIRMED)
+    assert set(world.cluster.replicas) >= standing(sides_of(stands)) > set()
+    world.settle()
 
 
 def test_one_that_shows_what_the_marker_says_that_it_lacked_is_not_accused_by_those_that_cannot_be_asked() -> None:

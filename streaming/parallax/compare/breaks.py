@@ -58,7 +58,7 @@ def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[
             lost = max(int(state.brokers["shown"][slot, view]), int(rows.offset[mine].max()))
             note_replaced(state, int(rows.offset[i]), at_ms)
             if _truncate(state, view, slot, (int(rows.offset[i]), lost), at_ms):
-                accusations.append(_truncated(state, rows, int(i), lost))
+                accusations.append(_truncated(rows, int(i), lost))
         elif rows.event[i] == _ADDED:
             if state.brokers["position"][slot, view] == UNKNOWN:
                 left_behind(state, view, int(rows.offset[i]), at_ms)
@@ -209,12 +209,11 @@ def _jump(state: PartitionState, view: int, slot: int, span: tuple[int, int], at
         state.intervals = state.intervals[~mine | (state.intervals["start"] >= offset)]
 
 
-def _truncated(state: PartitionState, rows: ViewRows, i: int, shown: int) -> Accusation:
+def _truncated(rows: ViewRows, i: int, shown: int) -> Accusation:
     """A log that lost what it had shown up to ``shown``; position row ``i`` says in which leader epoch that was."""
     broker = int(rows.broker[i])
     observations = {
         "shown_to": {str(broker): shown},
         "epochs": {str(broker): int(rows.leader_epoch[i])},
-        "topics": {str(broker): int(state.partition["topic_id"][0])},
     }
     return Accusation(Rule.CONTENT, FindingKind.LOG_TRUNCATED, broker, int(rows.offset[i]), observations=observations)

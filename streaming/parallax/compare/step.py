@@ -113,7 +113,7 @@ def step(
     named = (progress.accuse(one, work.brokers, work.intervals, settings.grace_ms, ended) for one in frozen)
     accusations += [one for one in named if one is not None]
     cap.enforce(work, settings.state_cap_bytes)
-    suspects = _new_suspects(work, observations, _with_policy(work, accusations), now_ms)
+    suspects = _new_suspects(work, observations, _with_topic(work, _with_policy(work, accusations)), now_ms)
     return StepResult(work, suspects, coverage(work, observations, now_ms, settings.grace_ms), unlike)
 
 
@@ -415,6 +415,13 @@ def _with_policy(state: PartitionState, accusations: list[Accusation]) -> list[A
         else a
         for a in accusations
     ]
+
+
+def _with_topic(state: PartitionState, accusations: list[Accusation]) -> list[Accusation]:
+    """Say by its id which topic it was, if that is known: another one may come to be under the same name."""
+    if (topic_id := int(state.partition["topic_id"][0])) == 0:
+        return accusations
+    return [replace(a, observations={**a.observations, "topic_id": str(topic_id)}) for a in accusations]
 
 
 def _new_suspects(

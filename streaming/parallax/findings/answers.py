@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from parallax.model import UNKNOWN
+from parallax.model import NOBODY, UNKNOWN
 
 _NOT_LISTED = "no coordinator lists the producer: its transactional id has expired, or DESCRIBE on it is not granted"
 COMMITTED = "committed"
@@ -221,9 +221,12 @@ class Answers:
         replicas: by broker id; every replica of the partition is in it, with its error where it did not answer.
         leader: node id; -1 where there is none.
         isr: the replicas in sync, by the cluster's metadata; empty where it is not known.
-        gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands.
+        gone: why the claim has lost its object (topic deleted, replica moved away); None where it stands. Where others
+            were asked all the same, they may be wrong by now as it was: see `pivot`.
         key: the key's bytes, where the payload setting lets them be read.
         rest: the same about the other records of the transaction, each with its claim (`parallax.findings.effect`).
+        pivot: the replica that was asked last in the place of the claim's, which holds no replica any more (see
+            `Claim.asked_last`); `NOBODY` where that one was.
         recreated: the accused's readers noticed since the finding was confirmed that its log is another one.
         cleanup_policy: the topic's setting ``cleanup.policy`` after the replicas had answered; None where nobody asked
             for it, or it is not known.
@@ -241,6 +244,7 @@ class Answers:
     rest_unknown: str | None = None
     recreated: bool = False
     cleanup_policy: str | None = None
+    pivot: int = NOBODY
 
     def leader_lacks_it(self, truncated: int, epoch: int) -> bool:
         """Whether the leader lacks what a truncated log lost of a leader epoch: that ends there in its log, or below.

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
-from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
 
 MAX_BETWEEN = 64
@@ -93,11 +93,13 @@ class Recorded:
         markers: ``commit`` or ``abort``, the end marker that the broker showed for the transaction.
         records: the content fingerprint that the broker showed at the claim's offset.
         epochs: the leader epoch in which the broker was read up to where its log was truncated.
-        topics: the code of the topic's id as the broker was read (`parallax.compare.observations.topic_id_code`).
+        topics: of a suspect of an earlier version, `topic_id` by broker.
         ends: the end marker by which the broker ended the transaction, as ``offset:leader epoch``.
         shown_to: the offset up to which the broker was read before its log was truncated.
         sides: of a difference without direction, who shows what: by what they show, the brokers.
         pivot: of a difference without direction, the broker that is asked last, which accuses nobody.
+        topic_id: the code of the topic's id when it was read (`parallax.compare.observations.topic_id_code`); empty
+            where it was not known.
         leader_epoch: the leader epoch of what proves the claim: of the end marker at its marker offset, or of the
             record at its offset; -1 where it is not known.
         compared_from: below it nothing was compared, for retention had deleted up to there on some replica; 0 where
@@ -118,6 +120,7 @@ class Recorded:
     ends: Mapping[int, str] = field(default_factory=dict)
     sides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     pivot: int = NOBODY
+    topic_id: str = ""
     leader_epoch: int = UNKNOWN
     compared_from: int = 0
     uncompacted: bool = False
@@ -141,10 +144,12 @@ class Recorded:
         sides, pivot = _sides(document.get("sides")), document.get("pivot")
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
+        topic_id = document.get("topic_id")
         return cls(
             **by_broker,
             sides=sides,
             pivot=asked_last,
+            topic_id=topic_id if isinstance(topic_id, str) else "",
             leader_epoch=epoch if isinstance(epoch, int) else -1,
             compared_from=start if isinstance(start, int) else 0,
             uncompacted=document.get("uncompacted") is True,
@@ -158,6 +163,8 @@ class Recorded:
         found: dict[str, Any] = {name: {str(b): v for b, v in getattr(self, name).items()} for name in _BY_BROKER}
         if self.sides:
             found |= {"sides": {text: list(brokers) for text, brokers in self.sides.items()}, "pivot": self.pivot}
+        if self.topic_id:
+            found["topic_id"] = self.topic_id
         if self.leader_epoch >= 0:
             found["leader_epoch"] = self.leader_epoch
         if self.compared_from > 0:
@@ -173,7 +180,17 @@ class Recorded:
         return found
 
 
-_OF_ALL = ("sides", "pivot", "leader_epoch", "compared_from", "uncompacted", "end_unproven", "differed", "had_ended")
+_OF_ALL = (
+    "sides",
+    "pivot",
+    "topic_id",
+    "leader_epoch",
+    "compared_from",
+    "uncompacted",
+    "end_unproven",
+    "differed",
+    "had_ended",
+)
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
 
@@ -303,8 +320,30 @@ class Claim:
 
     def is_of(self, topic_id: str) -> bool:
         """Whether it can be about the topic of this id; one that was re-created under the name is another."""
-        read, now = self.recorded.topics.get(self.broker, "0"), topic_id_code(topic_id)
+        read = self.recorded.topic_id or self.recorded.topics.get(self.broker, "0")
+        now = topic_id_code(topic_id)
         return read == "0" or now == 0 or read == str(now)
+
+    @property
+    def is_about_all(self) -> bool:
+        """Whether it is about the replicas together, and no single one: it accuses nobody, or all share it."""
+        return self.broker == NOBODY or self.spread
+
+    @property
+    def may_be_of_others(self) -> bool:
+        """Whether others may show by now what its replica is accused of, so that they are asked when that one is gone.
+
+        Only what is shown and should not be, or otherwise than it should be, is seen to be wrong on them as well.
+        """
+        is_finding = self.confirmed_at_ms > 0 and not self.ended
+        is_shown = self.kind in OUTCOME_KINDS or self.kind is FindingKind.DELETED_RECORD_RESURRECTED
+        return self.is_about_all or (is_finding and is_shown)
+
+    def asked_last(self, broker: int) -> Claim:
+        """The claim with another replica to be asked last, of one that is, or may be, about them all."""
+        if self.broker == NOBODY:
+            return replace(self, recorded=replace(self.recorded, pivot=broker))
+        return replace(self, broker=broker)
 
     def rule_of(self, kind: FindingKind) -> Rule:
         """The rule that a finding of a kind about it breaks: a transaction without direction is one of outcomes."""

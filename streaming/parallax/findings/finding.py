@@ -143,6 +143,8 @@ def made(
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision)
         evidence["resolution"] = str(decision.resolution)
+        if decision.in_part:
+            evidence["explained_in_part"] = True
         if decision.was_shown:
             evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
             evidence["was_shown"] = True
@@ -287,6 +289,11 @@ def was_explained(finding: Finding) -> bool:
     """Whether a finding was resolved because another explains it."""
     resolution = evidence_of(finding).get("resolution")
     return finding.status is FindingStatus.RESOLVED and bool(resolution == Resolution.EXPLAINED)
+
+
+def was_explained_in_part(finding: Finding) -> bool:
+    """Whether others explained what was left of a resolved finding, and not all that it had reported."""
+    return was_explained(finding) and evidence_of(finding).get("explained_in_part") is True
 
 
 def claim_of(finding: Finding) -> Claim:

@@ -185,8 +185,8 @@ class Waiting(Held):
     def judged(self, page: Page, outcomes: Sequence[Outcome]) -> None:
         """Take in what became of a page; what is proven or cleared leaves."""
         rows = self.members.rows
+        self.gone = _gone(outcomes)
         for i, outcome in zip(self.located(page).tolist(), outcomes, strict=True):
-            self.gone = outcome.gone
             if i >= 0:
                 rows["state"][i], rows["lone"][i] = outcome.state, outcome.lone
                 self.reason = outcome.reason or self.reason
@@ -329,7 +329,6 @@ class Proven(Held):
         explained, anew, over = [], [], []
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
-            self.gone = outcome.gone
             if i < 0 or not _says_something(rows["state"][i], outcome):
                 continue
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
@@ -348,6 +347,7 @@ class Proven(Held):
             self.members.add([claim], state, self.round)
         self.members.drop(np.flatnonzero(self.members.are(State.EXPLAINED)))
         self._tally = None
+        self.gone = _gone(outcomes)
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
@@ -401,3 +401,11 @@ def remembering(claim: Claim, proof: Proof) -> Claim:
     if not recorded.sides:
         recorded = replace(recorded, sides=dict(proof.decision.sides), pivot=claim.pivot)
     return replace(claim, recorded=recorded)
+
+
+def _gone(outcomes: Sequence[Outcome]) -> int:
+    """How many probes in a row have found members gone, after one that had these outcomes.
+
+    Not all of them may be gone: some are of a topic that was re-created, and of all replicas some stay.
+    """
+    return max((outcome.gone for outcome in outcomes), default=0)

@@ -22,6 +22,7 @@ from parallax.findings.finding import (
     is_unsettled,
     made,
     sides_of,
+    was_explained_in_part,
 )
 from parallax.findings.held import Outcome, Page
 from parallax.findings.incident import Proof
@@ -181,6 +182,8 @@ class Judging:
         """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
         # A suspect that goes by what is live is no finding: nothing was proven of it by then.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
+        if answers.pivot != NOBODY:
+            suspected = suspected.asked_last(answers.pivot)
         if task.finding_id is not None and suspected.kind in TRANSACTION_KINDS:
             suspected = self._knowing_deletions(task, suspected, before)
             rest = tuple((self._knowing_deletions(task, c, before), a) for c, a in answers.rest)
@@ -349,12 +352,13 @@ class Judging:
         if known is None:
             return Unchanged(None)
         status = FindingStatus.CONFIRMED
+        is_left = known.status is FindingStatus.RESOLVED and was_explained_in_part(known)
         if decision.has_spread:
             status = FindingStatus.SPREAD
-            changed = known.stands and not (has_spread(known) and not refines(decision.kind, known.kind))
+            changed = (known.stands or is_left) and not (has_spread(known) and not refines(decision.kind, known.kind))
         elif decision.is_unsettled:
             # An acknowledgement holds: it is not worse than it was.
-            status, changed = FindingStatus.UNSETTLED, known.status is FindingStatus.CONFIRMED
+            status, changed = FindingStatus.UNSETTLED, known.status is FindingStatus.CONFIRMED or is_left
         elif decision.verdict is Verdict.DISMISSED:
             status = FindingStatus.RESOLVED
             changed = known.stands
@@ -379,7 +383,27 @@ class Judging:
             return decision
         else:
             causes = self._causes(task, claim, decision, before)
-        return _explained_by(decision, causes)
+        return self._ended_by(task, claim, decision, causes)
+
+    def _ended_by(self, task: Task, claim: Claim, decision: Decision, causes: Mapping[str, Cause]) -> Decision:
+        """The decision, ended as one that others explain, if there are any; in part where more had been reported.
+
+        Of a difference that accuses nobody all that was ever reported counts: who stood on which side first, and last.
+        What the others do not say of it is proven by nobody, and may be lost.
+        """
+        known = self._ledger.standing(task.finding_id or "")
+        if not causes or known is None or not known.stands or known.broker != NOBODY:
+            return _explained_by(decision, causes)
+        there = self._ledger.causes(claim.place).values()
+        frozen = {c.broker for c in there if c.kind is FindingKind.READ_COMMITTED_FROZEN}
+        about = {name: cause for name, cause in causes.items() if cause.kind in KEY_KINDS}
+        in_part = False
+        for sides in (claim.recorded.sides, _sides_reported(known)):
+            brokers = {cause.broker for cause in causes.values()}
+            brokers |= frozen | _showing_what_is_accused(sides, about) if about else frozenset()
+            reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
+            in_part |= not reported.is_explained_by(brokers)
+        return replace(_explained_by(decision, causes), in_part=in_part)
 
     def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding without direction need not wait for one that is frozen, and shows what another is accused of.
@@ -390,7 +414,7 @@ class Judging:
         causes = self._accused_about(task, claim, differing, before)
         if not causes or not differing.is_explained_by(_showing_what_is_accused(decision.sides, causes)):
             return decision
-        return _explained_by(decision, causes)
+        return self._ended_by(task, claim, decision, causes)
 
     def _explained_as_reported(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
@@ -407,7 +431,7 @@ class Judging:
             return decision
         reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
         causes = self._causes(task, claim, reported, before)
-        return _explained_by(decision, causes)
+        return self._ended_by(task, claim, decision, causes)
 
     def _causes(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
         """The findings that together explain a difference of value, by their ids; none where none do.

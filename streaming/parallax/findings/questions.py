@@ -157,8 +157,29 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
     if where.error is not None:
         silent = {first.pivot: ReplicaAnswer(first.pivot, error=where.error)}
         return [Answers(silent, asked_at_ms=asked_at_ms) for _ in claims]
-    gone = {claim.suspect_id: where.gone_for(claim) for claim in claims}
-    asked = [claim for claim in claims if gone[claim.suspect_id] is None]
+    gone: dict[str, str | None] = {}
+    answers: dict[str, Answers] = {}
+    groups: dict[int, list[Claim]] = {}
+    for claim in claims:
+        gone[claim.suspect_id], pivot = where.gone_for(claim), where.pivot_of(claim)
+        if gone[claim.suspect_id] is None or pivot != claim.pivot:
+            groups.setdefault(pivot, []).append(claim)
+    for pivot, asked in groups.items():
+        if pivot == first.pivot:
+            answers |= yield from _asked(asked, where, asked_at_ms)
+            continue
+        found = yield from _asked([claim.asked_last(pivot) for claim in asked], where, asked_at_ms)
+        answers |= {name: replace(said, gone=gone[name], pivot=pivot) for name, said in found.items()}
+    for name in gone.keys() - answers.keys():
+        answers[name] = Answers({}, leader=where.leader, gone=gone[name], asked_at_ms=asked_at_ms)
+    return [answers[claim.suspect_id] for claim in claims]
+
+
+def _asked(
+    asked: Sequence[Claim], where: Whereabouts, asked_at_ms: int
+) -> Generator[Question, Any, dict[str, Answers]]:
+    """Ask about claims that have their object; the answers by suspect id."""
+    first = asked[0]
     producers = sorted({c.producer_id for c in asked if c.kind in TRANSACTION_KINDS and c.producer_id != UNKNOWN})
     coordinators: Mapping[int, CoordinatorAnswer] = {}
     if producers:
@@ -171,10 +192,8 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
     recreated: bool = False
     if since := [c.confirmed_at_ms for c in asked if c.suspect_id in rest and c.confirmed_at_ms]:
         recreated = yield Recreated(first.topic, first.partition, first.pivot, max(since))
-    return [
-        Answers({}, leader=where.leader, gone=gone[claim.suspect_id], asked_at_ms=asked_at_ms)
-        if claim.suspect_id not in found
-        else Answers(
+    return {
+        claim.suspect_id: Answers(
             {b: read.for_claim(claim) for b, read in found[claim.suspect_id].items()},
             leader=where.leader,
             isr=where.isr,
@@ -189,8 +208,8 @@ def questions(claims: Sequence[Claim], asked_at_ms: int) -> Generator[Question, 
             recreated=recreated and claim.suspect_id in rest,
             cleanup_policy=policy,
         )
-        for claim in claims
-    ]
+        for claim in asked
+    }
 
 
 _Readings = dict[int, Reading]

@@ -31,9 +31,23 @@ class Whereabouts:
         """Why a claim has lost its object; None where it stands."""
         if self.gone is None and not claim.is_of(self.topic_id):
             return f"the topic {claim.topic} was deleted and re-created"
-        if self.gone is None and claim.pivot not in self.replicas:
+        if self.gone is None and claim.pivot not in self.replicas and not claim.is_about_all:
             return f"broker {claim.pivot} holds no replica of {claim.topic}-{claim.partition} any more"
         return self.gone
+
+    def pivot_of(self, claim: Claim) -> int:
+        """The replica that is asked last: the claim's own, as long as it is one, or no other can be wrong as well.
+
+        What is about all replicas does not end with one of them. One that can be asked takes its place: one that stood
+        beside it, or on another side, before one that came later.
+        """
+        own, sides = claim.pivot, claim.recorded.sides.values()
+        is_standing = self.gone is None and claim.is_of(self.topic_id)
+        if own in self.replicas or not (self.replicas and is_standing and claim.may_be_of_others):
+            return own
+        beside = {broker for side in sides if own in side for broker in side}
+        stood = {broker for side in sides for broker in side}
+        return min(self.replicas, key=lambda b: (b not in self.isr, b not in beside, b not in stood, b))
 
 
 @dataclass(frozen=True, slots=True)

@@ -369,7 +369,6 @@ class TestIncarnations:
         assert suspect.accusation.observations == {
             "shown_to": {"2": 4},
             "epochs": {"2": 6},
-            "topics": {"2": 0},
         }
 
 

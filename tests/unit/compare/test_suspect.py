@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from parallax.compare.suspect import Accusation, Coverage, Suspect, UnreadRange, suspect_id
-from parallax.model import FindingKind, IsolationLevel, Rule, UnknownReason
+from parallax.model import FindingKind, IsolationLevel, RowKind, Rule, UnknownReason
+from tests.unit.compare.history import BROKERS, Comparison, both, record, tick
 
 
 def accusation(kind: FindingKind, **more: Any) -> Accusation:
@@ -106,3 +107,16 @@ class TestCoverage:
 
     def test_where_no_audit_has_ended_nothing_changes(self) -> None:
         assert self.coverage().settled(lambda span: False) == self.coverage()
+
+
+@pytest.mark.parametrize(("topic_id", "said"), [(77, "77"), (0, None)])
+def test_each_says_by_its_id_of_which_topic_it_is_where_that_is_known(topic_id: int, said: str | None) -> None:
+    def read(broker: int, value: str) -> list[dict[str, Any]]:
+        rows = both(broker, [record(0, "K", value)], 1, 1)
+        return [{**row, "topic_id": topic_id} if row["kind"] == RowKind.POSITION else row for row in rows]
+
+    compared = Comparison()
+    compared.feed(tick(0, dict.fromkeys(BROKERS, 1)), *(read(b, "W" if b == 2 else "V") for b in BROKERS))
+    compared.feed(tick(10, dict.fromkeys(BROKERS, 1)))
+    (suspect,) = compared.suspects
+    assert json.loads(suspect.as_row()["observations"]).get("topic_id") == said

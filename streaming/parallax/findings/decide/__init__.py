@@ -21,6 +21,7 @@ from parallax.findings.decide.truncation import truncated
 from parallax.findings.decide.unsettled import differed, differs_anew
 from parallax.findings.decide.values import latest_value
 from parallax.kinds import KINDS, Family
+from parallax.model import NOBODY
 
 __all__ = ["Decision", "Resolution", "Verdict", "decide", "differed", "differs_anew", "named"]
 
@@ -48,7 +49,12 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
         # Another producer's transaction is meant now than the one that the coordinator was asked about.
         answers = replace(answers, coordinator=None)
     if answers.gone is not None:
-        return Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
+        over = Decision(Verdict.DISMISSED, claim.kind, answers.gone, resolution=Resolution.GONE)
+        if answers.pivot == NOBODY:
+            return over
+        # The replica is gone, and all that are left may have been copied from it before that.
+        left = decide(claim, replace(answers, gone=None), live_only=live_only)
+        return left if left.has_spread else over
     accused = answers.replicas.get(claim.pivot)
     if accused is None or accused.error is not None:
         error = "it is not among the replicas" if accused is None else accused.error

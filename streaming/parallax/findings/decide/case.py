@@ -68,6 +68,8 @@ class Decision:
         sides: who shows what, by what they show: those that answered, or were recorded where it says so. Of a
             difference with a direction, those that show otherwise than the accused are its witnesses.
         lost_epoch: the leader epoch of what a truncated log has lost.
+        in_part: where findings explain it: what was reported of the replicas goes beyond what they say, so that it is
+            open again once they have ended, though nothing of it is to be seen.
         proof_truncated: where it accuses nobody: another leader has written where the record lay that the claim rests
             on, so that it is none of the log that stands.
     """
@@ -82,6 +84,7 @@ class Decision:
     was_shown: bool = False
     lost_epoch: int = UNKNOWN
     proof_truncated: bool = False
+    in_part: bool = False
 
     @property
     def witnesses(self) -> tuple[int, ...]:

@@ -1,0 +1,260 @@
+"""What ends a finding, or a suspect, and what does not: another topic of the name, a replica that is taken off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from parallax.compare.observations import topic_id_code
+from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, Recorded
+from parallax.findings.finding import Finding, claim_of, evidence_of, was_explained
+from parallax.findings.questions import Reading, driven, questions
+from parallax.findings.requests import Ask, Where, Whereabouts
+from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
+from tests.unit.findings.test_incidents import Flood, lost, resurrected
+from tests.unit.findings.test_lifecycle import RECHECK_S, Life, replica, value
+
+OLD, NEW = "of the topic that was", "of the topic that is"
+NONE = KeyShown(None, True)
+UNLIKE = Recorded(sides={"value at offset 12": (1, 2), "no value at offset 12": (3,)}, pivot=1)
+UNDIRECTED = Claim(
+    "n",
+    Rule.LATEST_VALUE,
+    FindingKind.VISIBILITY_MISMATCH,
+    "t",
+    0,
+    NOBODY,
+    offset=12,
+    key_hash_lo=5,
+    recorded=UNLIKE,
+)
+
+Showing = Callable[[Claim], Answers]
+
+
+def holding(offset: int, size: int = 5) -> KeyShown:
+    """The key's newest record is at an offset."""
+    return KeyShown(RecordShown(offset, "none", value_size=size, key_hash=f"{5:032x}"), True, offset)
+
+
+def values(leader: int = 3, **shown: KeyShown) -> Answers:
+    """What each broker shows of the key: ``b2=NONE``."""
+    made = {}
+    for name, key in shown.items():
+        seen = key.visible
+        held = {} if seen is None else {seen.offset: seen}
+        broker = int(name.removeprefix("b"))
+        made[broker] = replica(broker, key=key, committed=held, asked=frozenset(range(100)), stable_after=100)
+    return Answers(made, leader=leader, isr=tuple(made))
+
+
+def by(where: Whereabouts, showing: Callable[[], Answers]) -> Showing:
+    """A probe of a partition that is where the metadata say, as `questions` asks it."""
+
+    def answer(claim: Claim) -> Answers:
+        gone, pivot = where.gone_for(claim), where.pivot_of(claim)
+        if gone is not None and pivot == claim.pivot:
+            return Answers({}, gone=gone)
+        return replace(showing(), gone=gone, pivot=NOBODY if pivot == claim.pivot else pivot)
+
+    return answer
+
+
+def at(*replicas: int, topic_id: str = "") -> Whereabouts:
+    return Whereabouts(replicas, replicas, replicas[-1], topic_id)
+
+
+def ended_as(event: Finding) -> tuple[FindingStatus, str]:
+    return event.status, evidence_of(event)["resolution"]
+
+
+class TestATopicThatWasReCreatedUnderItsName:
+    """All replicas of the new topic hold the same."""
+
+    def test_is_not_accused_by_a_finding_on_the_one_before(self) -> None:
+        recorded = Recorded(topic_id=str(topic_id_code(OLD)))
+        life = Life().confirmed(
+            value(recorded=recorded), answering=lambda _: values(1, b1=NONE, b2=holding(3), b3=NONE)
+        )
+        assert claim_of(life.last).recorded.topic_id == recorded.topic_id
+        same = by(at(1, 2, 3, topic_id=NEW), lambda: values(1, b1=holding(3), b2=holding(3), b3=holding(3)))
+        life.until_asked(same)
+        assert life.statuses == ["confirmed"], "asked once more"
+        life.until_asked(same)
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
+        assert "was deleted and re-created" in life.last.summary
+        for _ in range(3):
+            life.until_asked(same)
+        assert life.machine.standing() == []
+
+    def test_is_not_accused_by_a_suspect_on_the_one_before(self) -> None:
+        life = Life()
+        life.suspect(value(recorded=Recorded(topic_id=str(topic_id_code(OLD)))))
+        away = replace(values(b2=holding(3), b3=holding(3)), isr=(2, 3))
+        away = replace(away, replicas={1: ReplicaAnswer(1, error="away"), **away.replicas})
+        life.answer(by(at(1, 2, 3, topic_id=NEW), lambda: away))
+        life.until_asked(by(at(1, 2, 3, topic_id=NEW), lambda: away))
+        assert life.statuses == ["dismissed"]
+
+    def test_has_none_of_a_difference_without_direction_of_the_one_before(self) -> None:
+        recorded = replace(UNLIKE, topic_id=str(topic_id_code(OLD)))
+        life = Life().confirmed(
+            replace(UNDIRECTED, recorded=recorded), answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE)
+        )
+        for _ in range(2):
+            life.until_asked(by(at(1, 2, 3, topic_id=NEW), lambda: values(b1=NONE, b2=NONE, b3=NONE)))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
+
+    @pytest.mark.parametrize(("read", "now"), [("", NEW), (OLD, OLD), (OLD, "")])
+    def test_is_another_only_where_both_ids_are_known(self, read: str, now: str) -> None:
+        recorded = Recorded(topic_id=str(topic_id_code(read)) if read else "")
+        assert at(1, 2, 3, topic_id=now).gone_for(value(recorded=recorded)) is None
+
+    def test_ends_the_members_of_an_incident_though_others_of_its_group_are_of_the_new_topic(self) -> None:
+        def of(topic: str, key: int) -> Claim:
+            return lost(key, recorded=Recorded(topic_id=str(topic_id_code(topic))))
+
+        def asked(claim: Claim) -> Answers:
+            gone = at(1, 2, 3, topic_id=NEW).gone_for(claim)
+            return resurrected(claim) if gone is None else Answers({}, gone=gone)
+
+        life = Flood()
+        life.suspect(*(of(OLD, key) for key in range(40)))
+        life.settle(resurrected)
+        life.suspect(*(of(NEW, key) for key in range(40, 70)))
+        life.settle(resurrected)
+        for _ in range(4):
+            life.after(RECHECK_S, asked)
+        assert life.counts == [30]
+
+
+class TestOfAPartitionThatLosesTheReplica:
+    def test_that_was_accused_first_a_loss_that_has_spread_stands(self) -> None:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        life.until_asked(lambda _: values(b1=holding(3), b2=holding(3), b3=holding(3)))
+        assert life.last.status is FindingStatus.SPREAD
+        for replicas in ((1, 3, 4), (1, 3, 4), (1, 2, 3)):
+            life.until_asked(by(at(*replicas), lambda r=replicas: values(**{f"b{b}": holding(3) for b in r})))
+        assert [f.status for f in life.machine.standing()] == [FindingStatus.SPREAD]
+        for _ in range(2):
+            life.until_asked(by(at(1, 3, 4), lambda: values(b1=holding(20), b3=holding(20), b4=holding(20))))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "superseded")
+
+    def test_that_a_finding_accuses_alone_it_ends(self) -> None:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        for _ in range(2):
+            life.until_asked(by(at(1, 3, 4), lambda: values(b1=NONE, b3=NONE, b4=NONE)))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "object_gone")
+
+    def test_that_a_finding_accuses_its_loss_stands_where_all_others_have_been_copied_from_it_meanwhile(self) -> None:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        for _ in range(3):
+            life.until_asked(by(at(1, 3, 4), lambda: values(b1=holding(3), b3=holding(3), b4=holding(3))))
+        assert life.statuses == ["confirmed", "spread"]
+
+    def test_that_was_asked_last_a_difference_of_the_others_stands(self) -> None:
+        life = Life().confirmed(UNDIRECTED, answering=lambda _: values(b1=holding(12), b2=holding(12), b3=NONE))
+        left = by(at(2, 3, 4), lambda: values(b2=holding(12), b3=NONE, b4=NONE))
+        for _ in range(3):
+            life.until_asked(left)
+        (stands,) = life.machine.standing()
+        assert (stands.status, stands.broker) == (FindingStatus.CONFIRMED, NOBODY)
+        assert evidence_of(stands)["sides"] == {"no value": [3, 4], "value at offset 12": [2]}
+        assert claim_of(stands).pivot == 2
+
+    def test_that_was_asked_last_and_alone_on_its_side_what_it_showed_may_be_lost(self) -> None:
+        recorded = replace(UNLIKE, sides={"value at offset 12": (1,), "no value at offset 12": (2, 3)})
+        life = Life().confirmed(
+            replace(UNDIRECTED, recorded=recorded), answering=lambda _: values(b1=holding(12), b2=NONE, b3=NONE)
+        )
+        for _ in range(3):
+            life.until_asked(by(at(2, 3, 4), lambda: values(b2=NONE, b3=NONE, b4=NONE)))
+        assert [f.status for f in life.machine.standing()] == [FindingStatus.UNSETTLED]
+
+    def test_that_would_be_asked_last_a_suspect_is_proven_on_the_others(self) -> None:
+        life = Life()
+        life.suspect(UNDIRECTED)
+        life.answer(by(at(2, 3, 4), lambda: values(b2=holding(12), b3=NONE, b4=NONE)))
+        assert [(f.status, f.broker) for f in life.table] == [(FindingStatus.CONFIRMED, NOBODY)]
+
+    @pytest.mark.parametrize(
+        ("where", "pivot"),
+        [
+            (Whereabouts((1, 2, 3), (2, 3), 3), 1),
+            (Whereabouts((2, 3, 4), (2, 3, 4), 3), 2),
+            (Whereabouts((2, 3, 4), (3, 4), 3), 3),
+            (Whereabouts((3, 4), (3, 4), 4), 3),
+            (Whereabouts((4, 5), (5,), 5), 5),
+        ],
+    )
+    def test_one_is_asked_in_its_place_that_answers_and_stood_beside_it(self, where: Whereabouts, pivot: int) -> None:
+        assert where.pivot_of(UNDIRECTED) == pivot
+
+    def test_claims_with_one_pivot_are_asked_of_replicas_of_their_own_once_it_is_gone(self) -> None:
+        last: list[int] = []
+
+        def answer(question: Any) -> Any:
+            if isinstance(question, Where):
+                return at(2, 3, 4)
+            assert isinstance(question, Ask)
+            last.extend(question.brokers[:1] if len(question.brokers) == 1 else ())
+            return {b: Reading(replica(b)) for b in question.brokers}
+
+        accusing = replace(value("gone"), broker=1, key_hash_lo=6)
+        other = replace(UNLIKE, sides={"value at offset 12": (1, 3), "no value at offset 12": (2,)})
+        beside = replace(UNDIRECTED, suspect_id="beside", recorded=other)
+        spread = replace(accusing, suspect_id="spread", spread=True)
+        got = driven(questions([accusing, UNDIRECTED, beside, spread], 0), answer)
+        assert [answers.gone is not None for answers in got] == [True, False, False, False]
+        assert [answers.pivot for answers in got] == [NOBODY, 2, 3, 2]
+        assert last == [2, 3]
+
+
+class TestADifferenceThatWasExplained:
+    """K: 1 shows W@12, 2 nothing, 3 V@5, which was deleted at 8: 3 is accused, and of 1 and 2 nothing is proven."""
+
+    accusing = Claim("G", Rule.LATEST_VALUE, FindingKind.DELETED_RECORD_RESURRECTED, "t", 0, 3, offset=8, key_hash_lo=5)
+    undirected = replace(
+        UNDIRECTED,
+        suspect_id="F",
+        recorded=replace(UNLIKE, sides={"value at offset 12": (1,), "no value at offset 12": (2, 3)}),
+    )
+
+    def reported(self, first: KeyShown) -> Life:
+        life = Life()
+        life.suspect(self.accusing, self.undirected)
+        life.answer(lambda _: values(2, b1=first, b2=NONE, b3=holding(5)))
+        for _ in range(8):
+            life.until_asked(lambda _: values(2, b1=first, b2=NONE, b3=holding(5)))
+        assert {(f.suspect_id, f.broker) for f in life.machine.standing()} == {("F", NOBODY), ("G", 3)}
+        return life
+
+    def asked(self, life: Life, **shown: KeyShown) -> list[Finding]:
+        for _ in range(30):
+            life.until_asked(lambda _: values(2, **shown))
+        return life.machine.standing()
+
+    def test_is_open_again_once_what_explained_a_part_of_it_has_ended(self) -> None:
+        life = self.reported(holding(12))
+        assert [f.suspect_id for f in self.asked(life, b1=NONE, b2=NONE, b3=holding(5))] == ["G"]
+        explained = next(e for e in reversed(life.table) if e.suspect_id == "F")
+        assert was_explained(explained)
+        life = Life(life.table, life.now)
+        (stands,) = self.asked(life, b1=NONE, b2=NONE, b3=NONE)
+        assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
+
+    def test_stays_over_where_what_explained_it_said_all_of_it(self) -> None:
+        two_sides = Recorded(sides={"value at offset 5": (3,), "no value at offset 5": (1, 2)}, pivot=3)
+        life = Life().confirmed(
+            replace(self.undirected, offset=5, recorded=two_sides),
+            answering=lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)),
+        )
+        assert [f.broker for f in life.machine.standing()] == [NOBODY]
+        life.suspect(self.accusing)
+        life.answer(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        assert [f.suspect_id for f in self.asked(life, b1=NONE, b2=NONE, b3=holding(5))] == ["G"]
+        assert self.asked(life, b1=NONE, b2=NONE, b3=NONE) == []
