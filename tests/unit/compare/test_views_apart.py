@@ -106,7 +106,7 @@ def test_what_is_remembered_is_unjudged_and_let_go_of_once_the_other_view_has_pa
 def test_where_no_record_of_the_accused_was_shown_all_that_it_may_have_written_is_unknown() -> None:
     c = Comparison()
     c.feed(tick(0, everywhere(0)), *(both(b, [], 0, 1) for b in BROKERS))
-    first = [record(i, f"K{i}", "V", pid=9) for i in range(3)]
+    first = [record(i, f"K{i}", "V", pid=9, outcome=Outcome.ABORTED) for i in range(3)]
     opened = {b: [(9, 0)] for b in BROKERS}
     uncommitted = (shown(RU, b, first, 3, 1001) for b in BROKERS)
     c.feed(tick(1000, everywhere(0), everywhere(3), open=opened), *uncommitted)
@@ -126,7 +126,7 @@ def test_a_transaction_behind_a_missed_marker_is_found_in_whichever_order_the_vi
     c = Comparison()
     c.feed(tick(0, everywhere(0)), *(both(b, [], 0, 1) for b in BROKERS))
     first = record(0, "K", "V", pid=9, outcome=Outcome.COMMITTED)
-    second = [record(3, "B", "1", pid=9), record(4, "D", "2", pid=9)]
+    second = [record(o, k, "1", pid=9, outcome=Outcome.ABORTED) for o, k in ((3, "B"), (4, "D"))]
     opened: dict[int, Any] = {b: [(9, 0)] for b in BROKERS}
     c.feed(tick(1000, everywhere(0), everywhere(1), open=opened), *(shown(RU, b, [first], 1, 1001) for b in BROKERS))
     again = record(2, "K", "W")
