@@ -298,6 +298,20 @@ def copied_from_frozen(s: Scene) -> list[Op]:
     return ops
 
 
+def views_apart(s: Scene) -> list[Op]:
+    """One has missed an end marker, and its two views come to be compared one after the other, in parts or whole."""
+    victim, writer, end = s.some(1)[0], s.draw.randrange(WRITERS), s.draw.randrange(2)
+    mine = [s.key() for _ in range(s.draw.randint(1, 3))]
+    ops = [*calm(s), *(op("write", writer, k, s.value()) for k in mine), SYNC, *seen(s), op("stop", victim)]
+    ops += [op("end", writer, end), *(op("write", PLAIN, k, s.value()) for k in mine if s.draw.random() < 0.8)]
+    ops += [*seen(s, 0.3), *turn(s, 200), *turn(s, 200), *seen(s), *forget(s)]
+    ops += [op("write", writer, s.key(), s.value()), op("end", writer, 1 - end), *seen(s), op("start", victim), SYNC]
+    for view in s.draw.sample((0, 1), 2):
+        ops += s.perhaps([op("read", view, victim, s.draw.randint(1, 12)), op("batch", 10)])
+        ops += [op("read", view, victim, 1_000), op("batch", 10), *s.perhaps([op("probe")], 0.3)]
+    return [*ops, ROUND]
+
+
 Script = Callable[[Scene], list[Op]]
 
 KINDS: dict[str, tuple[Script, bool]] = {
@@ -326,11 +340,16 @@ LATEST: dict[str, Script] = {
     "all copied from a frozen one": copied_from_frozen,
 }
 """The same, of seeds from `SINCE` on only."""
+NEWEST: dict[str, Script] = {
+    "the views of one that missed an end marker, apart": views_apart,
+}
+"""The same, of seeds from `NEWLY` on only."""
 UNCLEAN = frozenset({"unlike markers at one offset", "a tie of contents"})
 SILENT = frozenset({"a monitor that was away"})
 """Kinds in which nobody may read but where the script says so."""
 
 SINCE = 1_920_000_000
+NEWLY = 1_970_000_000
 FIRST = 100_000_000
 """Seeds from here on have such histories; those below keep what they had before there were any."""
 
@@ -367,7 +386,8 @@ def profile(seed: int, healthy: bool) -> Profile:
 
 def _later(seed: int) -> list[str]:
     draw = random.Random(f"later {seed}")
-    return [name for name in [*LATER, *(LATEST if seed >= SINCE else ())] if draw.random() < 1 / 12]
+    names = [*LATER, *(LATEST if seed >= SINCE else ()), *(NEWEST if seed >= NEWLY else ())]
+    return [name for name in names if draw.random() < 1 / 12]
 
 
 def fitting(healthy: bool) -> list[str]:
@@ -387,7 +407,7 @@ def generate(p: Profile) -> list[Op]:
     draw = random.Random(f"operations {p.seed} {p.healthy}")
     ops = [o for _ in range(p.length) for o in step(draw, p)]
     for name in p.kinds:
-        late = LATER | LATEST
+        late = LATER | LATEST | NEWEST
         make = late[name] if name in late else KINDS[name][0]
         script = make(Scene(random.Random(f"{name} {p.seed}"), p.brokers, p.keys, p.healthy))
         at = draw.randint(0, len(ops))

@@ -377,6 +377,13 @@ def shows(cluster: Cluster, truth: Truth, now: Moment, place: Place, compacted: 
     return any(_tells_outcome(r, truth, o, by_marker=o not in ended) for o in mine for r in others)
 
 
+def holds(cluster: Cluster, now: Moment, place: Place) -> bool:
+    """Whether a replica holds a record still of a transaction that it has ended wrongly."""
+    replica = cluster.replicas[place.broker]
+    turned = (part for span, part in now[place.broker].turned if span == place.span)
+    return any(_holds(replica, offset) for part in turned for offset in part)
+
+
 def _ends_unshown(replica: Replica, producer: int) -> bool:
     """Whether a log has an end marker of a producer that no follower has yet: nobody is shown it."""
     ends = [b.base for b in replica.batches if b.marker is not None and b.producer_id == producer]
@@ -429,8 +436,12 @@ def _has_lost_its_entry(replica: Replica, producer_id: int, offset: int) -> bool
 
 
 def repeated(standing: Sequence[Said], now: Moment) -> list[Broken]:
-    """What is said without direction of a key, though each replica that is wrong about it is accused already."""
-    found = []
+    """What is said twice.
+
+    Of a key without direction, though each replica that is wrong about it is accused already. Of a replica, that it has
+    ended a transaction otherwise than one end marker says: whatever lies below that is one transaction to it.
+    """
+    found = _twice_of_a_transaction(standing)
     for said in standing:
         if said.accused is not None or said.about != "key":
             continue
@@ -441,4 +452,16 @@ def repeated(standing: Sequence[Said], now: Moment) -> list[Broken]:
         }
         if wrong and wrong <= accused:
             found.append(Broken(ONE_CAUSE, said.kind, f"{said}; accused already: {sorted(wrong)}"))
+    return found
+
+
+def _twice_of_a_transaction(standing: Sequence[Said]) -> list[Broken]:
+    found, known = [], dict[tuple[int, int, int], Said]()
+    for said in standing:
+        if said.accused is None or said.about != "transaction" or said.marker < 0:
+            continue
+        cause = said.accused, said.producer_id, said.marker
+        if cause in known:
+            found.append(Broken(ONE_CAUSE, said.kind, f"{said}; said already: {known[cause]}"))
+        known.setdefault(cause, said)
     return found

@@ -973,6 +973,43 @@ def test_one_replica_that_is_away_or_frozen_does_not_hide_what_another_has_lost(
     world.settle()
 
 
+_AWAY_FOR_LONG = "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 9
+_SUPERSEDED = (
+    "round; write 0 0 5; sync; round; stop 2; write -1 1 1; write -1 1 2; end 0; write 0 2 7; end 0 1; write -1 2 9; "
+    "write -1 1 3; write -1 0 6; " + "tick 200; write -1 90 1; sync; clean 1; clean 3; " * 4 + "round; "
+    f"{_AWAY_FOR_LONG}write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; "
+)
+"""Replica 2 missed an ABORT; the others were read when they had cleaned the record, whose key was written again."""
+
+
+@pytest.mark.parametrize("views", [(0, 1), (1, 0)], ids=["read_uncommitted first", "read_committed first"])
+def test_a_wrong_outcome_is_found_in_whichever_order_the_views_come(views: tuple[int, int]) -> None:
+    world = World(STANDARD)
+    reads = "".join(f"read {view} 2 1000; batch 10; " for view in views)
+    for op in parse(f"{_SUPERSEDED}{reads}round; tick 150; round; tick 150; round"):
+        world.apply(op)
+    assert [(f.kind, f.broker, f.offset) for f in world.monitor.confirmed] == [("aborted_record_committed", 2, 0)]
+    world.settle()
+
+
+_FORGOTTEN = "tick 2001; write -1 90 1; sync; clean 1; clean 3; " * 7
+_IN_A_ROW = (
+    f"write 0 0 5; sync; round; stop 2; end 0; sync; round; {_FORGOTTEN}start 2; sync; write 0 1 6; write 0 2 7; sync; "
+    f"round; tick 150; round; stop 2; end 0; sync; round; {_FORGOTTEN}write 0 3 8; end 0 1; start 2; sync; "
+)
+"""Replica 2 missed the ABORT of two transactions in a row, and the COMMIT of a third at 20 ended both."""
+
+
+@pytest.mark.parametrize("cut", ["", "read 0 2 8; read 1 2 19; progress 1; progress 2; progress 3; batch 10; probe; "])
+def test_a_transaction_is_one_finding_wherever_the_rows_of_its_end_are_cut(cut: str) -> None:
+    world = World(STANDARD)
+    for op in parse(f"{_IN_A_ROW}{cut}round; tick 150; round; tick 150; round"):
+        world.apply(op)
+    found = {(f.broker, f.claim.transaction_start_offset, f.claim.marker_offset) for f in world.monitor.confirmed}
+    assert found == {(2, 0, 1), (2, 9, 11)}
+    world.settle()
+
+
 def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> None:
     world = World(STANDARD)
     world.run(parse(RIGHT_ALL_THE_SAME))

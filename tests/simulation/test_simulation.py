@@ -53,9 +53,11 @@ def test_the_properties_hold_whatever_befalls_the_partition(first: int, healthy:
     assert {kind for w in worlds for kind in w.profile.kinds} == set(kinds.every(healthy))
 
 
-def test_the_properties_hold_in_the_histories_that_came_last() -> None:
-    worlds = hold(range(kinds.SINCE, kinds.SINCE + CHUNK), healthy=False)
-    assert {kind for w in worlds for kind in w.profile.kinds} >= set(kinds.LATEST)
+@pytest.mark.parametrize("first", [kinds.SINCE, kinds.NEWLY], ids=name)
+def test_the_properties_hold_in_the_histories_that_came_last(first: int) -> None:
+    worlds = hold(range(first, first + CHUNK), healthy=False)
+    newest = kinds.NEWEST if first == kinds.NEWLY else {}
+    assert {kind for w in worlds for kind in w.profile.kinds} >= {*kinds.LATEST, *newest}
 
 
 @pytest.mark.parametrize("first", [*range(0, 2 * CHUNK, CHUNK), kinds.FIRST], ids=name)

@@ -27,6 +27,7 @@ from parallax.compare.observations import (
     ViewRows,
 )
 from parallax.compare.packing import unpack
+from parallax.compare.remembered import waiting
 from parallax.compare.replicas import ended_up_to, retained_from
 from parallax.compare.results import from_json, to_json
 from parallax.compare.rules.outcome import open_disputes
@@ -171,9 +172,9 @@ class _Comparison:
         result = self._step(Observations(*self.place))
         while self._task.last and not self._overflow:
             # Absences are judged some at a time, so that a stream does not raise thousands at once.
-            before = len(self._state.candidates)
+            before = waiting(self._state.candidates)
             result = self._step(Observations(*self.place))
-            if len(self._state.candidates) == before:
+            if waiting(self._state.candidates) == before:
                 break
         return self._batch(result.coverage)
 
@@ -252,7 +253,7 @@ class _Comparison:
             compared_from=compared_from,
             compared_up_to=(min(ru, ends[0]), min(rc, ends[1], ended_up_to(state))),
             stopped=tuple(self._stopped(coverage)),
-            waiting=int((state.candidates["offset"] < ends[READ_COMMITTED]).sum()),
+            waiting=waiting(state.candidates[state.candidates["offset"] < ends[READ_COMMITTED]]),
             disputes=tuple(int(o) for o in disputed[disputed < ends[READ_COMMITTED]][:64]),
             deferred=_left_out(state, ends) + _left_behind(coverage, UnknownReason.DEFERRED),
             skipped=int(state.partition["skipped"][0].sum()) + _left_behind(coverage, UnknownReason.SKIPPED),

@@ -99,7 +99,10 @@ def outcome_unproven(state: PartitionState, offsets: Array, start: int, marker: 
     return found
 
 
-def outcome_unseen(state: PartitionState, start: int) -> dict[str, Any]:
-    """The same of a transaction of which the accused was not read to show a record: written to the state as well."""
-    unread.add_offsets(state, READ_COMMITTED, np.array([start]), UnknownReason.SKIPPED, replicas.read_at(state))
+def outcome_unseen(state: PartitionState, start: int, marker: int) -> dict[str, Any]:
+    """The same of a transaction of which the accused was not read to show a record: written to the state as well.
+
+    Where its records lie is not known, so that all that it may have written below its end marker is unknown.
+    """
+    unread.add(state, READ_COMMITTED, start, marker, UnknownReason.SKIPPED, replicas.read_at(state))
     return {"end_unproven": True}

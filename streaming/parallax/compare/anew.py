@@ -49,12 +49,11 @@ def begin_anew(
     state = PartitionState()
     topic_id = _topic_id(observations)
     if known is not None:
-        state.told = known.told
         before = int(known.partition["topic_id"][0])
         if topic_id not in (0, before) and before:
             known = None  # re-created: its offsets are those of another log
         else:
-            topic_id = topic_id or before
+            topic_id, state.told = topic_id or before, known.told
     state.partition["topic_id"] = topic_id
     if known is not None:
         for name in _KEPT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parallax.compare import unread
+from parallax.compare import remembered, unread
 from parallax.compare.observations import EVENT_CODE, POSITION, READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, ViewRows
 from parallax.compare.replicas import (
     give_up,
@@ -16,7 +16,7 @@ from parallax.compare.replicas import (
     skip,
     slots,
 )
-from parallax.compare.rules.arrays import has_bit
+from parallax.compare.rules.arrays import has_bit, joined
 from parallax.compare.state import NEVER, PartitionState
 from parallax.compare.suspect import Accusation
 from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule, UnknownReason
@@ -135,9 +135,10 @@ def _start_again(state: PartitionState, topic_id: int) -> None:
         brokers[name] = UNKNOWN
     brokers["begun"] = False
     fresh.brokers = brokers
+    if topic_id != 0 and topic_id == state.partition["topic_id"][0]:
+        fresh.told = state.told  # What comes late of a topic that was deleted is nothing new.
     for name in PartitionState.__dataclass_fields__:
-        if name != "told":
-            setattr(state, name, getattr(fresh, name))
+        setattr(state, name, getattr(fresh, name))
 
 
 def _truncate(state: PartitionState, view: int, slot: int, lost: tuple[int, int], at: int) -> bool:
@@ -167,17 +168,25 @@ def _forget_outcomes(state: PartitionState, slot: int, offset: int) -> None:
 
     What was in dispute for it still is: the record may be gone from the log that has given it another outcome by now.
     """
-    if not len(state.pending):
-        return
+    state.pending = _without_outcomes(state, state.pending, slot, offset)
+    mine = remembered.is_judged(state.candidates)
+    if mine.any():
+        left = _without_outcomes(state, state.candidates[mine], slot, offset)
+        state.candidates = joined(state.candidates[~mine], left)
+
+
+def _without_outcomes(state: PartitionState, rows: Array, slot: int, offset: int) -> Array:
+    if not len(rows):
+        return rows
     own = state.markers[has_bit(state.markers["shown"], slot) & (state.markers["offset"] < offset)]
-    last = np.full(len(state.pending), UNKNOWN)
+    last = np.full(len(rows), UNKNOWN)
     for producer in np.unique(own["producer_id"]).tolist():
-        last[state.pending["producer_id"] == producer] = own["offset"][own["producer_id"] == producer].max()
-    gone = (state.pending["producer_id"] != UNKNOWN) & (state.pending["offset"] > last)
-    made = state.pending.copy()
+        last[rows["producer_id"] == producer] = own["offset"][own["producer_id"] == producer].max()
+    gone = (rows["producer_id"] != UNKNOWN) & (rows["offset"] > last)
+    made = rows.copy()
     for name in ("visible", "aborted"):
         made[name][gone] &= np.uint32(0xFFFF_FFFF ^ (1 << slot))
-    state.pending = made[(made["visible"] | made["aborted"]) != 0]
+    return made[(made["visible"] | made["aborted"]) != 0]
 
 
 def _forget_markers(state: PartitionState, slot: int, offset: int) -> None:

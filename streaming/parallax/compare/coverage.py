@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parallax.compare import replicas
+from parallax.compare import remembered, replicas
 from parallax.compare.observations import READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, Observations
 from parallax.compare.rules import outcome
 from parallax.compare.state import NEVER, UNREAD_REASONS, PartitionState
@@ -38,7 +38,7 @@ def coverage(state: PartitionState, observations: Observations, now_ms: int, gra
             DeferredRange(int(d["view"]), int(d["start"]), UNKNOWN if d["end"] == NEVER else int(d["end"]))
             for d in state.deferred
         ),
-        candidates=len(state.candidates),
+        candidates=remembered.waiting(state.candidates),
         state_bytes=state.nbytes,
         brokers=tuple(_broker(b) for b in state.brokers if b["member"] or not state.partition["members_known"][0]),
         compared_at=now_ms,
@@ -69,7 +69,7 @@ def _awaits_report(state: PartitionState, grace_ms: int) -> bool:
 
 def _await_report(state: PartitionState) -> Array:
     """Mask of the candidates that no report has come for yet: for their horizon, or the policy (`judge_values`)."""
-    candidates, partition = state.candidates, state.partition
+    candidates, partition = state.candidates[~remembered.is_judged(state.candidates)], state.partition
     is_strict = candidates["offset"] >= partition["strict_from"][0]
     is_unsettled = is_strict & (candidates["passed_at"] >= partition["policy_at"][0])
     awaited: Array = (candidates["horizon"] == UNKNOWN) | is_unsettled

@@ -39,8 +39,7 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
     unpassed = proof[proof["offset"] >= floor_of(state, READ_UNCOMMITTED)]
     members = replicas.members(state)
     state.intervals = markers.find_missed(state.intervals, unpassed, positions, members)
-    later = markers.find_missed(markers.later_ones(state.intervals, state.pending), proof, positions, members)
-    state.intervals = joined(state.intervals, later[later["missed"] != NEVER])
+    _add_later_ones(state, proof, positions, members)
     missed = np.flatnonzero(state.intervals["missed"] != NEVER)
     if not len(missed):
         return []
@@ -80,6 +79,19 @@ def judge_markers(state: PartitionState) -> list[Accusation]:
     return accusations + [a for i in unended for a in _later_turned(state, intervals[i], proof)]
 
 
+def _add_later_ones(state: PartitionState, proof: Array, positions: Array, members: int) -> None:
+    """Add what lies behind a missed end marker and missed another one; behind that, there may be one more."""
+    if not (state.intervals["missed"] != NEVER).any():
+        return
+    shown = _shown_committed(state)
+    while True:
+        later = markers.find_missed(markers.later_ones(state.intervals, shown), proof, positions, members)
+        later = later[later["missed"] != NEVER]
+        if not len(later):
+            return
+        state.intervals = joined(state.intervals, later)
+
+
 def _directly_turned(state: PartitionState, interval: Array) -> list[Accusation]:
     """Accuse a replica of a record that it shows otherwise than the missed end marker directly behind it says.
 
@@ -112,7 +124,8 @@ def _later_turned(state: PartitionState, interval: Array, proof: Array) -> list[
     """The same of transactions behind a missed end marker, of which no end was read either.
 
     To a replica that missed the first marker they are one transaction. What it shows of them in read_committed has
-    ended there all the same.
+    ended there all the same. Each begins where it will be found to begin once its end is read (`later_ones`), unless
+    the end of its first record is not proven.
     """
     shown, slot = _shown_committed(state), interval["slot"]
     own = shown["offset"][
@@ -121,9 +134,16 @@ def _later_turned(state: PartitionState, interval: Array, proof: Array) -> list[
     later = (proof["producer_id"] == interval["producer_id"]) & (proof["offset"] > interval["missed"])
     later &= (proof["offset"] < replicas.positions(state, READ_UNCOMMITTED)[slot]) & ~has_bit(proof["shown"], slot)
     accusations: list[Accusation] = []
-    for marker in proof[later & np.isin(proof["offset"] - 1, own)]:
+    below = int(interval["missed"])
+    for marker in proof[later]:
+        end = int(marker["offset"])
+        mine, below = own[(own > below) & (own < end)], end
+        if end - 1 not in mine:
+            continue
+        first = int(mine[0])
+        is_proven = leave_no_room(mine, first, end) or not end_unproven(state, first, end)
         supposed = interval.copy()
-        supposed["start"], supposed["missed"] = marker["offset"] - 1, marker["offset"]
+        supposed["start"], supposed["missed"] = first if is_proven else end - 1, end
         for name in ("type", "shown"):
             supposed[f"missed_{name}"] = marker[name]
         supposed["missed_epoch"] = marker["leader_epoch"]
@@ -200,7 +220,11 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
     observations: dict[str, Any] = {
         "markers": _markers_shown(state, interval),
         "leader_epoch": int(interval["missed_epoch"]),
-        **(outcome_unproven(state, rows["offset"], start, marker) if len(rows) else outcome_unseen(state, start)),
+        **(
+            outcome_unproven(state, rows["offset"], start, marker)
+            if len(rows)
+            else outcome_unseen(state, start, marker)
+        ),
     }
     if interval["end"] != NEVER:
         observations["closed_by_marker_offset"] = int(interval["end"])

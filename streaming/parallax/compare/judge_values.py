@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from parallax.compare import early, replicas
+from parallax.compare import early, remembered, replicas
 from parallax.compare.accusing import SHOWN_WRONG, broker_of, brokers_of, floor_of, without_direction
 from parallax.compare.observations import ABORT, READ_COMMITTED, Array
 from parallax.compare.rules import latest, outcome
 from parallax.compare.rules.arrays import bits, has_bit, joined
-from parallax.compare.state import NEVER, TOMBSTONE, PartitionState
+from parallax.compare.state import NEVER, TOMBSTONE, PartitionState, kept
 from parallax.compare.suspect import Accusation
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule
 
@@ -27,11 +27,13 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     released = state.pending[below & ~outcome.open_disputes(state.pending)]
     judged = released[released["offset"] >= max(replicas.retained_from(state), floor_of(state, READ_COMMITTED))]
     passed_at = int(state.partition["passed_at"][0])
-    absent = latest.absences(
-        judged, replicas.holding(state, judged["offset"]), strict_from=strict_from, passed_at=passed_at
-    )
+    holding = replicas.holding(state, judged["offset"])
+    absent = latest.absences(judged, holding, strict_from=strict_from, passed_at=passed_at)
+    other = ~np.isin(judged["offset"], absent["offset"])
+    outcomes = joined(remembered.still(state), remembered.passed(state, judged[other], holding[other]))
+    state.candidates = kept(state.candidates, ~remembered.is_judged(state.candidates))
     early_absent = early.follow_leader(state, leader, common)
-    candidates = joined(early.waiting(state, common), absent, early_absent)
+    absences = candidates = joined(early.waiting(state, common), absent, early_absent)
     strict = candidates["offset"] >= strict_from
     shown = [latest.superseding(rows) for rows in (state.pending, left_out, candidates[strict])]
     shown = [_but_turned(state, rows) for rows in (*shown, candidates[~strict])]
@@ -39,9 +41,18 @@ def judge_latest(state: PartitionState, left_out: Array, leader: int | None) -> 
     candidates = joined(explainable, candidates[strict])
     if len(released):
         state.pending = state.pending[~below | outcome.open_disputes(state.pending)]
+    accusations = _judge(state, candidates)
+    done = remembered.judged(state, absences, state.candidates)
+    state.candidates = joined(state.candidates, outcomes, done)
+    return accusations
+
+
+def _judge(state: PartitionState, candidates: Array) -> list[Accusation]:
+    """Accuse of those absences that may be judged; the others wait on."""
+    state.candidates = candidates
     if not len(candidates):
-        state.candidates = candidates
         return []
+    strict_from = int(state.partition["strict_from"][0])
     candidates = latest.set_horizons(candidates, state.brokers)
     held = early.concerned(state, candidates)
     ripe = latest.ripe(candidates, replicas.positions(state, READ_COMMITTED), held)

@@ -123,13 +123,17 @@ PENDING = np.dtype(
 ``leader_epoch``: the highest in which it was shown; so in `MARKER`.
 """
 
-TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE = 1, 2, 4, 8, 16, 32, 64
+TOMBSTONE, NULL_KEY, NAMELESS, DISPUTED, REPORTED, EARLY, UNLIKE, FOR_OUTCOME = 1, 2, 4, 8, 16, 32, 64, 128
 """Bits of ``flags``: the value is null; the key is; no record was shown, only that one would be aborted (`LISTED`), so
 that the key is not known; replicas show unlike outcomes; that was reported; it is judged without
-those that are away; replicas show unlike records there, so that the outcome of one says nothing of another's."""
+those that are away; replicas show unlike records there, so that the outcome of one says nothing of another's; in
+`CANDIDATE`, its value is judged, and it is remembered for how it was shown alone (compare/remembered.py)."""
 
 CANDIDATE = np.dtype([*PENDING.descr, ("passed_at", "<i8"), ("horizon", "<i8")])
-"""read_committed: a record that every replica has passed and not all have shown; waits for an explanation."""
+"""read_committed: a record that every replica has passed and not all have shown; waits for an explanation.
+
+Or, with `FOR_OUTCOME`, for an end marker that its replica was not read to have missed yet.
+"""
 
 INTERVAL = np.dtype(
     [

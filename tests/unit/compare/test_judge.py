@@ -275,7 +275,7 @@ class TestMarkers:
         assert (suspect["offset"], suspect["key_hash_hi"], suspect["key_hash_lo"]) == (2, 0, 0)
         assert set(suspect["seen"]) == {"markers", "leader_epoch", "closed_by_marker_offset", "end_unproven"}
         assert comparison.last is not None
-        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 1)
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 18)
 
     def test_an_outcome_that_was_read_late_is_said_to_be_unproven_and_is_unknown_until_an_audit(
         self, comparison: Comparison

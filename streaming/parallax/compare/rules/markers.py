@@ -171,19 +171,30 @@ def _ended(slot: int, producer: int, span: tuple[int, int], end_type: int) -> Ar
 
 def within_ended(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
     """Mask of the rows that lie in a transaction whose end its replica has shown: the other view came first."""
-    ended = intervals[intervals["end"] != NEVER]
-    slot = np.concatenate([ended["slot"], slots])
-    producer = np.concatenate([ended["producer_id"], producers])
-    offset = np.concatenate([ended["start"], offsets])
-    of_rows = np.arange(len(slot)) >= len(ended)
+    return within(intervals[intervals["end"] != NEVER], slots, producers, offsets)
+
+
+def within(intervals: Array, slots: Array, producers: Array, offsets: Array) -> Array:
+    """Mask of the rows that lie in a transaction as the replica shows it that shows the row.
+
+    Args:
+        intervals: `INTERVAL`.
+        slots: who shows each row.
+        producers: their producer ids.
+        offsets: their offsets.
+    """
+    slot = np.concatenate([intervals["slot"], slots])
+    producer = np.concatenate([intervals["producer_id"], producers])
+    offset = np.concatenate([intervals["start"], offsets])
+    of_rows = np.arange(len(slot)) >= len(intervals)
     order = np.lexsort((of_rows, offset, producer, slot))
     last = np.maximum.accumulate(np.where(of_rows[order], UNKNOWN, np.arange(len(order))))
     before = order[np.maximum(last, 0)]
     known = of_rows[order] & (last != UNKNOWN) & (slot[before] == slot[order]) & (producer[before] == producer[order])
-    rows, its = order[known] - len(ended), before[known]
-    within = np.zeros(len(offsets), np.bool_)
-    within[rows] = offsets[rows] < ended["end"][its]
-    return within
+    rows, its = order[known] - len(intervals), before[known]
+    inside = np.zeros(len(offsets), np.bool_)
+    inside[rows] = offsets[rows] < intervals["end"][its]
+    return inside
 
 
 def own_ends(markers: Array, slots: Array, offsets: Array) -> tuple[Array, Array, Array]:
@@ -264,24 +275,24 @@ def find_missed(intervals: Array, markers: Array, positions: Array, members: int
     return found
 
 
-def later_ones(intervals: Array, pending: Array) -> Array:
+def later_ones(intervals: Array, shown: Array) -> Array:
     """What lies behind a missed end marker is of a later transaction, which the same marker ended on that replica.
 
     Args:
         intervals: `INTERVAL`.
-        pending: `PENDING`, the records that say where such a transaction begins; in offset order.
+        shown: `PENDING`, the records that say where such a transaction begins; in offset order.
 
     Returns:
         An interval for each that has none yet, with nothing missed so far.
     """
     ended = intervals[(intervals["missed"] != NEVER) & (intervals["end"] != NEVER) & (intervals["end_type"] != UNREAD)]
-    begins = np.searchsorted(pending["offset"], ended["missed"], side="right")
-    ends = np.searchsorted(pending["offset"], ended["end"])
+    begins = np.searchsorted(shown["offset"], ended["missed"], side="right")
+    ends = np.searchsorted(shown["offset"], ended["end"])
     made = []
     for i in np.flatnonzero(begins < ends):
-        one, behind = ended[i], pending[begins[i] : ends[i]]
-        shown = has_bit(behind["visible"] | behind["aborted"], one["slot"])
-        behind = behind[shown & (behind["producer_id"] == one["producer_id"])]
+        one, behind = ended[i], shown[begins[i] : ends[i]]
+        is_own = has_bit(behind["visible"] | behind["aborted"], one["slot"])
+        behind = behind[is_own & (behind["producer_id"] == one["producer_id"])]
         if len(behind) and not _has_one_inside(intervals, one):
             later = np.array([one])
             later["start"], later["missed"], later["told"] = behind["offset"][0], NEVER, 0

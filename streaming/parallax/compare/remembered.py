@@ -1,0 +1,100 @@
+"""Records of transactions that are remembered when their value is judged, for how each replica showed them.
+
+What a replica shows in read_committed may come to be compared before what it shows in read_uncommitted. Only that tells
+which end markers it has missed, and so whether it showed a record rightly. By then the others may have cleaned the
+record, and its key may have a newer value, so that nothing else would hold it. It is remembered until all readers of
+read_uncommitted have passed the end of its transaction, as the replicas show it that showed the record.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parallax.compare import replicas
+from parallax.compare.observations import READ_UNCOMMITTED, Array
+from parallax.compare.rules import latest, markers
+from parallax.compare.rules.arrays import has_bit
+from parallax.compare.state import EARLY, FOR_OUTCOME, MAX_BROKERS, NEVER, PartitionState
+from parallax.model import UNKNOWN
+
+
+def is_judged(candidates: Array) -> Array:
+    """Mask of the `CANDIDATE` rows that are remembered: no absence waits there for an explanation."""
+    mask: Array = candidates["flags"] & FOR_OUTCOME != 0
+    return mask
+
+
+def waiting(candidates: Array) -> int:
+    """How many `CANDIDATE` rows are absences that wait for an explanation."""
+    return int(np.count_nonzero(~is_judged(candidates)))
+
+
+def still(state: PartitionState) -> Array:
+    """Return those that are remembered by now, and have to be still, as `CANDIDATE` rows."""
+    rows = state.candidates[is_judged(state.candidates)]
+    return rows[_within(rows, _unended(state))]
+
+
+def passed(state: PartitionState, rows: Array, members: Array) -> Array:
+    """Return what is to be remembered of records that all readers of read_committed have passed, as `CANDIDATE` rows.
+
+    Where all show one, only if an end marker within its transaction is known that one of them has not shown.
+
+    Args:
+        state: for the transactions.
+        rows: `PENDING`, without the absences that wait.
+        members: mask of the replica set for each.
+    """
+    mine = rows["producer_id"] != UNKNOWN
+    rows, unended = rows[mine], _unended(state)
+    if not len(rows) or not len(unended):
+        return state.candidates[:0]
+    proof = state.markers[~markers.disputed_offsets(state.markers)]
+    known = markers.find_missed(unended, proof, np.full(MAX_BROKERS, NEVER), replicas.members(state))
+    is_absent = latest.lacking(rows, members[mine]) != 0
+    wanted = (is_absent & _within(rows, unended)) | _within(rows, known[known["missed"] != NEVER])
+    return _remembered(latest.as_candidates(rows[wanted], UNKNOWN))
+
+
+def judged(state: PartitionState, before: Array, after: Array) -> Array:
+    """Return what is to be remembered of absences that a step has judged, or explained.
+
+    Args:
+        state: for the transactions.
+        before: `CANDIDATE` rows.
+        after: those of them that wait still.
+    """
+    # What is judged early is pending as well.
+    gone = (before["flags"] & EARLY == 0) & (before["producer_id"] != UNKNOWN)
+    rows = before[gone & ~np.isin(before["offset"], after["offset"])]
+    return _remembered(rows[_within(rows, _unended(state))])
+
+
+def _remembered(rows: Array) -> Array:
+    rows["flags"] = (rows["flags"] & ~np.uint8(EARLY)) | FOR_OUTCOME
+    return rows
+
+
+def _unended(state: PartitionState) -> Array:
+    """The transactions within which an end marker may come to be known that their replica has missed.
+
+    Of one of which no end was read, until all have been read as far as any replica shows its log.
+    """
+    common, member = replicas.common_position(state, READ_UNCOMMITTED), state.brokers["member"]
+    shown_to = int(state.brokers["high_watermark"][member].max(initial=UNKNOWN))
+    end = state.intervals["end"]
+    return state.intervals[np.where(end == NEVER, common < shown_to, end >= common)]
+
+
+def _within(rows: Array, intervals: Array) -> Array:
+    """Mask of the records that lie in a transaction of a replica that showed them."""
+    found = np.zeros(len(rows), np.bool_)
+    showed = rows["visible"] | rows["aborted"]
+    for slot in np.unique(intervals["slot"]).tolist() if len(rows) else ():
+        at = np.flatnonzero(has_bit(showed, slot) & ~found)
+        slots = np.full(len(at), slot)
+        found[at] = markers.within(intervals, slots, rows["producer_id"][at], rows["offset"][at])
+    return found
+
+
+__all__ = ["is_judged", "judged", "passed", "still", "waiting"]
