@@ -217,7 +217,7 @@ class Judge:
         audited = told.audited or told.unknown.was_audited(decided, place.begun)
         # What the cap of the state left out was read and not compared; an audit sees only what is left of it. Nor does
         # it see how a transaction was ended of which nothing is left; who was watched all the time has it found before.
-gone = place.what == "outcome" and not watched and not properties.holds(self.cluster, now, place)
+        gone = place.what == "outcome" and not watched and not properties.holds(self.cluster, now, place)
         over = gone or self.profile.cap is not None
         if how is None and audited and (harmed or not seen or over):
             shows = properties.shows(self.cluster, truth, now, place, self.profile.compacted)
