@@ -11,7 +11,7 @@ from parallax.compare import replicas, unread
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, Array
 from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import PartitionState
-from parallax.model import UnknownReason
+from parallax.model import UNKNOWN, UnknownReason
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 """Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
@@ -63,6 +63,12 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
         "count": len(rows),
         "offsets": [int(o) for o in rows["offset"][:EXAMPLES]],
     }
+
+
+def epoch_of(state: PartitionState, offset: int, producer: int) -> int:
+    """The leader epoch in which an end marker was shown; -1 where it is not known any more."""
+    here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
+    return int(here["leader_epoch"].max(initial=UNKNOWN))
 
 
 def end_unproven(state: PartitionState, start: int, marker: int) -> dict[str, Any]:

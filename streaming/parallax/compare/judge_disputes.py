@@ -10,6 +10,7 @@ from parallax.compare import replicas, unread
 from parallax.compare.accusing import (
     broker_of,
     brokers_of,
+    epoch_of,
     leave_no_room,
     named,
     outcome_unproven,
@@ -98,11 +99,11 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         if not verdict.proven:
             sides = {name: brokers_of(state, int(first[name])) for name in ("visible", "aborted")}
             observations |= without_direction({"committed": sides["visible"], "aborted": sides["aborted"]})
-            if ends := _ends_shown(state, first):
-                observations["ends"] = ends
+        if ends := _ends_shown(state, first):
+            observations["ends"] = ends
         marker = int(verdict.markers[at[0]])
         if marker != UNKNOWN:
-            observations["leader_epoch"] = _epoch_of(state, marker, producer)
+            observations["leader_epoch"] = epoch_of(state, marker, producer)
         if verdict.proven:
             observations |= outcome_unproven(state, part["offset"], start, NEVER if marker == UNKNOWN else marker)
         accusations.append(
@@ -167,9 +168,3 @@ def _ends_shown(state: PartitionState, row: Array) -> dict[str, str]:
     for marker in state.markers[behind][::-1]:
         found |= named(state, int(marker["shown"]), f"{marker['offset']}:{marker['leader_epoch']}")
     return found
-
-
-def _epoch_of(state: PartitionState, offset: int, producer: int) -> int:
-    """The leader epoch in which an end marker was shown; -1 where it is not known any more."""
-    here = state.markers[(state.markers["offset"] == offset) & (state.markers["producer_id"] == producer)]
-    return int(here["leader_epoch"].max(initial=UNKNOWN))

@@ -15,6 +15,7 @@ from parallax.compare.accusing import (
     SHOWN_WRONG,
     broker_of,
     end_unproven,
+    epoch_of,
     floor_of,
     leave_no_room,
     named,
@@ -27,7 +28,7 @@ from parallax.compare.rules import markers, outcome
 from parallax.compare.rules.arrays import has_bit, joined
 from parallax.compare.state import NEVER, REPORTED, PartitionState
 from parallax.compare.suspect import Accusation
-from parallax.model import FindingKind, Rule, UnknownReason
+from parallax.model import UNKNOWN, FindingKind, Rule, UnknownReason
 
 
 def judge_markers(state: PartitionState) -> list[Accusation]:
@@ -227,7 +228,9 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
         ),
     }
     if interval["end"] != NEVER:
-        observations["closed_by_marker_offset"] = int(interval["end"])
+        end = observations["closed_by_marker_offset"] = int(interval["end"])
+        if (epoch := epoch_of(state, end, int(interval["producer_id"]))) != UNKNOWN:
+            observations["ends"] = {str(broker_of(state, slot)): f"{end}:{epoch}"}
     if len(best):
         key = {name: int(best[0][name]) for name in ("key_hash_hi", "key_hash_lo")}
         observations |= outcomes_shown(state, best)

@@ -190,6 +190,8 @@ def _was_shown(case: Case, now: str) -> Decision | None:
     own = claim.recorded.outcomes.get(claim.broker)
     if own is None or case.live_only or case.accused.log_start_offset > claim.first_offset:
         return None
+    if has_lost_its_end(claim, case.accused):
+        return None  # It had ended it in a log that was truncated: that one may have been right.
     truth = outcomes_of_others(case)
     against = sorted(b for b, outcome in truth.items() if outcome != own)
     if not against:

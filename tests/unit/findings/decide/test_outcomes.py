@@ -200,6 +200,12 @@ class TestOutcome:
         c = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}))
         assert decide(c, answers(replica(1), replica(2, log_start_offset=start))).was_shown is counts
 
+    @pytest.mark.parametrize(("ends", "counts"), [(30, True), (21, False)], ids=["it stands", "truncated"])
+    def test_what_was_shown_by_an_end_that_was_truncated_since_accuses_nobody(self, ends: int, counts: bool) -> None:
+        c = replace(self.c2a, recorded=Recorded(outcomes={1: "committed", 2: "aborted"}, ends={2: "25:4"}))
+        accused = replica(2, epoch_ends={4: ends}, epochs_known=frozenset({4}))
+        assert decide(c, answers(replica(1), accused)).was_shown is counts
+
     def test_a_key_that_could_not_be_read_is_waited_for_and_does_not_concern_a_record_without_one(self) -> None:
         unread = replica(1, key_error="not authorized")
         keyed = replace(self.c2a, key_hash_lo=7)
