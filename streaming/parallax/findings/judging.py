@@ -221,6 +221,7 @@ class Judging:
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
         same = same or self._ended_with_others(task, claim, decision, before)
         if same:
+            decision = _explained_by(decision, same) if task.finding_id is not None else decision
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same))
             leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
@@ -310,12 +311,12 @@ class Judging:
     def _ended_with_others(
         self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
     ) -> dict[str, Cause]:
-        """The finding that accuses the same replica of the whole transaction of a suspect; none where there is none.
+        """The finding that accuses the same replica of the whole transaction of a claim; none where there is none.
 
         Where it could not be told that records belong to one transaction, the last of them is suspected by itself. It
-        belongs to it where the same end marker is proven to have ended the first.
+        belongs to it where the same end marker is proven to have ended the first, before or after it was reported.
         """
-        if task.finding_id is not None or decision.verdict is not Verdict.CONFIRMED or claim.marker_offset == UNKNOWN:
+        if decision.verdict is not Verdict.CONFIRMED or claim.marker_offset == UNKNOWN:
             return {}
         standing = list(self._ledger.causes(claim.place).items())
         standing += [(e.finding_id, claim_of(e)) for e in before if e.stands and e.place == claim.place]

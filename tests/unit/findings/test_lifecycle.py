@@ -568,6 +568,16 @@ class TestTheLastRecordOfATransactionThatIsSuspectedByItself:
         ]
         assert leans_on(life.last) == (life.table[0].finding_id,)
 
+    def test_is_explained_once_the_marker_is_proven_to_have_ended_the_first_as_well(self) -> None:
+        first, last = self.suspects()
+        life = Life().confirmed(last, answering=self.shown(between=False))
+        life.confirmed(first, answering=self.shown())
+        assert [str(e.status) for e in life.table] == ["confirmed", "confirmed"]
+        while life.now < RECHECK_S:
+            life.until_asked(self.shown())
+        assert [e.suspect_id for e in life.machine.standing()] == ["first"]
+        assert was_explained(next(e for e in reversed(life.table) if e.suspect_id == "last"))
+
     def test_is_a_finding_where_that_is_not_proven(self) -> None:
         life = Life()
         life.suspect(*self.suspects())
