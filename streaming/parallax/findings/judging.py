@@ -219,7 +219,7 @@ class Judging:
         known_as = self._deleted_before(task, claim, decision, answers, before)
         known_as = known_as or self._undirected_before(task, claim, decision, before)
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
-        same = same or self._ended_with_others(task, claim, decision, before)
+        same = same or self._ended_with_others(claim, decision, before)
         if same:
             decision = _explained_by(decision, same) if task.finding_id is not None else decision
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same))
@@ -308,9 +308,7 @@ class Judging:
                 return found
         return None
 
-    def _ended_with_others(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> dict[str, Cause]:
+    def _ended_with_others(self, claim: Claim, decision: Decision, before: Sequence[Finding]) -> dict[str, Cause]:
         """The finding that accuses the same replica of the whole transaction of a claim; none where there is none.
 
         Where it could not be told that records belong to one transaction, the last of them is suspected by itself. It
