@@ -1184,3 +1184,20 @@ def test_what_a_log_of_an_older_epoch_has_replaced_up_to_where_it_was_read_is_un
         world.apply(op)
     assert world.monitor.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING)[0] > 0
     world.settle()
+
+
+def test_a_replica_that_is_put_right_is_accused_no_more_though_another_was_copied_from_it_before() -> None:
+    """2 misses the ABORT of two records, and the producer's COMMIT ends both. 3 is copied from 2, and 2 from 1."""
+    world = World(replace(STANDARD, seed=7, reassigns=True, keys=4))
+    ops = parse(
+        "write -1 1 5; sync; round; write 0 1 10; write 0 2 11; sync; round; stop 2; end 0 0; sync; round; tick 5000; "
+        "write -1 90 1; sync; clean 1; clean 3; tick 200; write -1 90 2; sync; clean 1; clean 3; tick 2001; "
+        "write -1 90 3; sync; clean 1; clean 3; write 0 0 12; end 0 1; sync; start 2; sync; round; tick 150; round; "
+        "lead 2; sync; round; unassign 3; sync; round; assign 3; sync; round; tick 5000; round; "
+        "lead 1; sync; round; unassign 2; sync; round; assign 2; sync; round; tick 30000; round; tick 60000; round"
+    )
+    for op in ops:
+        world.apply(op)
+    assert [(event.broker, str(event.status)) for event in world.monitor.events] == [(2, "confirmed"), (2, "resolved")]
+    world.settle()
+    assert {event.broker for event in world.monitor.events if event.stands} == {2, NOBODY}
