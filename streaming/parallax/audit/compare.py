@@ -272,7 +272,7 @@ class _Comparison:
         if not self._timed:
             return
         state, settings = PartitionState(), self._task.settings
-        for part in by_replica_set(Observations.concat(self._timed)):
+        for part in _by_replica_set(Observations.concat(self._timed)):
             state = step(state, part, settings, 0).state
         for packed in self._input.opening:
             state = step(state, unpack(*self.place, packed), settings, 0).state
@@ -295,7 +295,7 @@ class _Comparison:
                     yield Stopped(broker.broker, view, read_to, self._input.ends[view], why)
 
 
-def by_replica_set(told: Observations) -> list[Observations]:
+def _by_replica_set(told: Observations) -> list[Observations]:
     """Cut positions and progress where the partition's replicas became others, in the order of time.
 
     A step takes in the newest replica set alone: a replica that was taken off meanwhile, and is back, would not show.

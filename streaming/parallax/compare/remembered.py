@@ -83,7 +83,9 @@ def _unended(state: PartitionState) -> Array:
     common, member = replicas.common_position(state, READ_UNCOMMITTED), state.brokers["member"]
     shown_to = int(state.brokers["high_watermark"][member].max(initial=UNKNOWN))
     end = state.intervals["end"]
-    return state.intervals[np.where(end == NEVER, common < shown_to, end >= common)]
+    # Where the marker was not read, the replica has said that it had ended below that offset.
+    passed_end = common >= end + (state.intervals["end_type"] != markers.UNREAD)
+    return state.intervals[np.where(end == NEVER, common < shown_to, ~passed_end)]
 
 
 def _within(rows: Array, intervals: Array) -> Array:

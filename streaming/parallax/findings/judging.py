@@ -221,8 +221,8 @@ class Judging:
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
         same = same or self._ended_with_others(claim, decision, before)
         if same:
-            decision = _explained_by(decision, same) if task.finding_id is not None else decision
-            decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same))
+            ended = decision.resolution if task.finding_id is None else Resolution.EXPLAINED
+            decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same), resolution=ended)
             leans_on = tuple(same)
         finding_id = task.finding_id or claim.finding_id(self.cluster_id)
         known = self._known(finding_id, before)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from parallax.findings.answers import ReplicaAnswer
+from parallax.findings.answers import RecordShown, ReplicaAnswer
 from parallax.findings.decide.case import Case, Decision, names, shows_deleted, verb
-from parallax.model import UNKNOWN
 
 FAR = float("inf")
 """Above every offset."""
@@ -22,7 +21,7 @@ class Differing(NamedTuple):
 
 
 def latest_differs(
-    case: Case, *, others_from: int = UNKNOWN, others_below: float = FAR, up_to: float = FAR
+    case: Case, *, of_others: Callable[[RecordShown], bool] = lambda _: True, up_to: float = FAR
 ) -> Differing | None:
     """Whether readers of the accused and of another replica see a value of the key where the other sees none.
 
@@ -31,8 +30,7 @@ def latest_differs(
 
     Args:
         case: of the record.
-        others_from: a value that another replica shows counts from this offset on.
-        others_below: and below this one.
+        of_others: whether a value counts that another replica shows and the accused does not.
         up_to: no value counts that lies beyond this offset.
     """
     accused = case.accused
@@ -49,8 +47,8 @@ def latest_differs(
                 )
                 sides = {"a value": [accused.broker], "no value": [other.broker]}
                 return Differing(reason, own.offset, sides)
-        elif own is None and theirs is not None and _shows_more(case, other):
-            if not (others_from <= theirs.offset < others_below and theirs.offset <= up_to):
+        elif own is None and theirs is not None and theirs.offset <= up_to:
+            if not of_others(theirs) or not _shows_more(case, other):
                 continue
             reason = f"broker {other.broker} shows a live value, broker {accused.broker} none for that key"
             sides = {"a value": [other.broker], "no value": [accused.broker]}

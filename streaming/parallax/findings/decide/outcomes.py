@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from parallax.findings.answers import ABORTED, ReplicaAnswer
+from parallax.findings.answers import ABORTED, COMMITTED, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.decide.case import (
     Case,
@@ -165,15 +165,19 @@ def _shown_by_the_key(case: Case) -> Decision | None:
 def _differing_by_its_outcome(case: Case, recorded: str | None, up_to: float) -> Differing | None:
     """Whether the values of the key differ as they may by the outcome that was proven wrong on the accused.
 
-    One that has aborted what was committed lacks the transaction's value; one that has committed what was aborted lacks
-    an older one. Who shows the transaction's own value there is itself one that has committed it.
+    One that has aborted what was committed lacks no value from before the transaction. One that has committed what was
+    aborted lacks none of the transaction itself: who shows that has committed it as well.
     """
     claim = case.claim
     start = claim.first_offset if claim.transaction_start_offset < 0 else claim.transaction_start_offset
     is_aborted = recorded == ABORTED if recorded is not None else claim.kind is FindingKind.COMMITTED_RECORD_ABORTED
+
+    def is_its_own(value: RecordShown) -> bool:
+        return value.outcome == COMMITTED and value.offset >= start and value.producer_id == claim.producer_id
+
     if is_aborted:
-        return latest_differs(case, others_from=start, up_to=up_to)
-    return latest_differs(case, others_below=claim.first_offset, up_to=up_to)
+        return latest_differs(case, of_others=lambda value: value.offset >= start, up_to=up_to)
+    return latest_differs(case, of_others=lambda value: not is_its_own(value), up_to=up_to)
 
 
 def _was_shown(case: Case, now: str) -> Decision | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from parallax.findings.answers import ABORTED, COMMITTED, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim
-from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown
+from parallax.findings.decide.case import Case, Decision, Resolution, Verdict, end_shown, is_of_another_epoch
 from parallax.findings.decide.endings import ended_by, kind_of, other_outcome, recorded_end
 from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
@@ -155,6 +155,9 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
     if any(wrong):
         if decision.resolution is Resolution.SPREAD:
             return decision
+        if _is_of_a_log_that_was_lost(case):
+            said = f"another leader has written where the tombstone at offset {case.claim.offset} was read"
+            return case.dismissed(said, Resolution.SUPERSEDED)
         reason = f"what was written at offset {offset} is wrong on every replica that shows it"
         return replace(decision, reason=reason, resolution=Resolution.SPREAD)
     reason = f"every replica holds what was written after offset {offset}, or shows that offset no more"
@@ -163,6 +166,14 @@ def _of_one_that_had_spread(case: Case, decision: Decision, wrong: Sequence[bool
     if any(state is None for state in wrong):
         return case.pending("a replica did not say what it shows of the key")
     return case.dismissed(reason, Resolution.SUPERSEDED)
+
+
+def _is_of_a_log_that_was_lost(case: Case) -> bool:
+    """Whether the tombstone that proved a value to be deleted is none of the log that stands, by all that answer."""
+    proof = case.claim.proof
+    if case.claim.kind is not FindingKind.DELETED_RECORD_RESURRECTED or proof is None or case.absent:
+        return False
+    return all(is_of_another_epoch(answer, *proof) for answer in (case.accused, *case.others))
 
 
 def _lost_everywhere(case: Case) -> Decision:

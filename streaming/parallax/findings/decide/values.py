@@ -122,7 +122,8 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
     if _is_recorded_as_deleted(case):
         return _resurrected(case, live, None)
     decision = _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
-    if claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and _all_show_a_value(case.others):
+    is_deleted = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and not _is_of_a_replaced_log(case)
+    if is_deleted and _all_show_a_value(case.others):
         return replace(decision, resolution=Resolution.SPREAD)
     return decision
 

@@ -270,19 +270,19 @@ class TestOutcome:
     def test_a_value_that_was_written_behind_the_end_marker_is_of_no_concern(self) -> None:
         c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=Recorded(outcomes={2: "committed"}))
         for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
+            assert outcome_of(c, shows(1, record(offset)), shows(2, None), live_only=True) is found
             assert outcome_of(c, shows(1, None), shows(2, record(offset)), live_only=True) is found
-            hidden = replace(c, kind=FindingKind.COMMITTED_RECORD_ABORTED, recorded=Recorded(outcomes={2: "aborted"}))
-            assert outcome_of(hidden, shows(1, record(offset)), shows(2, None), live_only=True) is found
         unproven = replace(c, recorded=Recorded(outcomes={2: "committed"}, end_unproven=True))
         for offset, found in ((19, Verdict.CONFIRMED), (21, Verdict.DISMISSED)):
             assert outcome_of(unproven, shows(1, record(offset)), shows(2, None)) is found
         unknown = replace(c, marker_offset=-1)
-        assert outcome_of(unknown, shows(1, None), shows(2, record(21)), live_only=True) is Verdict.CONFIRMED
+        assert outcome_of(unknown, shows(1, record(21)), shows(2, None), live_only=True) is Verdict.CONFIRMED
 
     def test_who_shows_the_rolled_back_value_says_nothing_against_one_that_was_put_right(self) -> None:
         c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=Recorded(outcomes={2: "committed"}))
-        for offset, found in ((c.offset - 1, Verdict.CONFIRMED), (c.offset, Verdict.DISMISSED)):
-            assert outcome_of(c, shows(1, None), shows(2, None), shows(3, record(offset)), live_only=True) is found
+        for producer, found in ((c.producer_id, Verdict.DISMISSED), (c.producer_id + 1, Verdict.CONFIRMED)):
+            value = replace(record(c.offset), producer_id=producer, outcome="committed")
+            assert outcome_of(c, shows(1, None), shows(2, None), shows(3, value), live_only=True) is found
 
     def test_a_value_behind_the_end_marker_on_one_hides_no_older_one_that_another_shows(self) -> None:
         c = claim(FindingKind.ABORTED_RECORD_COMMITTED, key_hash_lo=7, recorded=Recorded(outcomes={2: "committed"}))

@@ -280,6 +280,15 @@ class TestAValue:
     def test_in_the_place_of_the_tombstone_is_of_another_log_and_not_the_one_that_was_deleted(self) -> None:
         assert ended(found(replace(BACK, spread=True), *(shows(b, record(10)) for b in (1, 2, 3)))) == OVER
 
+    def test_that_was_deleted_in_a_log_that_an_election_has_cut_is_the_latest_again(self) -> None:
+        spread = replace(BACK, spread=True, recorded=Recorded(leader_epoch=3))
+        for ends, wanted in (({3: 10}, OVER), ({3: None}, OVER), ({3: 11}, SPREAD), ({}, SPREAD)):
+            cut, whole = (replace(shows(1, record(5)), epoch_ends=e) for e in (ends, {3: 11}))
+            assert ended(found(spread, cut, replace(cut, broker=2), replace(cut, broker=3))) == wanted
+            assert ended(found(spread, cut, replace(cut, broker=2), replace(whole, broker=3))) == SPREAD
+            one_away = found(spread, cut, replace(cut, broker=2), silent(3))
+            assert one_away.resolution is not Resolution.SUPERSEDED
+
     def test_that_was_missing_on_all_is_over_where_all_show_it(self) -> None:
         assert ended(found(replace(MISSING, spread=True), *(shows(b, record(10)) for b in (1, 2, 3)))) == OVER
 

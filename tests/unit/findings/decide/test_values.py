@@ -131,6 +131,12 @@ class TestResurrected:
         unsure = replace(self.c, producer_id=PID)
         assert outcome_of(unsure, silent(1), shows(2, self.old), shows(3, self.old)) is Verdict.PENDING
 
+    def test_a_value_that_all_show_is_lost_where_the_tombstone_is_of_the_log_that_stands_alone(self) -> None:
+        c = replace(self.c, recorded=Recorded(leader_epoch=3))
+        for end, wanted in ((51, Resolution.SPREAD), (50, Resolution.HEALED), (None, Resolution.HEALED)):
+            shown = [replace(shows(b, self.old), epoch_ends={3: end}, epochs_known=frozenset({3})) for b in (1, 2, 3)]
+            assert decide(c, answers(*shown)).resolution is wanted
+
     def test_a_tombstone_that_one_shows_is_judged_though_another_is_away(self) -> None:
         c = undirected("tombstone at offset 50", {1}, {2}, pivot=2)
         got = decide(c, answers(shows(1, self.tombstone), shows(2, self.old), silent(3)))
