@@ -1010,6 +1010,16 @@ def test_a_transaction_is_one_finding_wherever_the_rows_of_its_end_are_cut(cut: 
     world.settle()
 
 
+def test_what_a_wrong_outcome_has_taken_from_another_key_of_its_transaction_is_no_second_finding() -> None:
+    lap = "tick 2500; write -1 90 1; sync; clean 1; clean 3; round; " * 5
+    lost = f"write -1 1 10; write -1 2 11; write 0 1 -1; write 0 2 -1; sync; round; stop 2; end 0; sync; round; {lap}"
+    turned = f"write 0 4 44; end 0 1; sync; round; {lap}start 2; sync; round; round; "
+    cleaned = "tick 2500; write -1 90 1; sync; clean 2; round; " * 3
+    world = World(STANDARD)
+    world.run(parse(f"{lost}{turned}{cleaned}tick 6000; round; round"))
+    assert [(f.kind, f.broker, f.offset) for f in world.monitor.confirmed] == [("aborted_record_committed", 2, 2)]
+
+
 def test_a_right_replica_whose_entry_reaches_over_a_commit_is_not_accused() -> None:
     world = World(STANDARD)
     world.run(parse(RIGHT_ALL_THE_SAME))

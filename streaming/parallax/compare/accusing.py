@@ -16,9 +16,12 @@ from parallax.model import UNKNOWN, UnknownReason
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 """Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
+_U64 = 0xFFFF_FFFF_FFFF_FFFF
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8
 """Offsets that an accusation names at most."""
+MAX_KEYS = 16
+"""Keys besides its own that an accusation names at most."""
 
 
 def broker_of(state: PartitionState, slot: int) -> int:
@@ -63,6 +66,18 @@ def outcomes_shown(state: PartitionState, rows: Array) -> dict[str, Any]:
         "count": len(rows),
         "offsets": [int(o) for o in rows["offset"][:EXAMPLES]],
     }
+
+
+def other_keys(rows: Array) -> dict[str, Any]:
+    """Return the keys of a transaction's rows but for the first one's: what differs about them has one cause with it.
+
+    Args:
+        rows: at least one; keys as records that are shown have them (`parallax.findings.claim.Claim.key_text`).
+    """
+    found = dict.fromkeys(zip(rows["key_hash_hi"].tolist(), rows["key_hash_lo"].tolist(), strict=True))
+    _, *others = found
+    texts = ["".join(f"{half & _U64:016x}" for half in key) for key in others if any(key)][:MAX_KEYS]
+    return {"keys": texts} if texts else {}
 
 
 def epoch_of(state: PartitionState, offset: int, producer: int) -> int:

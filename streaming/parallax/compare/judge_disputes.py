@@ -13,6 +13,7 @@ from parallax.compare.accusing import (
     epoch_of,
     leave_no_room,
     named,
+    other_keys,
     outcome_unproven,
     outcomes_shown,
     without_direction,
@@ -105,6 +106,7 @@ def _accuse_disputed(state: PartitionState, verdict: outcome.Verdict) -> list[Ac
         if marker != UNKNOWN:
             observations["leader_epoch"] = epoch_of(state, marker, producer)
         if verdict.proven:
+            observations |= other_keys(part)
             observations |= outcome_unproven(state, part["offset"], start, NEVER if marker == UNKNOWN else marker)
         accusations.append(
             Accusation(

@@ -19,6 +19,7 @@ from parallax.compare.accusing import (
     floor_of,
     leave_no_room,
     named,
+    other_keys,
     outcome_unproven,
     outcome_unseen,
     outcomes_shown,
@@ -233,7 +234,7 @@ def _turned(state: PartitionState, interval: Array, rows: Array) -> Accusation:
             observations["ends"] = {str(broker_of(state, slot)): f"{end}:{epoch}"}
     if len(best):
         key = {name: int(best[0][name]) for name in ("key_hash_hi", "key_hash_lo")}
-        observations |= outcomes_shown(state, best)
+        observations |= outcomes_shown(state, best) | other_keys(joined(best[:1], rows))
     return Accusation(
         Rule.OUTCOME,
         FindingKind.ABORTED_RECORD_COMMITTED if ended == COMMIT else FindingKind.COMMITTED_RECORD_ABORTED,

@@ -109,6 +109,7 @@ class Recorded:
             claim's is an upper bound of where the transaction ended, and may be of a later one.
         differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
         had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
+        keys: of a transaction, further keys that it has written, as `Claim.key_text` has them; not all of many.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -127,6 +128,7 @@ class Recorded:
     end_unproven: bool = False
     differed: Differed | None = None
     had_ended: HadEnded | None = None
+    keys: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -144,7 +146,7 @@ class Recorded:
         sides, pivot = _sides(document.get("sides")), document.get("pivot")
         asked_last = pivot if isinstance(pivot, int) else min((b for s in sides.values() for b in s), default=NOBODY)
         epoch, start = document.get("leader_epoch"), document.get("compared_from")
-        topic_id = document.get("topic_id")
+        topic_id, keys = document.get("topic_id"), document.get("keys")
         return cls(
             **by_broker,
             sides=sides,
@@ -156,6 +158,7 @@ class Recorded:
             end_unproven=document.get("end_unproven") is True,
             differed=Differed.parse(document.get("differed")),
             had_ended=HadEnded.parse(document.get("had_ended")),
+            keys=tuple(str(key) for key in keys) if isinstance(keys, list) else (),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -177,6 +180,8 @@ class Recorded:
             found["differed"] = asdict(self.differed)
         if self.had_ended is not None:
             found["had_ended"] = asdict(self.had_ended)
+        if self.keys:
+            found["keys"] = list(self.keys)
         return found
 
 
@@ -190,6 +195,7 @@ _OF_ALL = (
     "end_unproven",
     "differed",
     "had_ended",
+    "keys",
 )
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
@@ -386,10 +392,10 @@ def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) 
     """Whether a claim on a transaction's outcome is the cause of a claim on a key's value.
 
     By the producer on any replica of the partition: a record that one replica shows against the truth seems to be
-    missing on the others. By the key on the same replica, or on one that the claim names without accusing it: not where
-    a record's outcome differs, which is a matter of its own transaction alone. Only where the record lies before the
-    end marker that was missed: what was written after it has a cause of its own. Where that marker is not known, a
-    later record may be of another transaction of the producer: then only on the same replica.
+    missing on the others. By a key that it has written on the same replica, or on one that the claim names without
+    accusing it: not where a record's outcome differs, which is a matter of its own transaction alone. Only where the
+    record lies before the end marker that was missed: what was written after it has a cause of its own. Where that
+    marker is not known, a later record may be of another transaction of the producer: then only on the same replica.
 
     Args:
         transaction: the claim on an outcome, or on a transaction that is open.
@@ -404,7 +410,8 @@ def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) 
     same_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id
     of_producer = same_producer and start <= claim.offset and (end >= 0 or same_replica)
     by_value = claim.rule is not Rule.OUTCOME if by_value is None else by_value
-    same_key = transaction.key is not None and transaction.key == claim.key
+    keys = {transaction.key_text, *transaction.recorded.keys} - {""}
+    same_key = claim.key_text in keys
     return (of_producer or (by_value and same_replica and same_key)) and (end < 0 or claim.offset < end)
 
 

@@ -266,6 +266,7 @@ class TestMarkers:
             "outcomes": {"1": "aborted", "3": "aborted", "2": "committed"},
             "count": 10,
             "offsets": [2, 3, 4, 5, 6, 7, 8, 9],
+            "keys": [f"{crc32(f'k{i}'.encode()):016x}{7 + i:016x}" for i in range(1, 10)],
         }
 
     def test_a_wrong_outcome_that_no_record_shows_has_no_key_and_is_unknown_until_an_audit(
@@ -483,6 +484,22 @@ class TestMarkers:
         comparison.feed(*(shown(RC, b, [row, later[0]] if b == 2 else [later[0]], 31, 40) for b in (1, 2, 3)))
         settle(comparison, 31)
         assert comparison.kinds == [("aborted_record_committed", 2)]
+        assert "keys" not in raised(comparison)[0]["seen"]
+
+    def test_the_other_keys_of_a_wrongly_ended_transaction_are_named_but_not_all_of_many(
+        self, comparison: Comparison
+    ) -> None:
+        mine = [record(i, f"k{i % 18}", "V", pid=9, outcome=COMMITTED) for i in range(2, 22)]
+        plain = [{**mine[0], "offset": 22, "key_hash_hi": 0, "key_hash_lo": 0}]
+        end = [abort(23, 9)]
+        later = [record(29, "L", "W", pid=9, outcome=COMMITTED), commit(30, 9)]
+        rows = mine + plain
+        comparison.feed(tick(0, everywhere(2), everywhere(23)), *(shown(RU, b, rows, 23) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RU, b, later if b == 2 else [*end, *later], 31) for b in (1, 2, 3)))
+        comparison.feed(*(shown(RC, b, [*rows, later[0]] if b == 2 else [later[0]], 31, 40) for b in (1, 2, 3)))
+        (found,) = raised(comparison)
+        assert found["key_hash_hi"] == crc32(b"k2")
+        assert found["seen"]["keys"] == [f"{crc32(f'k{i % 18}'.encode()):016x}{7:016x}" for i in range(3, 19)]
 
     def test_an_absence_is_no_part_of_a_transaction_that_its_replica_was_not_read_to_show_wrongly(
         self, comparison: Comparison

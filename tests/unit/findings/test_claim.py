@@ -58,12 +58,13 @@ def test_observations_are_taken_over_and_what_is_not_understood_is_no_evidence()
     }
     recorded_as |= {"compared_from": 7, "uncompacted": True}
     had_ended = {"start": 0, "to": 4, "below": 6, "epoch": 1, "broker": 2}
-    recorded_as |= {"had_ended": had_ended}
+    recorded_as |= {"had_ended": had_ended, "keys": ["01", "02"]}
     recorded = Recorded.parse(json.dumps(recorded_as))
     assert (recorded.leader_epoch, Recorded.parse('{"leader_epoch": "x"}').leader_epoch) == (5, -1)
     assert (recorded.compared_from, Recorded.parse('{"compared_from": "x"}').compared_from) == (7, 0)
     assert (recorded.uncompacted, Recorded.parse('{"uncompacted": 1}').uncompacted) == (True, False)
     assert recorded.had_ended == HadEnded(**had_ended)
+    assert (recorded.keys, Recorded.parse('{"keys": 1}').keys) == (("01", "02"), ())
     assert Recorded.parse(json.dumps({"had_ended": {**had_ended, "to": None}})).had_ended is None
     assert recorded.outcomes == {1: "aborted", 2: "committed"}
     assert recorded.markers == {}
@@ -128,6 +129,16 @@ class TestExplains:
         assert explains(self.transaction, replace(same_key, broker=2))
         assert explains(self.transaction, replace(same_key, broker=2, offset=3))
         assert not explains(self.transaction, same_key)
+
+    def test_another_key_that_it_has_written_on_the_same_replica(self) -> None:
+        other = self.value(producer_id=-1, key_hash_hi=3, key_hash_lo=-4, broker=2, offset=3)
+        assert not explains(self.transaction, other)
+        both = replace(self.transaction, recorded=Recorded(keys=("", other.key_text)))
+        assert explains(both, other)
+        assert explains(replace(both, key_hash_hi=0, key_hash_lo=0), other)
+        assert not explains(both, replace(other, broker=3))
+        assert not explains(both, replace(other, offset=20)), "it was written behind the end"
+        assert not explains(both, replace(other, key_hash_hi=0, key_hash_lo=0)), "a record without a key"
         assert not explains(self.transaction, self.value(producer_id=8, broker=2))
 
     def test_the_same_key_says_nothing_of_how_a_record_of_another_transaction_is_shown(self) -> None:
