@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import reduce
 from pathlib import Path
 
@@ -74,13 +74,10 @@ if INSTALLED:
 
 
 def test_nothing_of_it_listens_to_the_network(played: Played) -> None:
-    processes = [played.job.process, *played.job.process.children(recursive=True)]
-    listening = {
-        connection.laddr
-        for process in processes
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    listening = set()
+    for process in [played.job.process, *played.job.process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):  # A worker of Spark that has ended meanwhile.
+            listening |= {c.laddr for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN}
     assert (("127.0.0.1", played.job.port)) in listening
     assert {address.ip for address in listening} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
