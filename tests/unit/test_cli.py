@@ -212,7 +212,7 @@ def test_every_command_that_ends_by_itself_has_both_formats() -> None:
 
 
 ENDING = """
-import atexit, builtins, sys, threading, time
+import atexit, builtins, sys, threading
 from parallax import cli
 
 class Kept:
@@ -221,7 +221,7 @@ class Kept:
 
 builtins.kept = Kept()
 atexit.register(print, "at exit")
-threading.Thread(target=lambda: (time.sleep(0.2), print("a thread's end"))).start()
+threading.Thread(target=lambda: (threading.main_thread().join(), print("a thread's end"))).start()
 sys.argv = ["parallax", *sys.argv[1:]]
 cli.main()
 """
