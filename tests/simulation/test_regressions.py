@@ -1109,6 +1109,95 @@ def test_a_loss_that_has_spread_stands_when_the_replica_that_was_accused_first_i
     assert world.monitor.lifecycle.standing() == [stands]
 
 
+def _looked_at_again(world: World, times: int = 3, factor: int = 1) -> None:
+    for _ in range(times):
+        world.monitor.clock += RECHECK_S * factor
+        world.apply(ROUND)
+
+
+def _last_events(world: World) -> set[tuple[str, str, int]]:
+    """Status, kind and broker of the last event of each finding."""
+    last = {e.finding_id: e for e in world.monitor.events if e.status is not FindingStatus.DISMISSED}
+    return {(str(e.status), str(e.kind), e.broker) for e in last.values()}
+
+
+def _lap(times: int, *brokers: int) -> str:
+    return ("tick 1500; write -1 90 1; sync; " + "".join(f"clean {b}; " for b in brokers) + "round; ") * times
+
+
+_MOVING = replace(STANDARD, wipes=True, reassigns=True, moves=True)
+_COPIED_FROM_2 = "lead 2; wipe 1 1; sync; round; wipe 3 1; sync; round; "
+_TWO_ROLLED_BACK = (
+    f"round; write -1 2 4; write 0 0 5; write 0 1 6; sync; round; stop 2; end 0; sync; round; {_lap(9, 1, 3)}"
+    "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round; "
+)
+
+
+def test_what_ends_with_its_replica_is_said_of_that_one_and_accuses_no_other() -> None:
+    world = World(_MOVING)
+    lost = f"round; write -1 1 4; write 0 0 5; sync; round; stop 2; stop 3; end 0; sync; round; {_lap(9, 1)}"
+    turned = "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; start 3; sync; round; tick 150; round; "
+    for op in parse(f"{lost}{turned}unassign 2; round"):
+        world.apply(op)
+    _looked_at_again(world)
+    _looked_at_again(world, factor=11)
+    wrong = "aborted_record_committed"
+    assert _last_events(world) == {("resolved", wrong, 2), ("confirmed", wrong, 3)}
+    world.settle()
+
+
+@pytest.mark.parametrize("rewritten", ["", f"write -1 0 7; sync; round; {_lap(3, 1, 2, 3)}"], ids=["held", "cleaned"])
+@pytest.mark.parametrize("away", [False, True], ids=["all asked", "one away"])
+def test_a_loss_is_complete_though_the_replica_that_was_accused_is_taken_off_before_that_is_seen(
+    rewritten: str, away: bool
+) -> None:
+    """And though the record that its finding names was cleaned, and another of the transaction was not."""
+    world = World(_MOVING)
+    left = "lead 1; stop 3; unassign 2; round" if away else "lead 1; unassign 2; round"
+    for op in parse(f"{_TWO_ROLLED_BACK}{rewritten}{_COPIED_FROM_2}{left}"):
+        world.apply(op)
+    _looked_at_again(world)
+    if away:
+        assert _last_events(world) == {("confirmed", "aborted_record_committed", 2)}, "one that may be right is away"
+        for op in parse("start 3; sync; round"):
+            world.apply(op)
+        _looked_at_again(world)
+    assert {status for status, _, _ in _last_events(world)} == {"spread"}
+    world.settle()
+    assert [stands.status for stands in world.monitor.lifecycle.standing()] == [FindingStatus.SPREAD]
+
+
+def test_a_deleted_value_is_not_right_because_its_replica_is_the_only_one_left() -> None:
+    world = World(_MOVING)
+    lost = f"round; write -1 0 5; write -1 1 6; sync; round; stop 2; write -1 0 -1; sync; round; {_lap(6, 1, 3)}"
+    alone = "start 2; sync; round; tick 150; round; lead 2; sync; round; unassign 1; unassign 3; round"
+    for op in parse(lost + alone):
+        world.apply(op)
+    _looked_at_again(world)
+    assert _last_events(world) == {("spread", "deleted_record_resurrected", 2)}
+    for op in parse("assign 1; assign 3; sync; round; sync; round"):
+        world.apply(op)
+    _looked_at_again(world)
+    world.settle()
+    assert [stands.status for stands in world.monitor.lifecycle.standing()] == [FindingStatus.SPREAD]
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_record_that_no_replica_has_any_more_is_lost_whenever_that_was_looked_at(looks: int) -> None:
+    world = World(replace(_MOVING, compacted=False))
+    for op in parse(
+        "round; write -1 0 5; write -1 1 6; write -1 2 7; sync; lose 2 0; round; write -1 1 9; sync; round; "
+        f"tick 1500; round; {_COPIED_FROM_2}round"
+    ):
+        world.apply(op)
+    _looked_at_again(world, looks)
+    for op in parse("lead 1; unassign 2; round"):
+        world.apply(op)
+    _looked_at_again(world)
+    assert {(status, kind) for status, kind, _ in _last_events(world)} == {("spread", "record_missing")}
+    world.settle()
+
+
 def test_a_difference_stands_between_those_that_are_left_when_the_replica_that_was_asked_last_is_taken_off() -> None:
     world = World(STANDARD)
     for op in parse(f"{_SUSPECTED}stop 3; probe; start 3; sync; round"):

@@ -92,7 +92,7 @@ class Suspect:
 
     @property
     def suspect_id(self) -> str:
-        """32 hexadecimal digits: the hash of topic, partition, broker, cause and kind."""
+        """32 hexadecimal digits: see the function of this name."""
         return suspect_id(self.topic, self.partition, self.accusation)
 
     def as_row(self) -> dict[str, Any]:
@@ -118,8 +118,13 @@ class Suspect:
 
 
 def suspect_id(topic: str, partition: int, accusation: Accusation) -> str:
-    """The id that the same accusation of the same replica has in every run."""
-    identity = "\0".join((topic, str(partition), str(accusation.broker), accusation.cause, str(accusation.kind)))
+    """The id that the same accusation of the same replica has in every run.
+
+    A topic that was re-created under the name is another one, where its id is known.
+    """
+    parts = [topic, str(partition), str(accusation.broker), accusation.cause, str(accusation.kind)]
+    topic_id = accusation.observations.get("topic_id")
+    identity = "\0".join(parts if topic_id is None else [*parts, str(topic_id)])
     return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 

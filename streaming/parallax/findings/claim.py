@@ -14,7 +14,7 @@ from typing import Any
 
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
-from parallax.kinds import KEY_KINDS, KINDS, OUTCOME_KINDS, TRANSACTION_KINDS
+from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
 
 MAX_BETWEEN = 64
@@ -337,13 +337,12 @@ class Claim:
 
     @property
     def may_be_of_others(self) -> bool:
-        """Whether others may show by now what its replica is accused of, so that they are asked when that one is gone.
+        """Whether all may be wrong by now as its replica was found to be, so that they are asked when that is gone.
 
-        Only what is shown and should not be, or otherwise than it should be, is seen to be wrong on them as well.
+        Not where another's showing alone says what is wrong, as of unlike records and of a log that was truncated.
         """
         is_finding = self.confirmed_at_ms > 0 and not self.ended
-        is_shown = self.kind in OUTCOME_KINDS or self.kind is FindingKind.DELETED_RECORD_RESURRECTED
-        return self.is_about_all or (is_finding and is_shown)
+        return self.is_about_all or (is_finding and self.kind in _SPREADING)
 
     def asked_last(self, broker: int) -> Claim:
         """The claim with another replica to be asked last, of one that is, or may be, about them all."""
@@ -386,6 +385,9 @@ class Claim:
         """32 hexadecimal digits: the same for the same cause on the same replica, across kinds and restarts."""
         identity = "\0".join((cluster_id, self.topic, str(self.partition), str(self.broker), self.cause))
         return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
+
+
+_SPREADING = TRANSACTION_KINDS | KEY_KINDS | {FindingKind.LOG_HEAD_MISSING}
 
 
 def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) -> bool:

@@ -17,6 +17,7 @@ from parallax.findings.claim import Recorded as Shown
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.requests import Transaction, TransactionRecords
 from parallax.kinds import TRANSACTION_KINDS
+from parallax.model import NOBODY
 
 COVERED = 256
 """How many other records of a transaction are asked about in one probe."""
@@ -102,13 +103,18 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
         wrong, else one that cannot be judged yet, else how it ended.
     """
     first = Judged(claim, decide(claim, answers, live_only=live_only), answers)
-    if first.decision.verdict is not Verdict.DISMISSED or first.decision.resolution is Resolution.GONE:
+    is_gone = first.decision.resolution is Resolution.GONE
+    if first.decision.verdict is not Verdict.DISMISSED or (is_gone and answers.pivot == NOBODY):
         return first
     others = [(replace(c, suspect_id=claim.suspect_id, freed=claim.freed), a) for c, a in answers.rest]
     rest = [Judged(c, decide(c, a, live_only=live_only), a) for c, a in others]
+    if is_gone:
+        # It is not over with its replica where all that are left are wrong as that was, or may be.
+        rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
-    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and decision.resolution in _TRACES:
+    is_trace = decision.resolution in _TRACES or is_gone
+    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_trace and not decision.has_spread:
         reason = f"{decision.reason}; {answers.rest_unknown}"
         return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
     return gravest

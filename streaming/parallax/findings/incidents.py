@@ -528,8 +528,9 @@ class Incidents:
         return found + [one for proven in unsaid for one in proven.may_explain(claim, *OPEN)]
 
     def has_cause_of(self, claim: Claim) -> bool:
-        """Whether a transaction that is still looked at, though it may not be wrong any more, explains a claim."""
-        return any(proven.may_explain(claim, *OPEN, State.OVER) for proven in self._proven.values())
+        """Whether what is still looked at explains a claim: a transaction, though not wrong any more, or its key."""
+        is_explained = any(proven.may_explain(claim, *OPEN, State.OVER) for proven in self._proven.values())
+        return is_explained or (claim.key is not None and bool(self.wrong_about(claim.place, claim.key)))
 
     def had_ended(self, claim: Claim) -> bool:
         """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""

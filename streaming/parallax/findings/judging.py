@@ -182,6 +182,7 @@ class Judging:
         """Return what a probe proves, the claim and the answers that it is about, and the findings that it leans on."""
         # A suspect that goes by what is live is no finding: nothing was proven of it by then.
         suspected = replace(task.claim, freed=True) if live_only and task.finding_id is None else task.claim
+        own = suspected
         if answers.pivot != NOBODY:
             suspected = suspected.asked_last(answers.pivot)
         if task.finding_id is not None and suspected.kind in TRANSACTION_KINDS:
@@ -190,6 +191,8 @@ class Judging:
             answers = replace(answers, rest=rest)
         judged = whole(named(suspected, answers), answers, live_only=live_only)
         claim, answers = judged.claim, judged.answers
+        if judged.decision.resolution is Resolution.GONE:
+            claim = own  # What ends with its replica was about that one.
         decision = self._twice(task, claim, judged.decision, answers)
         leans_on: tuple[str, ...] = ()
         if task.finding_id is None:

@@ -56,6 +56,8 @@ _RESOLVED_FACTOR = 10
 """A resolved or acknowledged finding is looked at this many times more rarely than an open one."""
 _RESOLVED_FOR = timedelta(hours=24)
 """For how long a resolved finding is looked at, in case that it comes back."""
+_EXPLAINED_FOR = timedelta(days=30)
+"""For how long one that was explained is looked at when the job is started, however long that was down."""
 _FAILED = "the probe failed; see the log"
 _RAISED_AGAIN_S = 5.0
 _RAISED_AGAIN_MAX_S = 300.0
@@ -191,7 +193,7 @@ class Lifecycle:
             self._incidents.add(event, now.monotonic)
         self._incidents.loaded()
         for finding in self._ledger:
-            self._check_again(finding, now)
+            self._check_again(finding, now, since_start=True)
         self._put(self._incidents.hold(list(freed.values()), self._tasks.alone), now)
         self._error = None
 
@@ -282,9 +284,14 @@ class Lifecycle:
                 probes.append(Probe(tuple(t.claim for t in part), tuple(t.number for t in part)))
         return probes + [Probe(page.claims, (), page) for page in self._incidents.due(now.monotonic)]
 
-    def _check_again(self, finding: Finding, now: Moment) -> None:
-        """Have a finding probed again after its interval; a resolved one not for ever."""
-        if self._is_over(finding, now):
+    def _check_again(self, finding: Finding, now: Moment, *, since_start: bool = False) -> None:
+        """Have a finding probed again after its interval; a resolved one not for ever.
+
+        One that was explained is probed once since the start: what explained it may have ended before that, unseen.
+        """
+        is_late = since_start and now.at - finding.decided_at <= _EXPLAINED_FOR
+        is_seen = not (is_late and was_explained(finding))
+        if is_seen and self._is_over(finding, now):
             self._ledger.forget(finding.finding_id)
             self._tasks.drop(f"finding:{finding.finding_id}")
             return

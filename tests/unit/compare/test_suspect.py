@@ -53,7 +53,7 @@ def test_what_a_rule_does_not_name_is_minus_one_and_no_key() -> None:
     assert [row[name] for name in named] == [-1, -1, -1, 0, 0, "{}"]
 
 
-def test_an_id_is_of_topic_partition_broker_cause_and_kind_alone() -> None:
+def test_an_id_is_of_topic_and_its_id_partition_broker_cause_and_kind_alone() -> None:
     first = accusation(FindingKind.MARKER_MISSING)
     known = suspect_id("t", 0, first)
     assert len(known) == 32
@@ -62,11 +62,13 @@ def test_an_id_is_of_topic_partition_broker_cause_and_kind_alone() -> None:
     others = [
         suspect_id("u", 0, first),
         suspect_id("t", 1, first),
+        suspect_id("t", 0, dataclasses.replace(first, observations={"topic_id": "8"})),
+        suspect_id("t", 0, dataclasses.replace(first, observations={"topic_id": "9"})),
         suspect_id("t", 0, dataclasses.replace(first, broker=3)),
         suspect_id("t", 0, dataclasses.replace(first, producer_id=8)),
         suspect_id("t", 0, dataclasses.replace(first, kind=FindingKind.READ_COMMITTED_FROZEN)),
     ]
-    assert len({known, *others}) == 6
+    assert len({known, *others}) == 8
 
 
 def test_a_row_has_the_id_and_what_was_seen() -> None:

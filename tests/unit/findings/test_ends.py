@@ -131,6 +131,20 @@ class TestATopicThatWasReCreatedUnderItsName:
             life.after(RECHECK_S, asked)
         assert life.counts == [30]
 
+    def test_is_accused_by_a_suspect_of_its_own_at_the_place_of_a_finding_that_stands_on_the_one_before(self) -> None:
+        def of(topic: str) -> Claim:
+            recorded = replace(UNLIKE, topic_id=str(topic_id_code(topic)))
+            return replace(UNDIRECTED, suspect_id=topic, recorded=recorded)
+
+        def differing(topic: str) -> Showing:
+            return by(at(1, 2, 3, topic_id=topic), lambda: values(b1=holding(12), b2=holding(12), b3=NONE))
+
+        life = Life().confirmed(of(OLD), answering=differing(OLD))
+        life.suspect(of(NEW))
+        for _ in range(12):
+            life.until_asked(differing(NEW))
+        assert [stands.suspect_id for stands in life.machine.standing()] == [NEW]
+
 
 class TestOfAPartitionThatLosesTheReplica:
     def test_that_was_accused_first_a_loss_that_has_spread_stands(self) -> None:
@@ -245,6 +259,35 @@ class TestADifferenceThatWasExplained:
         assert was_explained(explained)
         life = Life(life.table, life.now)
         (stands,) = self.asked(life, b1=NONE, b2=NONE, b3=NONE)
+        assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
+
+    def test_is_looked_at_once_more_though_the_job_was_down_for_days_when_that_had_ended(self) -> None:
+        life = self.reported(holding(12))
+        self.asked(life, b1=NONE, b2=NONE, b3=holding(5))
+        while life.machine.standing():
+            life.until_asked(lambda c: values(2, b1=NONE, b2=NONE, b3=NONE if c.broker == 3 else holding(5)))
+        life = Life(life.table, life.now + 25 * 3600)
+        (stands,) = self.asked(life, b1=NONE, b2=NONE, b3=NONE)
+        assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
+        much_later = life.now + 31 * 86400
+        assert Life(life.table[:-1], much_later).machine.next_due(much_later) is None
+
+    def test_is_looked_at_as_long_as_an_incident_stands_that_explains_a_part_of_it(self) -> None:
+        accusing = [replace(self.accusing, suspect_id=f"G{key}", key_hash_lo=key) for key in range(5, 25)]
+        life = Flood()
+        life.suspect(*accusing)
+        life.settle(lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+        life.suspect(self.undirected)
+        for _ in range(4):
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+        assert {f.broker for f in life.machine.standing()} == {NOBODY, 3}
+        for hours in (1, 1, 25, 1):
+            life.after(hours * 3600, lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        (stands,) = life.machine.standing()
+        assert stands.is_incident
+        for _ in range(40):
+            life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=NONE))
+        (stands,) = life.machine.standing()
         assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
 
     def test_stays_over_where_what_explained_it_said_all_of_it(self) -> None:

@@ -54,7 +54,10 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
             return over
         # The replica is gone, and all that are left may have been copied from it before that.
         left = decide(claim, replace(answers, gone=None), live_only=live_only)
-        return left if left.has_spread else over
+        are_away = any(answer.error is not None for answer in answers.replicas.values())
+        if left.verdict is Verdict.CONFIRMED and are_away:
+            return replace(left, verdict=Verdict.PENDING, reason=f"{answers.gone}; not all that are left were asked")
+        return left if left.has_spread or left.verdict is Verdict.PENDING else over
     accused = answers.replicas.get(claim.pivot)
     if accused is None or accused.error is not None:
         error = "it is not among the replicas" if accused is None else accused.error
