@@ -90,7 +90,7 @@ def rows(path: Path, view: str) -> Any:
 def is_read(path: Path, kafka: Cluster, topic: str) -> bool:
     """Whether both views stand at the end of every log, and no transaction or replica is on its way there."""
     ends: dict[tuple[int, int], int] = {}
-    with closing(ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers})) as client:
+    with closing(ReplicaClient({"bootstrap.servers": kafka.bootstrap_servers}, timeout_ms=60_000)) as client:
         for broker in kafka.brokers:
             for place, marks in client.watermarks(broker, [TopicPartition(topic, n) for n in (0, 1)]).items():
                 assert isinstance(marks, Watermarks), marks
