@@ -23,6 +23,11 @@ NOBODY = -1
 """Stands for a broker where a difference accuses none: nothing that was shown or recorded says who is wrong."""
 
 
+def hash_text(*halves: int) -> str:
+    """A keyed hash as text: 16 hexadecimal digits for each of its 64-bit halves, which tables hold with a sign."""
+    return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
+
+
 def broker_label(broker: int) -> str:
     """A broker's id as text, for metrics and tables; empty for `NOBODY`."""
     return "" if broker == NOBODY else str(broker)

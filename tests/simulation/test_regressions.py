@@ -973,7 +973,11 @@ def test_one_replica_that_is_away_or_frozen_does_not_hide_what_another_has_lost(
     world.settle()
 
 
-_AWAY_FOR_LONG = "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 9
+def _lap(times: int, *brokers: int) -> str:
+    return ("tick 1500; write -1 90 1; sync; " + "".join(f"clean {b}; " for b in brokers) + "round; ") * times
+
+
+_AWAY_FOR_LONG = _lap(9, 1, 3)
 _SUPERSEDED = (
     "round; write 0 0 5; sync; round; stop 2; write -1 1 1; write -1 1 2; end 0; write 0 2 7; end 0 1; write -1 2 9; "
     "write -1 1 3; write -1 0 6; " + "tick 200; write -1 90 1; sync; clean 1; clean 3; " * 4 + "round; "
@@ -1091,16 +1095,19 @@ def test_a_difference_of_which_every_replica_was_copied_from_a_wrong_one_has_not
     assert evidence_of(world.monitor.events[-1])["resolution"] == "superseded"
 
 
+def _looked_at_again(world: World, times: int = 3, factor: int = 1) -> None:
+    for _ in range(times):
+        world.monitor.clock += RECHECK_S * factor
+        world.apply(ROUND)
+
+
 def test_a_loss_that_has_spread_stands_when_the_replica_that_was_accused_first_is_taken_off() -> None:
-    lap = "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
-    lost = f"write -1 0 4; write 0 0 5; sync; round; stop 2; end 0; sync; round; {lap}write 0 3 8; end 0 1; "
+    lost = f"write -1 0 4; write 0 0 5; sync; round; stop 2; end 0; sync; round; {_lap(8, 1, 3)}write 0 3 8; end 0 1; "
     spread = "start 2; sync; round; tick 150; round; lead 2; wipe 1 1; sync; round; wipe 3 1; sync; round; round; "
     world = World(STANDARD)
     for op in parse(f"round; {lost}write -1 90 2; sync; round; {spread}unassign 2; round"):
         world.apply(op)
-    for _ in range(3):
-        world.monitor.clock += RECHECK_S
-        world.apply(ROUND)
+    _looked_at_again(world)
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.kind, stands.status) == ("aborted_record_committed", FindingStatus.SPREAD)
     for op in parse("assign 2; sync; round"):
@@ -1109,20 +1116,10 @@ def test_a_loss_that_has_spread_stands_when_the_replica_that_was_accused_first_i
     assert world.monitor.lifecycle.standing() == [stands]
 
 
-def _looked_at_again(world: World, times: int = 3, factor: int = 1) -> None:
-    for _ in range(times):
-        world.monitor.clock += RECHECK_S * factor
-        world.apply(ROUND)
-
-
 def _last_events(world: World) -> set[tuple[str, str, int]]:
     """Status, kind and broker of the last event of each finding."""
     last = {e.finding_id: e for e in world.monitor.events if e.status is not FindingStatus.DISMISSED}
     return {(str(e.status), str(e.kind), e.broker) for e in last.values()}
-
-
-def _lap(times: int, *brokers: int) -> str:
-    return ("tick 1500; write -1 90 1; sync; " + "".join(f"clean {b}; " for b in brokers) + "round; ") * times
 
 
 _MOVING = replace(STANDARD, wipes=True, reassigns=True, moves=True)
@@ -1204,9 +1201,7 @@ def test_a_difference_stands_between_those_that_are_left_when_the_replica_that_w
         world.apply(op)
     (reported,) = world.monitor.lifecycle.standing()
     world.apply(("unassign", claim_of(reported).pivot, 0, 0))
-    for _ in range(3):
-        world.monitor.clock += RECHECK_S
-        world.apply(ROUND)
+    _looked_at_again(world)
     (stands,) = world.monitor.lifecycle.standing()
     assert (stands.finding_id, stands.status) == (reported.finding_id, FindingStatus.CONFIRMED)
     assert set(world.cluster.replicas) >= standing(sides_of(stands)) > set()

@@ -11,12 +11,11 @@ from parallax.compare import replicas, unread
 from parallax.compare.observations import ABORT, COMMIT, READ_COMMITTED, Array
 from parallax.compare.rules.arrays import slots_of
 from parallax.compare.state import PartitionState
-from parallax.model import UNKNOWN, UnknownReason
+from parallax.model import UNKNOWN, UnknownReason, hash_text
 
 RAISED_MISSING, RAISED_TURNED, SHOWN_WRONG = 1, 2, 4
 """Bits of an interval's ``told``: what was raised of it; its replica was read to show a wrong outcome."""
 OUTCOME_NAME = {COMMIT: "committed", ABORT: "aborted"}
-_U64 = 0xFFFF_FFFF_FFFF_FFFF
 MARKER_NAME = {COMMIT: "commit", ABORT: "abort"}
 EXAMPLES = 8
 """Offsets that an accusation names at most."""
@@ -76,7 +75,7 @@ def other_keys(rows: Array) -> dict[str, Any]:
     """
     found = dict.fromkeys(zip(rows["key_hash_hi"].tolist(), rows["key_hash_lo"].tolist(), strict=True))
     _, *others = found
-    texts = ["".join(f"{half & _U64:016x}" for half in key) for key in others if any(key)][:MAX_KEYS]
+    texts = [hash_text(*key) for key in others if any(key)][:MAX_KEYS]
     return {"keys": texts} if texts else {}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
-from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownReason
+from parallax.model import UNKNOWN, FindingKind, Rule, TopicPartition, UnknownReason, hash_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Accusation:
         if self.kind in TRANSACTION_KINDS:
             return f"txn:{self.producer_id}:{self.transaction_start_offset}"
         if self.kind in KEY_KINDS and (self.key_hash_hi or self.key_hash_lo):
-            return f"key:{self.key_hash_hi & _U64:016x}{self.key_hash_lo & _U64:016x}:{self.offset}"
+            return f"key:{hash_text(self.key_hash_hi, self.key_hash_lo)}:{self.offset}"
         if self.kind is FindingKind.LOG_TRUNCATED:
             # A log may be truncated at one offset again, once it has grown: another epoch or more of it is lost then.
             epoch, shown_to = (
@@ -49,9 +49,6 @@ class Accusation:
         if self.kind is FindingKind.LOG_HEAD_MISSING:
             return f"head:{self.offset}"
         return f"offset:{self.offset}"
-
-
-_U64 = 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)

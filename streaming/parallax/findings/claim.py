@@ -15,7 +15,7 @@ from typing import Any
 from parallax.compare.observations import topic_id_code
 from parallax.compare.suspect import Accusation
 from parallax.kinds import KEY_KINDS, KINDS, TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_text
 
 MAX_BETWEEN = 64
 """How many offsets between a record and its end marker are looked at, to see whether another marker has room there."""
@@ -307,7 +307,7 @@ class Claim:
     @property
     def key_text(self) -> str:
         """The key's hash as records that are shown have it; empty where the record has no key."""
-        return "" if self.key is None else "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in self.key)
+        return "" if self.key is None else hash_text(*self.key)
 
     @property
     def lost_epoch(self) -> int:
@@ -412,8 +412,8 @@ def explains(transaction: Claim, claim: Claim, *, by_value: bool | None = None) 
     same_producer = claim.producer_id >= 0 and claim.producer_id == transaction.producer_id
     of_producer = same_producer and start <= claim.offset and (end >= 0 or same_replica)
     by_value = claim.rule is not Rule.OUTCOME if by_value is None else by_value
-    keys = {transaction.key_text, *transaction.recorded.keys} - {""}
-    same_key = claim.key_text in keys
+    is_of_key = transaction.key == claim.key or claim.key_text in transaction.recorded.keys
+    same_key = claim.key is not None and is_of_key
     return (of_producer or (by_value and same_replica and same_key)) and (end < 0 or claim.offset < end)
 
 

@@ -113,8 +113,7 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
         rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
-    is_trace = decision.resolution in _TRACES or is_gone
-    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_trace and not decision.has_spread:
+    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and decision.resolution in _TRACES:
         reason = f"{decision.reason}; {answers.rest_unknown}"
         return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
     return gravest
@@ -127,7 +126,15 @@ _ORDER: Sequence[Resolution] = (
     Resolution.HEALED,
     Resolution.SUPERSEDED,
 )
-_TRACES = frozenset({Resolution.COMPACTED, Resolution.INCOMPARABLE, Resolution.DELETED, Resolution.SUPERSEDED})
+_TRACES = frozenset(
+    {
+        Resolution.COMPACTED,
+        Resolution.INCOMPARABLE,
+        Resolution.DELETED,
+        Resolution.SUPERSEDED,
+        Resolution.GONE,
+    }
+)
 """Ends of one record that say nothing of the others of its transaction."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from parallax.findings.answers import ABORTED, MarkerShown, RecordShown
-from parallax.model import Outcome, RowKind
+from parallax.model import Outcome, RowKind, hash_text
 
 Key = tuple[int, int]
 """The two signed halves of a key's hash: high, low."""
@@ -51,16 +51,12 @@ def _shown(chunk: Any, row: int) -> tuple[RecordShown, Key, bytes | None]:
         producer_id=int(columns.producer_id[row]),
         producer_epoch=int(columns.producer_epoch[row]),
         leader_epoch=int(columns.leader_epoch[row]),
-        key_hash="" if key_size < 0 else f"{_unsigned(key[0]):016x}{_unsigned(key[1]):016x}",
-        content_hash=f"{_unsigned(int(columns.content_hash[row])):016x}",
+        key_hash="" if key_size < 0 else hash_text(*key),
+        content_hash=hash_text(int(columns.content_hash[row])),
         key_size=key_size,
         value_size=int(columns.value_size[row]),
     )
     return shown, key, None if columns.keys is None else columns.keys[row].as_py()
-
-
-def _unsigned(half: int) -> int:
-    return half & 0xFFFF_FFFF_FFFF_FFFF
 
 
 class KeyScan:

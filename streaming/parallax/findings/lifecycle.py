@@ -289,9 +289,8 @@ class Lifecycle:
 
         One that was explained is probed once since the start: what explained it may have ended before that, unseen.
         """
-        is_late = since_start and now.at - finding.decided_at <= _EXPLAINED_FOR
-        is_seen = not (is_late and was_explained(finding))
-        if is_seen and self._is_over(finding, now):
+        is_due = since_start and now.at - finding.decided_at <= _EXPLAINED_FOR and was_explained(finding)
+        if not is_due and self._is_over(finding, now):
             self._ledger.forget(finding.finding_id)
             self._tasks.drop(f"finding:{finding.finding_id}")
             return

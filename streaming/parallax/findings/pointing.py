@@ -17,7 +17,7 @@ from typing import Any
 from parallax.findings.answers import ABORTED, KeyShown, RecordShown
 from parallax.findings.keys import Key
 from parallax.findings.requests import KeysShown, Points, PointsShown
-from parallax.model import IsolationLevel
+from parallax.model import IsolationLevel, hash_text
 
 _STEP_MOST = 8
 """How many of a key's known offsets are read at once at most, after 1, 2 and 4. The newest is nearly always the one."""
@@ -116,7 +116,7 @@ class _Search:
     def __init__(self, key: Key, known: Known, start: int, end: int) -> None:
         self.key = key
         self.known = replace(known, end=min(known.end, end))
-        self.text = "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in key)
+        self.text = hash_text(*key)
         self.visible: RecordShown | None = None
         self.newest = -1
         self.floor = known.start if known.end > known.start else end

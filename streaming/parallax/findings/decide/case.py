@@ -145,6 +145,11 @@ class Case:
     live_only: bool
     end_read: int = UNKNOWN
 
+    @property
+    def is_only_one(self) -> bool:
+        """Whether the partition has no other replica than the accused."""
+        return not self.others and not self.absent
+
     def confirmed(
         self, reason: str, kind: FindingKind | None = None, *, accused: int | None = None, sides: Sides | None = None
     ) -> Decision:

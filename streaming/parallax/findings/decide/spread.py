@@ -44,8 +44,8 @@ def open_everywhere(
         None where one of the others does not hold it open, or none answers, or nothing says that it has ended. A
         finding that had spread accuses nobody again because a replica does not answer: who answers holds it open.
     """
-    is_only_one = not case.others and not case.absent  # The others were given up, and with them who had ended it.
-    if (not case.others and not is_only_one) or len(open_on) <= len(case.others):
+    # Where it is the only one, the others were given up, and with them who had ended it.
+    if (not case.others and not case.is_only_one) or len(open_on) <= len(case.others):
         return None
     if not has_ended and (not case.live_only or case.claim.renamed):
         return None

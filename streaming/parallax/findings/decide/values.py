@@ -123,7 +123,7 @@ def _accused_shows(case: Case, live: RecordShown) -> Decision:
         return _resurrected(case, live, None)
     decision = _undecided_key(case, f"no other replica has replaced or deleted the value at offset {live.offset}")
     is_deleted = claim.kind is FindingKind.DELETED_RECORD_RESURRECTED and not _is_of_a_replaced_log(case)
-    if is_deleted and (_all_show_a_value(case.others) or _is_only_one_left(case)):
+    if is_deleted and (_all_show_a_value(case.others) or _is_of_the_only_one_left(case)):
         return replace(decision, resolution=Resolution.SPREAD)
     return decision
 
@@ -142,9 +142,9 @@ def _is_recorded_as_deleted(case: Case) -> bool:
     )
 
 
-def _is_only_one_left(case: Case) -> bool:
+def _is_of_the_only_one_left(case: Case) -> bool:
     """Whether what was proven by others is of the only replica now."""
-    return case.live_only and not case.claim.freed and not case.others and not case.absent
+    return case.is_only_one and case.live_only and not case.claim.freed
 
 
 def _all_show_a_value(others: Sequence[ReplicaAnswer]) -> bool:
