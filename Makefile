@@ -26,7 +26,8 @@ test: setup  ## Unit tests, simulation, end to end on real brokers, by WORKERS (
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-all: setup  ## These, and the long proofs that belong before a release
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "" $(ARGS)
+	@$(BIN)/python -m pytest -m alone $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not alone" $(ARGS)
 
 unit: setup  ## The tests that need no broker
 	@$(BIN)/python -m pytest tests/unit $(ARGS)

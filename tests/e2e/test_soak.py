@@ -11,6 +11,7 @@ from tests.soak.run import soak
 
 
 @pytest.mark.release
+@pytest.mark.alone
 @pytest.mark.timeout(900)
 def test_a_hurt_and_busy_cluster_yields_no_finding_and_then_only_the_injected_faults(tmp_path: Path) -> None:
     report = soak(Plan(seed=1, healthy_s=90, faults=("aborted-committed", "frozen")), tmp_path, print)
