@@ -28,6 +28,20 @@ def hash_text(*halves: int) -> str:
     return "".join(f"{half & 0xFFFF_FFFF_FFFF_FFFF:016x}" for half in halves)
 
 
+def hash_halves(text: str) -> tuple[int, int]:
+    """The two halves of a hash of 128 bits that `hash_text` has written, with their sign; 0 for one that is missing.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    high, low = (int(half or "0", 16) for half in (text[:16], text[16:]))
+    return _with_sign(high), _with_sign(low)
+
+
+def _with_sign(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
 def broker_label(broker: int) -> str:
     """A broker's id as text, for metrics and tables; empty for `NOBODY`."""
     return "" if broker == NOBODY else str(broker)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -158,7 +159,7 @@ class Recorded:
             end_unproven=document.get("end_unproven") is True,
             differed=Differed.parse(document.get("differed")),
             had_ended=HadEnded.parse(document.get("had_ended")),
-            keys=tuple(str(key) for key in keys) if isinstance(keys, list) else (),
+            keys=tuple(key for key in keys if _is_hash(key)) if isinstance(keys, list) else (),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -204,6 +205,10 @@ def _sides(part: Any) -> dict[str, tuple[int, ...]]:
     if not isinstance(part, dict):
         return {}
     return {str(text): tuple(int(b) for b in brokers) for text, brokers in part.items() if isinstance(brokers, list)}
+
+
+def _is_hash(part: Any) -> bool:
+    return isinstance(part, str) and re.fullmatch("[0-9a-f]{32}", part) is not None
 
 
 def _by_broker(part: Any) -> dict[int, str]:

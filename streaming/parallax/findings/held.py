@@ -21,7 +21,7 @@ from parallax.findings.finding import Finding
 from parallax.findings.incident import PROOFS, Proof, Tally, any_exposed, counted, tally_of
 from parallax.findings.members import OPEN, Array, Group, Members, State
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingStatus
+from parallax.model import NOBODY, UNKNOWN, FindingStatus, hash_halves
 
 PAGE = 4096
 """Members that one probe asks about at most."""
@@ -33,7 +33,7 @@ _WAIT_MAX_S = 60.0
 _NEVER = float("inf")
 
 WAITING = (State.NEW, State.UNDECIDED)
-_LOOKED_AT = (*OPEN, State.OVER)
+_LOOKED_AT = (*OPEN, State.OVER, State.IN_PART)
 NOT_PROBED = "it has not been probed yet"
 
 
@@ -129,6 +129,7 @@ class Held:
             about |= (rows["producer_id"] == claim.producer_id) & (rows["transaction_start_offset"] <= claim.offset)
         if claim.key is not None:
             about |= (rows["key_hash_hi"] == claim.key_hash_hi) & (rows["key_hash_lo"] == claim.key_hash_lo)
+            about[self.members.having_written(claim.key)] = True
         about &= (rows["marker_offset"] < 0) | (rows["marker_offset"] > claim.offset)
         made = (self.claim(at) for at in np.flatnonzero(about & self.members.are(*states)).tolist())
         return [one for one in made if explains(one, claim, by_value=True)]
@@ -272,9 +273,11 @@ class Proven(Held):
         self.proofs, self._tally = [], None
 
     def forget(self) -> None:
-        """Look no more at what is over."""
-        self.event, self._tally = None, None
+        """Look no more at what is over; what counts, or may count again, is none of that."""
         self.members.drop(np.flatnonzero(self.members.are(State.OVER, State.SHOWN)))
+        self._tally = None
+        if not self.members.are(*OPEN, State.IN_PART).any():
+            self.event = None
 
     def is_unread(self) -> bool:
         """Whether a round over all of them is under way."""
@@ -335,8 +338,9 @@ class Proven(Held):
             if was_wrong and not is_wrong:
                 self.ended[outcome.resolution] += 1
                 over.append(self.claim(i))
-            if is_wrong and not was_wrong and self.ended[Resolution.HEALED]:
-                self.ended[Resolution.HEALED] -= 1
+            as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
+            if is_wrong and not was_wrong and self.ended[as_ended]:
+                self.ended[as_ended] -= 1
             changed |= was_wrong != is_wrong
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
@@ -375,8 +379,9 @@ def _says_something(state: int, outcome: Outcome) -> bool:
 def _may_be_explained(rows: Array, one: Claim) -> Array:
     """Mask of the rows that a claim on a transaction may explain: all of those that it does explain, and others."""
     about = (rows["producer_id"] == one.producer_id) & (rows["offset"] >= one.transaction_start_offset)
-    if one.key is not None:
-        about |= (rows["key_hash_hi"] == one.key_hash_hi) & (rows["key_hash_lo"] == one.key_hash_lo)
+    keys = [*([] if one.key is None else [one.key]), *map(hash_halves, one.recorded.keys)]
+    for high, low in keys:
+        about |= (rows["key_hash_hi"] == high) & (rows["key_hash_lo"] == low)
     return about if one.marker_offset < 0 else about & (rows["offset"] < one.marker_offset)
 
 

@@ -31,7 +31,7 @@ from parallax.findings.internal_keys import key_as_text
 from parallax.findings.members import OPEN, Array, Group, Members, State, count
 from parallax.findings.summary import incident, incident_over
 from parallax.kinds import KINDS
-from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity
+from parallax.model import UNKNOWN, FindingKind, FindingStatus, Rule, Severity, hash_halves
 
 SAMPLES = 16
 """Members that an incident's evidence names."""
@@ -71,6 +71,7 @@ class Tally:
             confirmed.
         shown: how many were over when they were found: what was recorded proves them.
         shown_as: a hash of which these are; empty where there are none.
+        in_part: how many findings account for in part: they are not counted as long as those stand.
     """
 
     count: int = 0
@@ -81,6 +82,7 @@ class Tally:
     status: FindingStatus = FindingStatus.CONFIRMED
     shown: int = 0
     shown_as: str = ""
+    in_part: int = 0
 
 
 def incident_id(cluster_id: str, group: Group) -> str:
@@ -127,6 +129,7 @@ def incident_event(
             "samples": [_sample(claim) for claim in _samples(members)],
             "shown": tally.shown,
             "shown_as": tally.shown_as,
+            "in_part": tally.in_part,
         },
         "proofs": [proof.as_json() for proof in proofs[:PROOFS]] or before.get("proofs", []),
     }
@@ -186,6 +189,7 @@ def tally_of(event: Finding) -> Tally:
         highest=int(said.get("highest_offset", -1)),
         shown=int(said.get("shown", 0)),
         shown_as=str(said.get("shown_as", "")),
+        in_part=int(said.get("in_part", 0)),
     )
 
 
@@ -216,7 +220,7 @@ def sampled(event: Finding) -> list[Claim]:
     """The members that the event of an incident names, as claims."""
     found = []
     for sample in evidence_of(event).get("incident", {}).get("samples", []):
-        high, low = sample["key_hash"][:16], sample["key_hash"][16:]
+        high, low = hash_halves(sample["key_hash"])
         found.append(
             Claim(
                 suspect_id=sample["suspect_id"],
@@ -229,8 +233,8 @@ def sampled(event: Finding) -> list[Claim]:
                 producer_id=int(sample["producer_id"]),
                 transaction_start_offset=int(sample.get("transaction_start_offset", UNKNOWN)),
                 marker_offset=int(sample["marker_offset"]),
-                key_hash_hi=_signed(high),
-                key_hash_lo=_signed(low),
+                key_hash_hi=high,
+                key_hash_lo=low,
                 recorded=Recorded.parse(json.dumps(sample["recorded"])),
                 raised_at_ms=int(sample["raised_at_ms"]),
             )
@@ -269,11 +273,13 @@ def _ended(tally: Tally) -> Mapping[str, int]:
 
 def counted(group: Group, members: Members) -> Tally:
     """Return what the members of a group that are wrong come to."""
-    shown, over = np.flatnonzero(members.are(State.SHOWN)), Tally()
+    shown = np.flatnonzero(members.are(State.SHOWN))
+    over = Tally(in_part=count(group, members.rows[members.are(State.IN_PART)]))
     if len(shown):
         rows = members.rows[shown]
         lowest, highest = int(rows["offset"].min()), int(rows["offset"].max())
-        over = Tally(lowest=lowest, highest=highest, shown=count(group, rows), shown_as=members.digest(shown))
+        shown_as = members.digest(shown)
+        over = replace(over, lowest=lowest, highest=highest, shown=count(group, rows), shown_as=shown_as)
     rows = members.rows[members.are(*OPEN)]
     if not len(rows):
         return over
@@ -293,9 +299,13 @@ _NOT_SEEN = {FindingStatus.SPREAD: Resolution.SPREAD, FindingStatus.UNSETTLED: R
 
 
 def _samples(members: Members) -> list[Claim]:
-    """Some of the members that are wrong, from the lowest offset to the highest, evenly; else of those that were."""
+    """Some of the members that are wrong, from the lowest offset to the highest, evenly; else of those that were.
+
+    Before those that were over when they were found, those that may count again.
+    """
     wrong: Array = np.flatnonzero(members.are(*OPEN))
-    wrong = wrong if len(wrong) else np.flatnonzero(members.are(State.SHOWN))
+    for state in (State.IN_PART, State.SHOWN):
+        wrong = wrong if len(wrong) else np.flatnonzero(members.are(state))
     by_offset = wrong[np.argsort(members.rows["offset"][wrong], kind="stable")]
     if not len(by_offset):
         return []
@@ -317,8 +327,3 @@ def _sample(claim: Claim) -> dict[str, Any]:
         "recorded": recorded,
         "raised_at_ms": claim.raised_at_ms,
     }
-
-
-def _signed(half: str) -> int:
-    number = int(half or "0", 16)
-    return number - (1 << 64) if number >= 1 << 63 else number

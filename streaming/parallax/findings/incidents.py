@@ -212,11 +212,13 @@ class Incidents:
         for proven in self._proven.values():
             if proven.event is not None:
                 proven.restored_ms = int(proven.event.decided_at.timestamp() * 1000)
-            if proven.event is not None and proven.event.stands:
-                state = _state_of(proven.event)
+            is_left = proven.event is not None and tally_of(proven.event).in_part > 0
+            if proven.event is not None and (proven.stands or is_left):
+                state = _state_of(proven.event) if proven.stands else State.IN_PART
                 proven.add([c for c in sampled(proven.event) if proven.members.find(c.suspect_id) < 0], state)
-                proven.ended = Counter(tally_of(proven.event).ended)
                 proven.round += 1
+            if proven.event is not None and proven.stands:
+                proven.ended = Counter(tally_of(proven.event).ended)
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:

@@ -110,7 +110,8 @@ class Judging:
         if decision.verdict is Verdict.PENDING:
             return Outcome(State.UNDECIDED, reason=decision.reason)
         if leans_on or decision.resolution is Resolution.EXPLAINED:
-            return Outcome(State.EXPLAINED, resolution=str(Resolution.EXPLAINED))
+            state = State.IN_PART if decision.in_part else State.EXPLAINED
+            return Outcome(state, resolution=str(Resolution.EXPLAINED))
         agrees = page.is_proven and decision.is_unsettled
         if decision.verdict is Verdict.DISMISSED and not (decision.has_spread or agrees):
             return Outcome(State.OVER, resolution=str(decision.resolution))
@@ -393,19 +394,31 @@ class Judging:
         Of a difference that accuses nobody all that was ever reported counts: who stood on which side first, and last.
         What the others do not say of it is proven by nobody, and may be lost.
         """
-        known = self._ledger.standing(task.finding_id or "")
-        if not causes or known is None or not known.stands or known.broker != NOBODY:
+        reported = self._reported_by(task, claim)
+        if not causes or not reported:
             return _explained_by(decision, causes)
         there = self._ledger.causes(claim.place).values()
         frozen = {c.broker for c in there if c.kind is FindingKind.READ_COMMITTED_FROZEN}
         about = {name: cause for name, cause in causes.items() if cause.kind in KEY_KINDS}
         in_part = False
-        for sides in (claim.recorded.sides, _sides_reported(known)):
+        for sides in reported:
             brokers = {cause.broker for cause in causes.values()}
             brokers |= frozen | _showing_what_is_accused(sides, about) if about else frozenset()
-            reported = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
-            in_part |= not reported.is_explained_by(brokers)
+            differing = replace(decision, verdict=Verdict.CONFIRMED, accused=NOBODY, sides=sides)
+            in_part |= not differing.is_explained_by(brokers)
         return replace(_explained_by(decision, causes), in_part=in_part)
+
+    def _reported_by(self, task: Task, claim: Claim) -> list[Mapping[str, tuple[int, ...]]]:
+        """Who stood on which side of a difference that stands and accuses nobody: first, and last; none of others.
+
+        Of one that an incident counts only what was first is kept.
+        """
+        if task.is_counted:
+            return [claim.recorded.sides] if claim.broker == NOBODY else []
+        known = self._ledger.standing(task.finding_id or "")
+        if known is None or not known.stands or known.broker != NOBODY:
+            return []
+        return [claim.recorded.sides, _sides_reported(known)]
 
     def _explained_meanwhile(self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]) -> Decision:
         """A finding without direction need not wait for one that is frozen, and shows what another is accused of.

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from parallax.findings.claim import Claim, Recorded
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, Rule, TopicPartition, hash_halves
 
 Array = np.ndarray[Any, Any]
 
@@ -63,6 +64,8 @@ class State(IntEnum):
     """What was recorded proves it, and nothing shows it any more: it was over when it was found."""
     ALONE = 8
     """It is to be asked about by itself."""
+    IN_PART = 9
+    """It was proven, and findings account for part of it: the rest may be wrong still once those have ended."""
 
 
 OPEN = (State.WRONG, State.SPREAD, State.UNSETTLED)
@@ -119,6 +122,8 @@ class Members:
         self.place = place
         self._rows: Array = np.empty(0, MEMBER)
         self._recorded: Any = pa.array([], pa.string())
+        self._further: Any = _further_of([])
+        self._by_further: tuple[Array, Array] | None = None
         self._order: Array | None = None
         self._by_key: Array | None = None
         self._keys: Array = self._rows["key_hash_hi"]
@@ -157,17 +162,21 @@ class Members:
         known = self.locate(rows["suspect"])
         if (known >= 0).any():
             self.drop(known[known >= 0])
-        self._put(np.concatenate([self._rows, rows]), [self._recorded, pa.array(map(_text, claims), pa.string())])
+        recorded = pa.array(map(_text, claims), pa.string())
+        further = [self._further, _further_of(claims)]
+        self._put(np.concatenate([self._rows, rows]), [self._recorded, recorded], further)
 
     def drop(self, at: Array) -> None:
         """Away with the rows of these indices."""
         if len(at):
             stays = np.ones(len(self.rows), np.bool_)
             stays[at] = False
-            self._put(self.rows[stays], [self._recorded.filter(pa.array(stays))])
+            mask = pa.array(stays)
+            self._put(self.rows[stays], [self._recorded.filter(mask)], [self._further.filter(mask)])
 
-    def _put(self, rows: Array, recorded: Sequence[Any]) -> None:
-        self._rows, self._recorded, self._order, self._by_key = rows, pa.concat_arrays(recorded), None, None
+    def _put(self, rows: Array, recorded: Sequence[Any], further: Sequence[Any]) -> None:
+        self._rows, self._recorded, self._further = rows, pa.concat_arrays(recorded), pa.concat_arrays(further)
+        self._order = self._by_key = self._by_further = None
 
     def locate(self, suspects: Array) -> Array:
         """The indices of suspect ids (``S32``); -1 for what is not in here."""
@@ -206,6 +215,19 @@ class Members:
         first, end = np.searchsorted(self._keys, key[0]), np.searchsorted(self._keys, key[0], side="right")
         at = self._by_key[first:end]
         return at[rows["key_hash_lo"][at] == key[1]]
+
+    def having_written(self, key: tuple[int, int]) -> Array:
+        """The rows of transactions that may have written a key besides their first one (`Recorded.keys`)."""
+        if self._fresh:
+            self._take_in()
+        if self._by_further is None:
+            high = self._further.flatten().to_numpy()
+            order = np.argsort(high, kind="stable")
+            self._by_further = high[order], pc.list_parent_indices(self._further).to_numpy()[order]
+        high, at = self._by_further
+        first, end = np.searchsorted(high, key[0]), np.searchsorted(high, key[0], side="right")
+        found: Array = at[first:end]
+        return found
 
     def counts(self, group: Group, one: About) -> bool:
         """Whether a row of a group is wrong that is about the same divergence."""
@@ -260,6 +282,12 @@ class Members:
     def claims(self, at: Array) -> list[Claim]:
         """The claims of the rows of these indices."""
         return [self.claim(int(row)) for row in at]
+
+
+def _further_of(claims: Sequence[Claim]) -> Any:
+    """The high halves of the further keys of each claim."""
+    keys = ([hash_halves(key)[0] for key in claim.recorded.keys] for claim in claims)
+    return pa.array(keys, pa.list_(pa.int64()))
 
 
 def _text(claim: Claim) -> str:

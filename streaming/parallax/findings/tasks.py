@@ -14,7 +14,9 @@ from parallax.model import FindingKind, TopicPartition
 
 @dataclass(slots=True)
 class Task:
-    """A claim to be probed: a suspect, or a finding (by its id) that is checked again.
+    """A claim to be probed: a suspect, or a finding that is checked again.
+
+    It has a finding's id then, which is empty of what an incident counts.
 
     Attributes:
         number: no other task of the process has it; none where it is probed with a page of others.
@@ -42,6 +44,11 @@ class Task:
     def name(self) -> str:
         """There is one task of each name."""
         return self.claim.suspect_id if self.finding_id is None else f"finding:{self.finding_id}"
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether an incident counts it: it has no finding of its own."""
+        return self.finding_id == ""
 
 
 class Tasks:

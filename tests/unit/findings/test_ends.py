@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from parallax.compare.observations import topic_id_code
+from parallax.findings import incident
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
 from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, claim_of, evidence_of, was_explained
+from parallax.findings.incident import tally_of
 from parallax.findings.questions import Reading, driven, questions
 from parallax.findings.requests import Ask, Where, Whereabouts
 from parallax.model import NOBODY, FindingKind, FindingStatus, Rule
@@ -289,6 +291,34 @@ class TestADifferenceThatWasExplained:
             life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=NONE))
         (stands,) = life.machine.standing()
         assert (stands.suspect_id, stands.status) == ("F", FindingStatus.UNSETTLED)
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    @pytest.mark.parametrize("hours", [0, 30])
+    def test_and_that_an_incident_counts_counts_again_once_the_incident_that_explained_a_part_of_it_has_ended(
+        self, hours: int, restarted: bool
+    ) -> None:
+        keys = range(5, 25)
+        accusing = [replace(self.accusing, suspect_id=f"G{key}", key_hash_lo=key) for key in keys]
+        undirected = [replace(self.undirected, suspect_id=f"F{key}", key_hash_lo=key) for key in keys]
+        life = Flood()
+        life.suspect(*accusing)
+        life.settle(lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+        life.suspect(*undirected)
+        for _ in range(4):
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(12), b2=NONE, b3=holding(5)))
+        assert {(f.broker, f.is_incident) for f in life.machine.standing()} == {(NOBODY, True), (3, True)}
+        for _ in range(4):
+            life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        (stands,) = life.machine.standing()
+        assert (stands.broker, tally_of(stands).count) == (3, 20), "one cause, one finding"
+        life.after(hours * 3600, lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        if restarted:
+            life = Flood(life.table, life.now)
+        for _ in range(40):
+            life.after(RECHECK_S, lambda _: values(2, b1=NONE, b2=NONE, b3=NONE))
+        (stands,) = life.machine.standing()
+        assert (stands.broker, stands.status) == (NOBODY, FindingStatus.UNSETTLED)
+        assert tally_of(stands).count == (incident.SAMPLES if restarted else 20), "after a restart those that it names"
 
     def test_stays_over_where_what_explained_it_said_all_of_it(self) -> None:
         two_sides = Recorded(sides={"value at offset 5": (3,), "no value at offset 5": (1, 2)}, pivot=3)

@@ -152,6 +152,10 @@ def rounds(life: Flood, answering: Answering, times: int = 3) -> Flood:
     return life
 
 
+def where_of_key(key: int, answering: Answering, otherwise: Answering) -> Answering:
+    return lambda claim: (answering if claim.key_hash_lo == key else otherwise)(claim)
+
+
 class TestThousands:
     def test_are_one_finding_with_the_right_count_and_bounded_everything(self) -> None:
         life = flood(5_000)
@@ -392,6 +396,39 @@ class TestWhatTransactionsExplain:
         for _ in range(8):
             life.after(RETRY_S, by_index)
         assert [f.offset for f in life.open if not f.is_incident] == [start_of(300)]
+
+    @pytest.mark.parametrize("of", [turned, missed])
+    def test_is_the_value_of_a_further_key_that_one_of_them_wrote_until_that_has_healed(
+        self, of: Callable[..., Claim]
+    ) -> None:
+        further = value(5, suspect_id="further", producer_id=-1, offset=start_of(5) + 1, key_hash_lo=5_000)
+        answering = by_index if of is turned else by_others
+        life = Flood()
+        known = of(5).recorded
+        life.suspect(*(of(n) for n in range(100) if n != 5), of(5, recorded=replace(known, keys=(further.key_text,))))
+        life.settle(answering)
+        life.suspect(further)
+        life.settle(where_of_key(5_000, by_key, answering))
+        rounds(life, where_of_key(5_000, by_key, answering))
+        assert life.counts == [100]
+        rounds(life, where_of_key(5_000, by_key, where(lambda n: n == 5, healed, answering)))
+        assert [f.offset for f in life.open if not f.is_incident] == [further.offset]
+
+    def test_is_a_finding_of_many_of_their_further_keys_once_they_have_healed(self) -> None:
+        further = [
+            value(n, suspect_id=f"further-{n}", producer_id=-1, offset=start_of(n) + 1, key_hash_lo=5_000 + n)
+            for n in range(100)
+        ]
+        known = turned(0).recorded
+        life = Flood()
+        life.suspect(*(turned(n, recorded=replace(known, keys=(further[n].key_text,))) for n in range(100)))
+        life.settle(by_index)
+        life.suspect(*further)
+        life.settle(by_index)
+        rounds(life, by_index)
+        assert life.counts == [100]
+        rounds(life, where(lambda n: 0 <= n < 50, healed, by_index))
+        assert {(f.rule, tally_of(f).count) for f in life.open} == {(Rule.OUTCOME, 50), (Rule.LATEST_VALUE, 50)}
 
     def test_is_not_that_a_key_was_deleted_about_which_no_incident_accuses_anybody(self) -> None:
         """An incident of transactions says of no key that its value is wrong."""
