@@ -30,7 +30,7 @@ from tests.e2e.job_process import JobProcess, Stream, assert_nothing_differs_in_
 from tests.e2e.spark_cluster import PYTHON, SparkCluster, packed_environment, spark_installation
 from tests.s3_server import S3Server
 
-pytestmark = [pytest.mark.release, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.release, pytest.mark.alone, pytest.mark.timeout(1500)]
 
 KEY = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 SUBMIT = Path(__file__).parents[2] / "deploy" / "spark" / "submit.py"

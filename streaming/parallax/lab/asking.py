@@ -17,6 +17,7 @@ SECONDS = 30.0
 _PASSING = frozenset(
     {
         KafkaError._NOENT,  # noqa: SLF001 - librdkafka's word for a partition without a leader
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - and for a broker that it lets go of, which may be back at once
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError.BROKER_NOT_AVAILABLE,
