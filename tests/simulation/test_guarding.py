@@ -47,6 +47,7 @@ def test_a_seed_that_once_broke(seed: int) -> None:
 
 
 @pytest.mark.release
+@pytest.mark.timeout(1800)
 def test_many_histories_of_guards() -> None:
     for seed in range(1_000_000, 1_003_000):
         History(seed).run()
