@@ -200,7 +200,7 @@ class Waiting(Held):
             self.due = now + backoff(max(1, self.attempts), retry_s, _WAIT_MAX_S, draw)
 
     def free(self, over: Sequence[Claim] | None = None) -> None:
-        """Suspect again what findings on transactions explained: those that are over, or if not given any."""
+        """Suspect again what findings explained: those that are over, or if not given any."""
         rows, freed = self.members.rows, self.members.are(State.EXPLAINED)
         if over is not None:
             freed &= np.logical_or.reduce([_may_be_explained(rows, one) for one in over])
@@ -377,8 +377,11 @@ def _says_something(state: int, outcome: Outcome) -> bool:
 
 
 def _may_be_explained(rows: Array, one: Claim) -> Array:
-    """Mask of the rows that a claim on a transaction may explain: all of those that it does explain, and others."""
-    about = (rows["producer_id"] == one.producer_id) & (rows["offset"] >= one.transaction_start_offset)
+    """Mask of the rows that a claim may explain: all of those that it does explain, and others."""
+    if one.kind not in TRANSACTION_KINDS:
+        mask: Array = (rows["key_hash_hi"] == one.key_hash_hi) & (rows["key_hash_lo"] == one.key_hash_lo)
+        return mask
+    about: Array = (rows["producer_id"] == one.producer_id) & (rows["offset"] >= one.transaction_start_offset)
     keys = [*([] if one.key is None else [one.key]), *map(hash_halves, one.recorded.keys)]
     for high, low in keys:
         about |= (rows["key_hash_hi"] == high) & (rows["key_hash_lo"] == low)

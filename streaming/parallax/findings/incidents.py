@@ -89,6 +89,11 @@ def _tells_of_more(proven: Proven) -> bool:
     return bool(proven.tally.shown_as) and proven.tally.shown_as != told
 
 
+def _had_verdicts(proven: Proven) -> bool:
+    """Whether an incident is over that had a verdict on whatever was suspected before."""
+    return proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
+
+
 def _says_more(one: Group, other: Group) -> bool:
     """Whether a transaction in one group is said more of than in the other."""
     return refines(one.kind, other.kind) or (other.broker == NOBODY and one.broker != NOBODY)
@@ -118,6 +123,7 @@ class Incidents:
         self._last_page = 0
         self._alone_again: list[Claim] = []
         self._over: dict[str, list[Claim]] = {}
+        self._forgotten: dict[Group, int] = {}
 
     # What comes in.
 
@@ -227,11 +233,11 @@ class Incidents:
             if proven.writing:
                 proven.writing, proven.retry_at = False, now + self._retry_s
 
-    def free(self, place: TopicPartition) -> None:
-        """Suspect again what a finding on a transaction of the partition explained."""
+    def free(self, place: TopicPartition, over: Sequence[Claim] | None = None) -> None:
+        """Suspect again what findings explained: those that are over, or if not given any of the partition."""
         for group, waiting in self._waiting.items():
             if group.place == place:
-                waiting.free()
+                waiting.free(over)
 
     # What is due.
 
@@ -286,17 +292,15 @@ class Incidents:
         self._tidy()
 
     def _end(self, group: Group, over: Sequence[Claim]) -> None:
-        """Suspect again what transactions explained that are not wrong any more."""
+        """Suspect again what members explained that are not wrong any more."""
         event = self._proven_of(group).event
-        if not over or not group.is_of_transactions or event is None:
+        if not over or group.broker == NOBODY or event is None:
             return
-        for other, waiting in self._waiting.items():
-            if other.place == group.place:
-                waiting.free(over)
+        self.free(group.place, over)
         self._over.setdefault(event.finding_id, []).extend(over)
 
     def over(self) -> dict[str, list[Claim]]:
-        """By incident, the transactions that have been found not to be wrong any more since this was asked last."""
+        """By incident, the members that have been found not to be wrong any more since this was asked last."""
         over, self._over = self._over, {}
         return over
 
@@ -359,6 +363,8 @@ class Incidents:
         for group, proven in self._proven.items():
             event = proven.event
             if event is not None and not event.stands and at - event.decided_at > _FORGET_AFTER:
+                if _had_verdicts(proven):
+                    self._forgotten[group] = proven.restored_ms
                 proven.forget()
             if self._report_at(proven) > now:
                 continue
@@ -536,12 +542,17 @@ class Incidents:
 
     def had_ended(self, claim: Claim) -> bool:
         """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""
+        before = {group: ms for group, ms in self._forgotten.items() if not self._stands(group)}
+        before |= {group: proven.restored_ms for group, proven in self._proven.items() if _had_verdicts(proven)}
         return any(
-            proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
-            for group, proven in self._proven.items()
-            if group.place == claim.place and group.is_of_transactions
-            if group.broker == claim.broker and 0 < claim.raised_at_ms <= proven.restored_ms
+            group.place == claim.place and group.is_of_transactions and 0 < claim.raised_at_ms <= ms
+            for group, ms in before.items()
+            if group.broker == claim.broker
         )
+
+    def _stands(self, group: Group) -> bool:
+        proven = self._proven.get(group)
+        return proven is not None and proven.stands
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
         """As what incidents may have counted a suspected transaction before a restart: as findings would claim it."""

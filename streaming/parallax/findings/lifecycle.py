@@ -252,6 +252,8 @@ class Lifecycle:
             self._incidents.add(event, now.monotonic)
             if not event.stands and (event.kind in TRANSACTION_KINDS or event.is_incident):
                 self._incidents.free(event.place)
+            elif not event.stands and event.accused_key is not None:
+                self._incidents.free(event.place, [claim_of(event)])
             standing = self._ledger.standing(event.finding_id)
             if standing is not None:
                 self._check_again(standing, now)
@@ -372,7 +374,7 @@ class Lifecycle:
         return broken
 
     def _free(self, finding_id: str, which: Callable[[Claim], bool], now: Moment) -> None:
-        """Have suspects judged again that were dismissed because of transactions that an incident counts no more."""
+        """Have suspects judged again that were dismissed because of what an incident counts no more."""
         self._put(self._incidents.hold(self._ledger.free(finding_id, which), self._tasks.alone), now)
 
     def _unjudged(self, error: Exception) -> str:
@@ -382,7 +384,9 @@ class Lifecycle:
 
 
 def _is_explained(over: Sequence[Claim], claim: Claim) -> bool:
-    return any(explains(one, claim, by_value=True) for one in over)
+    """Whether one of some claims explains another: on its transaction, or by accusing a replica about its key."""
+    is_about_key = claim.key is not None and any(one.accused_key == claim.key for one in over)
+    return is_about_key or any(explains(one, claim, by_value=True) for one in over)
 
 
 def _rank(claim: Claim) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from parallax.findings import effect, held, incidents
 from parallax.findings.answers import Answers, KeyShown, RecordShown, ReplicaAnswer
-from parallax.findings.claim import Claim
+from parallax.findings.claim import Claim, Recorded
 from parallax.findings.finding import Finding, evidence_of
 from parallax.findings.happenings import Answered
 from parallax.findings.incident import tally_of
@@ -20,6 +20,7 @@ from tests.unit.findings.test_lifecycle import claim as transaction
 
 RESURRECTED, DIFFERS = FindingKind.DELETED_RECORD_RESURRECTED, FindingKind.VISIBILITY_MISMATCH
 END = 10_000_000
+NEWER = 200_000
 ALONE = incidents.ALONE
 
 
@@ -388,6 +389,58 @@ def test_a_probe_that_hangs_about_one_broker_holds_up_no_other() -> None:
     life.probes = hangs
     life.settle(of_the_accused)
     assert [(f.broker, f.partition) for f in life.open] == [(3, 0), (2, 0), (2, 1)]
+
+
+class TestADifferenceThatAnAccusationOfItsKeyExplained:
+    """Broker 3 lacks what was written since of the key, or alone knows of its deletion."""
+
+    def differing(self, key: int, accused: int = 2) -> Claim:
+        sides = {f"value at offset {NEWER}": (1, accused), f"no value at offset {NEWER}": (5 - accused,)}
+        recorded = Recorded(sides=sides, pivot=1)
+        unlike = {"suspect_id": f"unlike-{key}", "kind": DIFFERS, "broker": NOBODY, "offset": NEWER}
+        return lost(key, **unlike, recorded=recorded, raised_at_ms=2 * 10**12)
+
+    def unlike(self, claim: Claim, accused: int = 2) -> Answers:
+        record = RecordShown(NEWER, "none", value_size=5, key_hash=claim.key_text)
+        there = {"committed": {NEWER: record}, "asked": frozenset({NEWER}), "stable_after": END}
+        shows = {b: (shown(NEWER) if b in (1, accused) else NONE) for b in (1, 2, 3)}
+        made = {b: replace(replica(b, key), **(there if key is not NONE else {})) for b, key in shows.items()}
+        return Answers(made, leader=1, isr=(1, 2, 3))
+
+    @pytest.mark.parametrize("number", [1, 20])
+    def test_is_judged_again_once_the_incident_counts_the_key_no_more(self, number: int) -> None:
+        def since(claim: Claim) -> Answers:
+            return self.unlike(claim) if claim.key_hash_lo < number else resurrected(claim)
+
+        life = flood(range(40))
+        assert life.counts == [40]
+        life.suspect(*map(self.differing, range(number)))
+        life.settle(resurrected)
+        assert len(life.open) == 1, "one cause, one finding"
+        for _ in range(8):
+            life.after(RECHECK_S, since)
+        found = {f.kind: tally_of(f).count if f.is_incident else 1 for f in life.open}
+        assert found == {RESURRECTED: 40 - number, DIFFERS: number}
+
+    def test_is_judged_again_where_many_were_held_back_and_single_findings_have_ended(self) -> None:
+        def accused(claim: Claim) -> int:
+            return 2 if claim.key_hash_lo < ALONE - 2 else 3
+
+        def at_first(claim: Claim) -> Answers:
+            wrong_one = accused(claim)
+            return Answers({b: replica(b, shown(3) if b == wrong_one else NONE) for b in (1, 2, 3)}, leader=1)
+
+        keys = range(2 * (ALONE - 2))
+        life = Flood()
+        life.suspect(*(lost(key, broker=accused(lost(key))) for key in keys))
+        life.settle(at_first)
+        assert {f.is_incident for f in life.open} == {False}
+        life.suspect(*(self.differing(key, accused(lost(key))) for key in keys))
+        life.settle(at_first)
+        for _ in range(8):
+            life.after(RECHECK_S, lambda c: self.unlike(c, accused(c)))
+        (stands,) = life.open
+        assert (stands.kind, tally_of(stands).count) == (DIFFERS, len(keys))
 
 
 class TestWhatIsReported:
