@@ -343,7 +343,7 @@ def assert_nothing_differs_in_the_tables(job: JobProcess, *options: str) -> None
     """Audit what a job has recorded: all of it can be read and is alike, but for what nobody had read in time."""
     command = [sys.executable, "-m", "parallax.cli", "audit", "-c", str(job.config), "--from", "tables"]
     audited = subprocess.run(
-        [*command, "--format", "json", *options], capture_output=True, text=True, timeout=240, check=False
+        [*command, "--format", "json", *options], capture_output=True, text=True, timeout=900, check=False
     )
     assert audited.returncode in (0, 3), audited.stderr[-2000:]
     found = json.loads(audited.stdout)["partitions"]
