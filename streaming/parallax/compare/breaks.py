@@ -17,7 +17,7 @@ from parallax.compare.replicas import (
     slots,
 )
 from parallax.compare.rules.arrays import has_bit, joined
-from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.state import NEVER, PartitionState, new_broker
 from parallax.compare.suspect import Accusation
 from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule, UnknownReason
 
@@ -117,24 +117,19 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: A
 
 
 def _start_again(state: PartitionState, topic_id: int) -> None:
-    """Forget everything but who the replicas are: the offsets start again."""
+    """Forget everything but who the replicas are: the offsets start again.
+
+    What survives says nothing of a log: of the partition, the replica set; of a replica, its slot, whether it is in
+    that set and answers, and which topic its readers told last, by which they are seen to go over to the new one. Its
+    offsets, and the policy of a topic that is gone, say nothing of another one.
+    """
     fresh = PartitionState()
     fresh.partition["topic_id"] = topic_id
-    for name in ("members_at", "members_known", "retention_ms", "deletes"):
+    for name in ("members_at", "members_known"):
         fresh.partition[name] = state.partition[name]
-    brokers = state.brokers.copy()
-    for name in (
-        "position",
-        "shown",
-        "stable_told",
-        "stalled_since",
-        "stalled_reference",
-        "head_since",
-        "log_start_offset",
-    ):
-        brokers[name] = UNKNOWN
-    brokers["begun"] = False
-    fresh.brokers = brokers
+    fresh.brokers = np.concatenate([fresh.brokers, *(new_broker(int(b)) for b in state.brokers["broker"])])
+    for name in ("member", "reachable", "topic_id"):
+        fresh.brokers[name] = state.brokers[name]
     if topic_id != 0 and topic_id == state.partition["topic_id"][0]:
         fresh.told = state.told  # What comes late of a topic that was deleted is nothing new.
     for name in PartitionState.__dataclass_fields__:
