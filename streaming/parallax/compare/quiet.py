@@ -412,6 +412,19 @@ def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: in
 
 
 @_part
+def _is_of_the_topic(p: Any, brokers: Array, ticks: Ticks, at: Any) -> bool:
+    """`of_the_topic`, where all progress is of the topic as it is now."""
+    for i in range(at[0], at[1]):
+        broker = brokers[_slot(brokers, ticks.broker[i])]
+        if ticks.observed_at[i] <= broker.topic_at:
+            return False
+        told, other = broker.topic_id[0], broker.topic_id[1]
+        if (told != 0 or other != 0) and told != p.topic_id and other != p.topic_id:
+            return False
+    return True
+
+
+@_part
 def _apply_breaks(p: Any, brokers: Array, unread: Array, count: int, rows: Rows, of: Any) -> tuple[bool, int]:
     """`apply_breaks`, of readers that begin or go on in the topic as it is; the rows that ``unread`` has then."""
     is_quiet, is_named = _topic_is_the_same(p, rows, of)
@@ -995,7 +1008,9 @@ def _one(
     was_known = p.deletes != UNKNOWN
     if not _is_plain(brokers, states, k):
         return False
-    if not _register(p, brokers, rows, of, ticks, at, sets, among) or not _take_in_deletes(p, ticks, at):
+    if not _register(p, brokers, rows, of, ticks, at, sets, among) or not _is_of_the_topic(p, brokers, ticks, at):
+        return False
+    if not _take_in_deletes(p, ticks, at):
         return False
     _take_in_policy(p, brokers, ticks, at, limits.compacted)
     is_quiet, count = _apply_breaks(p, brokers, unread, states.unread_rows[k], rows, of)

@@ -77,6 +77,7 @@ BROKER = np.dtype(
         ("position", "<i8", (2,)),
         ("shown", "<i8", (2,)),
         ("topic_id", "<i8", (2,)),
+        ("topic_at", "<i8"),
         ("begun", "?", (2,)),
         ("high_watermark", "<i8"),
         ("last_stable_offset", "<i8"),
@@ -95,7 +96,8 @@ BROKER = np.dtype(
 """One row a replica; its index is the replica's bit in the masks.
 
 ``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in; ``begun``:
-what it held before it was first read has been noted (compare/unread.py).
+what it held before it was first read has been noted (compare/unread.py). ``topic_id`` by view: as its reader told it
+last; ``topic_at``: what it had said of itself by then was of a topic that had the name before; -1 where there was none.
 ``stable_told``: its last stable offset as reported last, by progress or by a position row, at ``reported_at``; beside
 it, ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
 ``head_since``: since when its log has begun above another's (rules/log_start.py). ``mismatch_last``: where the run of
@@ -201,7 +203,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 10
+_VERSION = 11
 
 
 NOWHERE = (NEVER, UNKNOWN)

@@ -87,6 +87,8 @@ def step(
     """
     work = state.copy()
     replicas.register(work, observations)
+    observations = breaks.of_the_topic(work, observations)
+    was_known = bool(work.partition["deletes"][0] != UNKNOWN)
     _take_in_policy(work, observations.progress, compacted)
     rows, accusations = breaks.apply_breaks(work, observations.rows)
     if not from_log_start:
@@ -104,7 +106,6 @@ def step(
     cap.close_ranges(work)
     _reconcile(work, observations)
     frozen = _follow_progress(work, observations, settings.grace_ms)
-    was_known = bool(state.partition["deletes"][0] != UNKNOWN)
     accusations += _follow_log_starts(work, observations, settings.grace_ms, was_known=was_known)
     content_before = work.content
     accusations += judge(work, left_out, _leader(observations.progress))

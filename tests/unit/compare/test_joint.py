@@ -298,3 +298,13 @@ def test_a_tombstone_that_waits_for_a_replica_which_is_away_is_stepped_by_itself
         shown_by = [row for broker in (1, 3) for row in both(broker, [record(5, "K", value)], 6, 1_005)]
         batch = [*tick(1_000, everywhere(6), down=[2]), *shown_by]
         assert (ways.feed({name: batch}) == {name}) is quiet
+
+
+def test_what_may_be_said_of_the_topic_before_is_stepped_by_itself() -> None:
+    ways, old, new = BothWays(), {"topic_id": 5}, {"topic_id": 6}
+    ways.feed({"t": [row | old if "event" in row else row for row in agreeing(0, 5, 10)]})
+    again = [row for b in (1, 3) for view in (RU, RC) for row in shown(view, b, [], 0, 1_000, **new)]
+    assert ways.feed({"t": again}) == set()
+    assert ways.feed({"t": tick(1_000, everywhere(5))[:1]}) == set(), "of before"
+    assert ways.feed({"t": tick(1_001, everywhere(0))[:1]}) == {"t"}
+    assert ways.feed({"t": tick(1_001, everywhere(5))[1:2]}) == set(), "its readers have not come to the new one"

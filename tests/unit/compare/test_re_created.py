@@ -1,4 +1,4 @@
-"""A topic that was deleted and created again under its name is compared like any new one: nothing of the old is left."""
+"""A topic that was deleted and created again under its name is compared like any new one: nothing of the old counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from parallax.compare.state import new_broker
-from parallax.model import UNKNOWN, Outcome, ReadEvent
+from parallax.compare.state import NEVER, new_broker
+from parallax.model import UNKNOWN, Outcome, ReadEvent, UnknownReason
 from tests.unit.compare.history import BROKERS, RC, RU, Comparison, Row, everywhere, filler, record, shown, tick
 
 OLD, NEW = 5, 6
@@ -129,3 +129,58 @@ def test_what_is_known_of_a_replica_is_who_it_is_and_whether_it_answers() -> Non
     partition = comparison.last.state.partition
     for name in ("retention_ms", "deletes", "policy_at", "deleted_to"):
         assert partition[name].tolist() == [UNKNOWN], name
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["with the new id", "after it"])
+def test_a_tick_of_before_says_nothing_of_the_new_topic(*, late: bool) -> None:
+    """The logs of the one before had been deleted up to 500; later the new one loses its head on broker 2."""
+    comparison = Comparison()
+    head = said(1_000, 600, DELETES, (500,) * 3)
+    comparison.feed(head, *(read(b, [], 600, 1_001, OLD, log_start_offset=500) for b in BROKERS))
+    last, new = said(10_000, 600, DELETES, (500,) * 3), begun(10_500)
+    if late:
+        comparison.feed(new)
+        comparison.feed(last)
+    else:
+        comparison.feed(last, new)
+    rows = [filler(n) for n in range(450)]
+    comparison.feed(said(11_000, 450, COMPACTS), *(read(b, rows, 450, 11_001) for b in BROKERS))
+    for at in (12_000, 16_000, 20_000):
+        comparison.feed(said(at, 450, COMPACTS, (0, 400, 0)))
+    assert found(comparison) == [("log_head_missing", 2, 400)]
+    assert comparison.last is not None
+    assert comparison.last.coverage.unknown_for(UnknownReason.LOG_START_DIFFERS) == (400, 400)
+
+
+@pytest.mark.parametrize("at", [10_400, 10_800])
+def test_a_replica_whose_readers_have_not_come_to_the_new_topic_speaks_of_the_one_before(at: int) -> None:
+    comparison = Comparison()
+    comparison.feed(said(1_000, 600, DELETES), *(read(b, [], 600, 1_001, OLD) for b in BROKERS))
+    comparison.feed(begun(10_500, (1, 3)), said(at, 600, DELETES)[1:2])
+    assert comparison.last is not None
+    assert comparison.last.state.brokers["log_end_offset"].tolist() == [UNKNOWN] * 3
+    comparison.feed(begun(11_000, (2,)), said(10_900, 600, DELETES)[1:2])
+    assert comparison.last.state.brokers["log_end_offset"].tolist() == [UNKNOWN] * 3
+    assert comparison.last.state.partition["strict_from"].tolist() == [NEVER]
+    comparison.feed(said(11_001, 7, DELETES))
+    assert comparison.last.state.brokers["log_end_offset"].tolist() == [7] * 3
+
+
+def test_one_that_does_not_answer_is_known_to_be_away_though_its_readers_have_not_come_to_the_new_topic() -> None:
+    comparison = Comparison()
+    comparison.feed(said(1_000, 600, COMPACTS), *(read(b, [], 600, 1_001, OLD) for b in BROKERS))
+    comparison.feed(begun(10_500, (1, 2)))
+    comparison.feed(said(11_000, 7, COMPACTS, down=(3,)))
+    assert comparison.last is not None
+    assert comparison.last.state.brokers["reachable"].tolist() == [True, True, False]
+
+
+def test_what_a_replica_said_before_the_topic_was_deleted_is_not_taken_for_the_next_one() -> None:
+    """Brokers before 2.8 tell no id."""
+    comparison = Comparison()
+    comparison.feed(said(1_000, 600, DELETES), *(read(b, [], 600, 1_001, 0) for b in BROKERS))
+    gone = [row for b in BROKERS for row in read(b, [], 600, 2_500, 0, event=ReadEvent.TOPIC_DELETED)]
+    comparison.feed(said(2_000, 600, DELETES, (500,) * 3), gone)
+    assert comparison.last is not None
+    assert comparison.last.state.partition["deleted_to"].tolist() == [UNKNOWN]
+    assert comparison.last.state.brokers["log_end_offset"].tolist() == [UNKNOWN] * 3
