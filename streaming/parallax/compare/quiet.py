@@ -630,7 +630,7 @@ def _position(
     shown = rows.high_watermark[i] if view == READ_UNCOMMITTED else stable
     if not begun[view] and shown != UNKNOWN:
         end = min(shown, _in_time_from(p, view, at, retention))
-        start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i)
+        start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i, brokers[slot].position[view])
         count = _add(unread, count, view, start, end, _BEFORE_FIRST_READING, at)
         begun[view] = True
         _has_begun(p, view, end)
@@ -648,8 +648,9 @@ def _position(
 
 
 @_part
-def _lowest(rows: Rows, of: Any, i: int) -> int:
-    lowest = rows.offset[i]
+def _lowest(rows: Rows, of: Any, i: int, left: int) -> int:
+    """Where a reader began, or was left before."""
+    lowest = rows.offset[i] if left == UNKNOWN else min(rows.offset[i], left)
     for j in range(of[0], of[1]):
         if rows.level[j] == rows.level[i] and rows.broker[j] == rows.broker[i]:
             lowest = min(lowest, rows.offset[j])

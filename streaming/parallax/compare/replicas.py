@@ -91,6 +91,9 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
         position = int(state.brokers["position"][slot, view])
         if position != UNKNOWN:
             left_behind(state, view, position, at)
+            # As far down as anything was asked for: where readers begin at the log end, from where the first began.
+            start = max(retained_from(state), int(state.partition["begun_from"][0, view]), 0)
+            unread.add(state, view, start, position, UnknownReason.BEFORE_FIRST_READING, at)
             skip(state, view, 0, position, at)
 
 
@@ -188,7 +191,9 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
             mine = rows.offset[(rows.view == view) & (rows.broker == state.brokers["broker"][slot])]
             if len(mine):
-                raise_floor(state, view, int(mine.min()))
+                start, first = int(mine.min()), int(state.partition["begun_from"][0, view])
+                state.partition["begun_from"][0, view] = start if first == UNKNOWN else min(start, first)
+                raise_floor(state, view, start)
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:

@@ -29,6 +29,7 @@ PARTITION = np.dtype(
         ("members_at", "<i8"),
         ("passed_at", "<i8"),
         ("floor", "<i8", (2,)),
+        ("begun_from", "<i8", (2,)),
         ("skipped", "<i8", (2,)),
         ("strict_from", "<i8"),
         ("policy_at", "<i8"),
@@ -50,8 +51,9 @@ PARTITION = np.dtype(
         ("ended_on", "<i4"),
     ]
 )
-"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets that a log
-held no more when they were to be read; what else was left without verdict is in `UNREAD`.
+"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``begun_from`` by
+view: where the first reader began, where they begin at the log end. ``skipped`` by view: offsets that a log held no
+more when they were to be read; what else was left without verdict is in `UNREAD`.
 ``passed_at``: when the last position of read_committed was read, in milliseconds.
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
@@ -226,7 +228,7 @@ def kept(table: Array, mask: Array) -> Array:
 
 def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
-    row["members_at"] = row["passed_at"] = row["policy_at"] = row["retention_ms"] = UNKNOWN
+    row["members_at"] = row["passed_at"] = row["policy_at"] = row["retention_ms"] = row["begun_from"] = UNKNOWN
     for name in ("read_to", "bound_at", "bound", "next_bound_at", "next_bound", "deletes", "head", "deleted_to"):
         row[name] = UNKNOWN
     for name in ENDED:

@@ -308,3 +308,14 @@ def test_what_may_be_said_of_the_topic_before_is_stepped_by_itself() -> None:
     assert ways.feed({"t": tick(1_000, everywhere(5))[:1]}) == set(), "of before"
     assert ways.feed({"t": tick(1_001, everywhere(0))[:1]}) == {"t"}
     assert ways.feed({"t": tick(1_001, everywhere(5))[1:2]}) == set(), "its readers have not come to the new one"
+
+
+@pytest.mark.parametrize("earliest", [False, True])
+def test_a_replica_that_comes_back_is_read_on_both_ways(*, earliest: bool) -> None:
+    ways = BothWays(from_log_start=earliest)
+    ways.feed({"t": agreeing(100, 105, 10)})
+    ways.feed({"t": [row | {"replicas": (1, 2)} for row in tick(1_000, everywhere(105))]})
+    ways.feed({"t": tick(2_000, everywhere(105))})
+    assert ways.feed({"t": [row for b in BROKERS for row in both(b, [], 109, 2_500)]}) == {"t"}
+    told = [(span.start, span.end) for span in ways.last["t"].coverage.unread if span.view == RU]
+    assert (min(told)[0], max(end for _, end in told)) == (0 if earliest else 100, 105)

@@ -146,7 +146,7 @@ class TestChangesOfTheReplicaSet:
     def test_what_was_judged_without_it_and_what_waits_is_unknown_of_one_that_joins(self) -> None:
         made = self.joined(4, 3)
         assert left_behind(made) == [0, 3]
-        assert self.unread(made) == [(RU, 4, 10, 9), (RC, 3, 8, 9)]
+        assert self.unread(made) == [(RU, 4, 10, 9), (RU, 0, 4, 9), (RC, 3, 8, 9), (RC, 0, 3, 9)]
         assert made.partition["floor"][0].tolist() == [10, 8]
         assert self.unread(self.joined(0, 0)) == [(RU, 0, 10, 9), (RC, 0, 8, 9)]
 
@@ -311,6 +311,7 @@ class TestReadersThatBeginAtTheEnd:
         rows = observed(shown(RU, 1, [record(5, "K", "V")], 7), shown(RU, 2, [], 6), shown(RC, 1, [], 4)).rows
         replicas.begin_readers(made, rows)
         assert made.partition["floor"][0].tolist() == [6, 4]
+        assert made.partition["begun_from"][0].tolist() == [5, 4]
         made.brokers["shown"] = [[7, 4], [6, -1]]
         replicas.begin_readers(made, observed(shown(RU, 1, [], 20), shown(RC, 2, [], 9)).rows)
         assert made.partition["floor"][0].tolist() == [6, 9]
