@@ -270,6 +270,7 @@ def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any
 
 @_part
 def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
+    """Nor was it another one in between."""
     for slot in range(len(brokers)):
         is_member = False
         for i in range(among[0], among[1]):
@@ -277,8 +278,27 @@ def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) ->
         if p.members_known and is_member != (brokers[slot].member != 0):
             return False
         brokers[slot].member = is_member
+    first = among[0]
+    while first < among[1]:
+        end = first + 1
+        while end < among[1] and sets.observed_at[end] == sets.observed_at[first]:
+            end += 1
+        if sets.observed_at[first] > p.members_at and not _is_the_set(brokers, sets, first, end):
+            return False
+        first = end
     p.members_at = newest
     p.members_known = True
+    return True
+
+
+@_part
+def _is_the_set(brokers: Array, sets: Sets, first: int, end: int) -> bool:
+    for slot in range(len(brokers)):
+        is_member = False
+        for i in range(first, end):
+            is_member |= sets.broker[i] == brokers[slot].broker
+        if is_member != (brokers[slot].member != 0):
+            return False
     return True
 
 

@@ -319,3 +319,12 @@ def test_a_replica_that_comes_back_is_read_on_both_ways(*, earliest: bool) -> No
     assert ways.feed({"t": [row for b in BROKERS for row in both(b, [], 109, 2_500)]}) == {"t"}
     told = [(span.start, span.end) for span in ways.last["t"].coverage.unread if span.view == RU]
     assert (min(told)[0], max(end for _, end in told)) == (0 if earliest else 100, 105)
+
+
+def test_a_replica_that_was_gone_and_is_back_within_a_batch_is_stepped_by_itself() -> None:
+    ways = BothWays()
+    ways.feed({"t": agreeing(0, 5, 10)})
+    gone = [row | {"replicas": (1, 2)} for row in tick(1_000, everywhere(5))]
+    assert ways.feed({"t": [*gone, *tick(2_000, everywhere(5))]}) == set()
+    assert ways.feed({"u": [*gone, *tick(2_000, everywhere(5))]}) == set(), "nor where none was known before"
+    assert ways.feed({"t": [*tick(3_000, everywhere(5)), *tick(4_000, everywhere(5))]}) == {"t"}

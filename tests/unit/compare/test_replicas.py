@@ -22,8 +22,8 @@ from parallax.compare.state import (
     PartitionState,
     new_broker,
 )
-from parallax.model import UNKNOWN, ReadEvent, UnknownReason
-from tests.unit.compare.history import RC, RU, Row, everywhere, record, shown, tick
+from parallax.model import UNKNOWN, Outcome, ReadEvent, UnknownReason
+from tests.unit.compare.history import RC, RU, Comparison, Row, both, everywhere, filler, record, shown, tick
 
 VIEWS = (RU, RC)
 
@@ -169,6 +169,51 @@ class TestChangesOfTheReplicaSet:
         made.candidates = table(CANDIDATE, 1, offset=3)
         self.assign(made, 1, 2)
         assert (len(made.candidates), left_behind(made)) == (1, [0, 0])
+
+
+def of_the_set(at: int, end: int, replicas: tuple[int, ...]) -> list[Row]:
+    return [{**row, "replicas": replicas} for row in tick(at, everywhere(end)) if row["broker"] in replicas]
+
+
+class TestReplicasThatComeBackWithinABatch:
+    """Broker 3 is taken off the partition and given back, with a copy, while the comparison is behind."""
+
+    BEGIN = (of_the_set(500, 0, (1, 2, 3)), *(both(b, [], 0, 501) for b in (1, 2, 3)))
+    OLD = (of_the_set(1_000, 10, (1, 2, 3)), *(both(b, [filler(n) for n in range(10)], 10, 1_001) for b in (1, 2, 3)))
+    AWAY = (of_the_set(5_000, 10, (1, 2)),)
+    BACK = (of_the_set(9_000, 12, (1, 2, 3)), *(both(b, [filler(10), filler(11)], 12, 9_001) for b in (1, 2, 3)))
+
+    @pytest.mark.parametrize("of_one", [1, 2, 3])
+    def test_they_are_seen_to_have_another_log_however_the_rows_were_cut(self, of_one: int) -> None:
+        live, behind = Comparison(), Comparison()
+        for comparison in (live, behind):
+            comparison.feed(*self.BEGIN)
+        batches = [self.OLD, self.AWAY, self.BACK]
+        for batch in batches:
+            live.feed(*batch)
+        for batch in batches[: 3 - of_one]:
+            behind.feed(*batch)
+        behind.feed(*(rows for batch in batches[3 - of_one :] for rows in batch))
+        assert live.last is not None
+        assert behind.last is not None
+        assert live.last.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (12, 12)
+        assert behind.last.coverage.unknown == live.last.coverage.unknown
+        assert behind.last.coverage.compared_up_to == live.last.coverage.compared_up_to
+        assert behind.suspects == live.suspects == []
+
+    def test_what_their_first_log_showed_is_held_against_no_other(self) -> None:
+        comparison = Comparison()
+        comparison.feed(*self.BEGIN)
+        opened = [record(10, "k", "v", pid=7, outcome=Outcome.UNDECIDED)]
+        showed = (shown(RU, b, opened, 11, 1_500, last_stable_offset=10) for b in (1, 2, 3))
+        comparison.feed(*self.OLD, *showed, *self.AWAY, *self.BACK)
+        assert comparison.last is not None
+        assert 2 not in comparison.last.state.intervals["slot"]
+
+    def test_a_set_that_changes_for_good_cuts_nothing(self) -> None:
+        made = state(1, 2, 3)
+        seen = observed(of_the_set(9, 0, (1, 2)), of_the_set(10, 0, (1, 2)), of_the_set(11, 0, (1, 2, 4)))
+        assert list(replicas.by_replica_set(made, seen)) == [seen]
 
 
 class TestPositions:
