@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from parallax.compare import remembered, unread
-from parallax.compare.observations import EVENT_CODE, POSITION, READ_COMMITTED, READ_UNCOMMITTED, VIEWS, Array, ViewRows
+from parallax.compare.observations import (
+    EVENT_CODE,
+    POSITION,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    VIEWS,
+    Array,
+    Observations,
+    ProgressRows,
+    ViewRows,
+)
 from parallax.compare.replicas import (
     give_up,
     left_behind,
@@ -17,7 +29,7 @@ from parallax.compare.replicas import (
     slots,
 )
 from parallax.compare.rules.arrays import has_bit, joined
-from parallax.compare.state import NEVER, PartitionState
+from parallax.compare.state import NEVER, PartitionState, new_broker
 from parallax.compare.suspect import Accusation
 from parallax.model import UNKNOWN, FindingKind, ReadEvent, Rule, UnknownReason
 
@@ -28,30 +40,65 @@ _DELETED = EVENT_CODE[ReadEvent.TOPIC_DELETED]
 _ADDED = EVENT_CODE[ReadEvent.PARTITION_ADDED]
 
 
+def of_the_topic(state: PartitionState, observations: Observations) -> Observations:
+    """What was observed of the topic as it is now; the state starts again where the topic became another one.
+
+    Rows of a reader that could belong to either topic are left out, and the offsets that they lie at become unknown.
+    Progress names no topic. So what a replica said of itself counts from when its readers have come to this one.
+    """
+    rows = observations.rows
+    at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
+    keep = _apply_topic_ids(state, rows, at)
+    for i in at[(rows.event[at] == _DELETED) & keep[at]]:
+        if slots(state, rows.broker[i : i + 1])[0] != UNKNOWN:
+            _start_again(state, int(state.partition["topic_id"][0]), int(rows.timestamp[i]))
+            keep[:] = False
+    if not keep.all():
+        observations = replace(observations, rows=rows.take(keep))
+    is_told = _is_of_the_topic(state, observations.progress)
+    if not is_told.all():
+        observations = replace(observations, progress=observations.progress.take(is_told))
+    return observations
+
+
+def _is_of_the_topic(state: PartitionState, progress: ProgressRows) -> Array:
+    """Which rows of progress are of the topic as it is now, and not of one that had its name before."""
+    told = state.brokers["topic_id"]
+    elsewhere = (told != 0).any(axis=1) & (told != state.partition["topic_id"][0]).all(axis=1)
+    since = state.brokers["topic_at"]
+    if not elsewhere.any() and (since == UNKNOWN).all():
+        return np.ones(len(progress), np.bool_)
+    at = slots(state, progress.broker)
+    # Who does not answer says nothing of a log.
+    mask: Array = (at == UNKNOWN) | ((progress.observed_at > since[at]) & ~(elsewhere[at] & progress.reachable))
+    return mask
+
+
 def apply_breaks(state: PartitionState, rows: ViewRows) -> tuple[ViewRows, list[Accusation]]:
-    """Take in what breaks the order of offsets: a recreated or deleted topic, a truncated log, a jump of the log start.
+    """Take in what breaks the order of offsets: a truncated log, a jump of the log start.
 
     Nothing is compared across a break: rows that could belong to either side of it are left out, and the offsets that
     they lie at become unknown.
 
+    Args:
+        state: written to.
+        rows: of the topic as it is now.
+
     Returns:
         The rows that can still be compared, and an accusation for each log that lost what it had shown.
     """
-    at = np.flatnonzero((rows.kind == POSITION) & ((rows.event != 0) | (rows.topic_id != 0)))
+    at = np.flatnonzero((rows.kind == POSITION) & np.isin(rows.event, (_TRUNCATED, _LOG_START, _SKIPPED, _ADDED)))
     if not len(at):
         return rows, []
-    keep = _apply_topic_ids(state, rows, at)
+    keep = np.ones(len(rows), np.bool_)
     accusations = []
-    for i in at[np.isin(rows.event[at], (_TRUNCATED, _LOG_START, _SKIPPED, _DELETED, _ADDED))]:
+    for i in at:
         view, slot = int(rows.view[i]), int(slots(state, rows.broker[i : i + 1])[0])
         if slot == UNKNOWN or not keep[i]:
             continue
         mine = (rows.view == view) & (rows.broker == rows.broker[i])
         at_ms = int(rows.timestamp[i])
-        if rows.event[i] == _DELETED:
-            _start_again(state, int(state.partition["topic_id"][0]))
-            keep[:] = False
-        elif rows.event[i] == _TRUNCATED:
+        if rows.event[i] == _TRUNCATED:
             # What the batch shows before that row is of the log that was lost, what it shows after it of the new one.
             mine[i + 1 :] = False
             keep &= ~mine
@@ -83,7 +130,7 @@ def _apply_topic_ids(state: PartitionState, rows: ViewRows, at: Array) -> Array:
     if current == 0:
         state.partition["topic_id"] = current = newest
     elif newest != current:
-        _start_again(state, newest)
+        _start_again(state, newest, int(rows.timestamp[named[rows.topic_id[named] == newest]].min()))
         current = newest
     for view in VIEWS:
         for slot in range(len(state.brokers)):
@@ -102,6 +149,10 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: A
     if not len(named):
         return before in (0, current)
     last = named[np.argmax(rows.timestamp[named])]
+    come = rows.timestamp[named[rows.topic_id[named] == current]]
+    told = state.brokers["topic_id"][slot]
+    if len(come) and (told != 0).any() and not (told == current).any():
+        state.brokers["topic_at"][slot] = come.min()
     state.brokers["topic_id"][slot, view] = rows.topic_id[last]
     mixed = bool((rows.topic_id[named] != current).any())
     if before in (0, current) and not mixed:
@@ -116,25 +167,21 @@ def _admit(state: PartitionState, view: int, slot: int, rows: ViewRows, named: A
     return False
 
 
-def _start_again(state: PartitionState, topic_id: int) -> None:
-    """Forget everything but who the replicas are: the offsets start again."""
+def _start_again(state: PartitionState, topic_id: int, at: int) -> None:
+    """Forget everything but who the replicas are: the offsets start again. What was said until then no longer counts.
+
+    What survives says nothing of a log: of the partition, the replica set; of a replica, its slot, whether it is in
+    that set and answers, and which topic its readers told last, by which they are seen to go over to the new one. Its
+    offsets, and the policy of a topic that is gone, say nothing of another one.
+    """
     fresh = PartitionState()
     fresh.partition["topic_id"] = topic_id
-    for name in ("members_at", "members_known", "retention_ms", "deletes"):
+    for name in ("members_at", "members_known"):
         fresh.partition[name] = state.partition[name]
-    brokers = state.brokers.copy()
-    for name in (
-        "position",
-        "shown",
-        "stable_told",
-        "stalled_since",
-        "stalled_reference",
-        "head_since",
-        "log_start_offset",
-    ):
-        brokers[name] = UNKNOWN
-    brokers["begun"] = False
-    fresh.brokers = brokers
+    fresh.brokers = np.concatenate([fresh.brokers, *(new_broker(int(b)) for b in state.brokers["broker"])])
+    for name in ("member", "reachable", "topic_id"):
+        fresh.brokers[name] = state.brokers[name]
+    fresh.brokers["topic_at"] = at
     if topic_id != 0 and topic_id == state.partition["topic_id"][0]:
         fresh.told = state.told  # What comes late of a topic that was deleted is nothing new.
     for name in PartitionState.__dataclass_fields__:

@@ -270,6 +270,7 @@ def _register(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any
 
 @_part
 def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) -> bool:
+    """Nor was it another one in between."""
     for slot in range(len(brokers)):
         is_member = False
         for i in range(among[0], among[1]):
@@ -277,8 +278,27 @@ def _set_members(p: Any, brokers: Array, sets: Sets, among: Any, newest: int) ->
         if p.members_known and is_member != (brokers[slot].member != 0):
             return False
         brokers[slot].member = is_member
+    first = among[0]
+    while first < among[1]:
+        end = first + 1
+        while end < among[1] and sets.observed_at[end] == sets.observed_at[first]:
+            end += 1
+        if sets.observed_at[first] > p.members_at and not _is_the_set(brokers, sets, first, end):
+            return False
+        first = end
     p.members_at = newest
     p.members_known = True
+    return True
+
+
+@_part
+def _is_the_set(brokers: Array, sets: Sets, first: int, end: int) -> bool:
+    for slot in range(len(brokers)):
+        is_member = False
+        for i in range(first, end):
+            is_member |= sets.broker[i] == brokers[slot].broker
+        if is_member != (brokers[slot].member != 0):
+            return False
     return True
 
 
@@ -409,6 +429,19 @@ def _take_in_policy(p: Any, brokers: Array, ticks: Ticks, at: Any, compacted: in
 
 
 # --- breaks.py --------------------------------------------------------------------------------------------------------
+
+
+@_part
+def _is_of_the_topic(p: Any, brokers: Array, ticks: Ticks, at: Any) -> bool:
+    """`of_the_topic`, where all progress is of the topic as it is now."""
+    for i in range(at[0], at[1]):
+        broker = brokers[_slot(brokers, ticks.broker[i])]
+        if ticks.observed_at[i] <= broker.topic_at:
+            return False
+        told, other = broker.topic_id[0], broker.topic_id[1]
+        if (told != 0 or other != 0) and told != p.topic_id and other != p.topic_id:
+            return False
+    return True
 
 
 @_part
@@ -617,7 +650,7 @@ def _position(
     shown = rows.high_watermark[i] if view == READ_UNCOMMITTED else stable
     if not begun[view] and shown != UNKNOWN:
         end = min(shown, _in_time_from(p, view, at, retention))
-        start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i)
+        start = rows.log_start_offset[i] if from_log_start else _lowest(rows, of, i, brokers[slot].position[view])
         count = _add(unread, count, view, start, end, _BEFORE_FIRST_READING, at)
         begun[view] = True
         _has_begun(p, view, end)
@@ -635,8 +668,9 @@ def _position(
 
 
 @_part
-def _lowest(rows: Rows, of: Any, i: int) -> int:
-    lowest = rows.offset[i]
+def _lowest(rows: Rows, of: Any, i: int, left: int) -> int:
+    """Where a reader began, or was left before."""
+    lowest = rows.offset[i] if left == UNKNOWN else min(rows.offset[i], left)
     for j in range(of[0], of[1]):
         if rows.level[j] == rows.level[i] and rows.broker[j] == rows.broker[i]:
             lowest = min(lowest, rows.offset[j])
@@ -995,7 +1029,9 @@ def _one(
     was_known = p.deletes != UNKNOWN
     if not _is_plain(brokers, states, k):
         return False
-    if not _register(p, brokers, rows, of, ticks, at, sets, among) or not _take_in_deletes(p, ticks, at):
+    if not _register(p, brokers, rows, of, ticks, at, sets, among) or not _is_of_the_topic(p, brokers, ticks, at):
+        return False
+    if not _take_in_deletes(p, ticks, at):
         return False
     _take_in_policy(p, brokers, ticks, at, limits.compacted)
     is_quiet, count = _apply_breaks(p, brokers, unread, states.unread_rows[k], rows, of)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 
 from parallax.compare import unread
@@ -21,6 +25,7 @@ from parallax.compare.state import EARLY, MAX_BROKERS, NEVER, PartitionState, ne
 from parallax.model import UNKNOWN, ReadEvent, UnknownReason
 
 _OK = EVENT_CODE[ReadEvent.OK]
+_LAST = np.iinfo(np.int64).max
 
 
 def register(state: PartitionState, observations: Observations) -> None:
@@ -39,6 +44,63 @@ def register(state: PartitionState, observations: Observations) -> None:
             _forget(state, int(left[0]))
             state.brokers[left[0]] = new_broker(int(broker))[0]
     _take_in_members(state, observations.replica_sets)
+
+
+def by_replica_set(state: PartitionState, seen: Observations) -> Iterator[Observations]:
+    """Cut a micro-batch, in the order of time, where a replica was taken off the partition and given back within it.
+
+    The newest replica set alone would not show it, and its log is another one since. What else changes the set, the
+    newest one tells.
+    """
+    cuts = _comings_and_goings(state, seen.replica_sets)
+    if not cuts:
+        yield seen
+        return
+    read_at = _rows_read_at(seen.rows)
+
+    def between(times: Array, begin: int, end: int) -> Array:
+        return np.flatnonzero((times >= begin) & (times < end))
+
+    for begin, end in pairwise([np.iinfo(np.int64).min, *cuts, _LAST]):
+        yield replace(
+            seen,
+            rows=seen.rows.take(between(read_at, begin, end)),
+            progress=seen.progress.take(between(seen.progress.observed_at, begin, end)),
+            open_transactions=seen.open_transactions.take(between(seen.open_transactions.observed_at, begin, end)),
+            replica_sets=seen.replica_sets.take(between(seen.replica_sets.observed_at, begin, end)),
+        )
+
+
+def _comings_and_goings(state: PartitionState, sets: ReplicaSets) -> list[int]:
+    """When the replica set was another one than before; empty where no replica was gone in between."""
+    told: dict[int, set[int]] = {}
+    for at, broker in zip(sets.observed_at.tolist(), sets.broker.tolist(), strict=True):
+        if at > state.partition["members_at"][0]:
+            told.setdefault(at, set()).add(broker)
+    if len(told) < 2:
+        return []
+    before = set(state.brokers["broker"][state.brokers["member"]].tolist()) if members(state) else told[min(told)]
+    gone: set[int] = set()
+    cuts, comes_back = [], False
+    for at in sorted(told):
+        if told[at] != before:
+            cuts.append(at)
+            gone |= before
+            comes_back |= bool((told[at] - before) & gone)
+            before = told[at]
+    return cuts if comes_back else []
+
+
+def _rows_read_at(rows: ViewRows) -> Array:
+    """When each row was read: as the position says that vouches for it. A reader's rows keep their order."""
+    read_at = np.full(len(rows), _LAST - 1)
+    readers = rows.broker.astype(np.int64) * len(VIEWS) + rows.view
+    for reader in np.unique(readers):
+        mine = np.flatnonzero(readers == reader)
+        ends = np.flatnonzero(rows.kind[mine] == POSITION)
+        times = np.append(np.maximum.accumulate(rows.timestamp[mine[ends]]), _LAST - 1)
+        read_at[mine] = times[np.searchsorted(ends, np.arange(len(mine)))]
+    return read_at
 
 
 _COMMITTED_MASKS = (("pending", ("visible", "aborted")), ("candidates", ("visible", "aborted")))
@@ -91,6 +153,9 @@ def _join(state: PartitionState, slot: int, at: int) -> None:
         position = int(state.brokers["position"][slot, view])
         if position != UNKNOWN:
             left_behind(state, view, position, at)
+            # As far down as anything was asked for: where readers begin at the log end, from where the first began.
+            start = max(retained_from(state), int(state.partition["begun_from"][0, view]), 0)
+            unread.add(state, view, start, position, UnknownReason.BEFORE_FIRST_READING, at)
             skip(state, view, 0, position, at)
 
 
@@ -188,7 +253,9 @@ def begin_readers(state: PartitionState, rows: ViewRows) -> None:
         for slot in np.flatnonzero(state.brokers["shown"][:, view] == UNKNOWN):
             mine = rows.offset[(rows.view == view) & (rows.broker == state.brokers["broker"][slot])]
             if len(mine):
-                raise_floor(state, view, int(mine.min()))
+                start, first = int(mine.min()), int(state.partition["begun_from"][0, view])
+                state.partition["begun_from"][0, view] = start if first == UNKNOWN else min(start, first)
+                raise_floor(state, view, start)
 
 
 def take_in_positions(state: PartitionState, rows: ViewRows, row_slots: Array) -> None:

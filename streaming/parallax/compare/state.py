@@ -29,6 +29,7 @@ PARTITION = np.dtype(
         ("members_at", "<i8"),
         ("passed_at", "<i8"),
         ("floor", "<i8", (2,)),
+        ("begun_from", "<i8", (2,)),
         ("skipped", "<i8", (2,)),
         ("strict_from", "<i8"),
         ("policy_at", "<i8"),
@@ -50,8 +51,9 @@ PARTITION = np.dtype(
         ("ended_on", "<i4"),
     ]
 )
-"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``skipped`` by view: offsets that a log
-held no more when they were to be read; what else was left without verdict is in `UNREAD`.
+"""One row. ``floor`` by view: rows below it are judged already or cannot be. ``begun_from`` by
+view: where the first reader began, where they begin at the log end. ``skipped`` by view: offsets that a log held no
+more when they were to be read; what else was left without verdict is in `UNREAD`.
 ``passed_at``: when the last position of read_committed was read, in milliseconds.
 ``strict_from``: from here on nothing was ever compacted, so that every record is compared and not only the latest of
 its key; `NEVER` while the topic is compacted, or its policy not known. ``policy_at``: when that was last seen to be so.
@@ -77,6 +79,7 @@ BROKER = np.dtype(
         ("position", "<i8", (2,)),
         ("shown", "<i8", (2,)),
         ("topic_id", "<i8", (2,)),
+        ("topic_at", "<i8"),
         ("begun", "?", (2,)),
         ("high_watermark", "<i8"),
         ("last_stable_offset", "<i8"),
@@ -95,7 +98,8 @@ BROKER = np.dtype(
 """One row a replica; its index is the replica's bit in the masks.
 
 ``position`` by view: next offset to read, by position rows; ``shown``: one past the last row taken in; ``begun``:
-what it held before it was first read has been noted (compare/unread.py).
+what it held before it was first read has been noted (compare/unread.py). ``topic_id`` by view: as its reader told it
+last; ``topic_at``: what it had said of itself by then was of a topic that had the name before; -1 where there was none.
 ``stable_told``: its last stable offset as reported last, by progress or by a position row, at ``reported_at``; beside
 it, ``last_stable_offset`` is as of the last tick of progress, at ``observed_at``. ``stalled_*``: see rules/progress.py.
 ``head_since``: since when its log has begun above another's (rules/log_start.py). ``mismatch_last``: where the run of
@@ -201,7 +205,7 @@ UNMATCHED = ("content", "pending", "candidates", "intervals", "markers")
 """The tables of a state that may be large; the last ones of `PartitionState`."""
 
 _MAGIC = b"PXC"
-_VERSION = 10
+_VERSION = 11
 
 
 NOWHERE = (NEVER, UNKNOWN)
@@ -224,7 +228,7 @@ def kept(table: Array, mask: Array) -> Array:
 
 def _fresh_partition() -> Array:
     row = np.zeros(1, PARTITION)
-    row["members_at"] = row["passed_at"] = row["policy_at"] = row["retention_ms"] = UNKNOWN
+    row["members_at"] = row["passed_at"] = row["policy_at"] = row["retention_ms"] = row["begun_from"] = UNKNOWN
     for name in ("read_to", "bound_at", "bound", "next_bound_at", "next_bound", "deletes", "head", "deleted_to"):
         row[name] = UNKNOWN
     for name in ENDED:

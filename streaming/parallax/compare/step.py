@@ -85,8 +85,30 @@ def step(
             goes by the cleanup policy in the progress rows.
         from_log_start: readers begin at the log start (``startingOffsets=earliest``), not at the log end.
     """
+    suspects: list[Suspect] = []
+    unlike: list[Array] = []
+    for part in replicas.by_replica_set(state, observations):
+        result = _step(state, part, settings, now_ms, compacted=compacted, from_log_start=from_log_start)
+        state = result.state
+        suspects += result.suspects
+        unlike.append(result.unlike)
+    return replace(result, suspects=suspects, unlike=np.concatenate(unlike))
+
+
+def _step(
+    state: PartitionState,
+    observations: Observations,
+    settings: CompareSettings,
+    now_ms: int,
+    *,
+    compacted: bool | None,
+    from_log_start: bool,
+) -> StepResult:
+    """`step`, of rows within which no replica left the set and came back."""
     work = state.copy()
     replicas.register(work, observations)
+    observations = breaks.of_the_topic(work, observations)
+    was_known = bool(work.partition["deletes"][0] != UNKNOWN)
     _take_in_policy(work, observations.progress, compacted)
     rows, accusations = breaks.apply_breaks(work, observations.rows)
     if not from_log_start:
@@ -104,7 +126,6 @@ def step(
     cap.close_ranges(work)
     _reconcile(work, observations)
     frozen = _follow_progress(work, observations, settings.grace_ms)
-    was_known = bool(state.partition["deletes"][0] != UNKNOWN)
     accusations += _follow_log_starts(work, observations, settings.grace_ms, was_known=was_known)
     content_before = work.content
     accusations += judge(work, left_out, _leader(observations.progress))

@@ -250,7 +250,9 @@ class _Follower:
         if self._from_log_start:
             return position.log_start_offset
         mine = (self._rows.view == position.view) & (self._rows.broker == self._rows.broker[position.row])
-        return int(self._rows.offset[mine].min())
+        # One that comes back with another log is read on where the one before was left, though nothing be left there.
+        left = int(self._state.brokers["position"][position.slot, position.view])
+        return int(self._rows.offset[mine].min(initial=NEVER if left == UNKNOWN else left))
 
     def _has_begun(self, slot: int, view: int, known_from: int) -> None:
         self._begun[slot][view] = True

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parallax.compare import replicas
-from parallax.compare.breaks import apply_breaks
+from parallax.compare.breaks import apply_breaks, of_the_topic
 from parallax.compare.rules.arrays import table
 from parallax.compare.state import (
     CONTENT,
@@ -32,7 +32,7 @@ SKIPPED = UNREAD_REASONS.index(UnknownReason.SKIPPED)
 
 class TestBreaks:
     def apply(self, made: PartitionState, *batches: list[Row]) -> tuple[list[int], list[Any]]:
-        rows, accusations = apply_breaks(made, observed(*batches).rows)
+        rows, accusations = apply_breaks(made, of_the_topic(made, observed(*batches)).rows)
         return rows.offset.tolist(), accusations
 
     def read(self) -> PartitionState:

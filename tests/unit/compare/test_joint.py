@@ -298,3 +298,33 @@ def test_a_tombstone_that_waits_for_a_replica_which_is_away_is_stepped_by_itself
         shown_by = [row for broker in (1, 3) for row in both(broker, [record(5, "K", value)], 6, 1_005)]
         batch = [*tick(1_000, everywhere(6), down=[2]), *shown_by]
         assert (ways.feed({name: batch}) == {name}) is quiet
+
+
+def test_what_may_be_said_of_the_topic_before_is_stepped_by_itself() -> None:
+    ways, old, new = BothWays(), {"topic_id": 5}, {"topic_id": 6}
+    ways.feed({"t": [row | old if "event" in row else row for row in agreeing(0, 5, 10)]})
+    again = [row for b in (1, 3) for view in (RU, RC) for row in shown(view, b, [], 0, 1_000, **new)]
+    assert ways.feed({"t": again}) == set()
+    assert ways.feed({"t": tick(1_000, everywhere(5))[:1]}) == set(), "of before"
+    assert ways.feed({"t": tick(1_001, everywhere(0))[:1]}) == {"t"}
+    assert ways.feed({"t": tick(1_001, everywhere(5))[1:2]}) == set(), "its readers have not come to the new one"
+
+
+@pytest.mark.parametrize("earliest", [False, True])
+def test_a_replica_that_comes_back_is_read_on_both_ways(*, earliest: bool) -> None:
+    ways = BothWays(from_log_start=earliest)
+    ways.feed({"t": agreeing(100, 105, 10)})
+    ways.feed({"t": [row | {"replicas": (1, 2)} for row in tick(1_000, everywhere(105))]})
+    ways.feed({"t": tick(2_000, everywhere(105))})
+    assert ways.feed({"t": [row for b in BROKERS for row in both(b, [], 109, 2_500)]}) == {"t"}
+    told = [(span.start, span.end) for span in ways.last["t"].coverage.unread if span.view == RU]
+    assert (min(told)[0], max(end for _, end in told)) == (0 if earliest else 100, 105)
+
+
+def test_a_replica_that_was_gone_and_is_back_within_a_batch_is_stepped_by_itself() -> None:
+    ways = BothWays()
+    ways.feed({"t": agreeing(0, 5, 10)})
+    gone = [row | {"replicas": (1, 2)} for row in tick(1_000, everywhere(5))]
+    assert ways.feed({"t": [*gone, *tick(2_000, everywhere(5))]}) == set()
+    assert ways.feed({"u": [*gone, *tick(2_000, everywhere(5))]}) == set(), "nor where none was known before"
+    assert ways.feed({"t": [*tick(3_000, everywhere(5)), *tick(4_000, everywhere(5))]}) == {"t"}

@@ -22,8 +22,8 @@ from parallax.compare.state import (
     PartitionState,
     new_broker,
 )
-from parallax.model import UNKNOWN, ReadEvent, UnknownReason
-from tests.unit.compare.history import RC, RU, Row, everywhere, record, shown, tick
+from parallax.model import UNKNOWN, Outcome, ReadEvent, UnknownReason
+from tests.unit.compare.history import RC, RU, Comparison, Row, both, everywhere, filler, record, shown, tick
 
 VIEWS = (RU, RC)
 
@@ -146,7 +146,7 @@ class TestChangesOfTheReplicaSet:
     def test_what_was_judged_without_it_and_what_waits_is_unknown_of_one_that_joins(self) -> None:
         made = self.joined(4, 3)
         assert left_behind(made) == [0, 3]
-        assert self.unread(made) == [(RU, 4, 10, 9), (RC, 3, 8, 9)]
+        assert self.unread(made) == [(RU, 4, 10, 9), (RU, 0, 4, 9), (RC, 3, 8, 9), (RC, 0, 3, 9)]
         assert made.partition["floor"][0].tolist() == [10, 8]
         assert self.unread(self.joined(0, 0)) == [(RU, 0, 10, 9), (RC, 0, 8, 9)]
 
@@ -169,6 +169,51 @@ class TestChangesOfTheReplicaSet:
         made.candidates = table(CANDIDATE, 1, offset=3)
         self.assign(made, 1, 2)
         assert (len(made.candidates), left_behind(made)) == (1, [0, 0])
+
+
+def of_the_set(at: int, end: int, replicas: tuple[int, ...]) -> list[Row]:
+    return [{**row, "replicas": replicas} for row in tick(at, everywhere(end)) if row["broker"] in replicas]
+
+
+class TestReplicasThatComeBackWithinABatch:
+    """Broker 3 is taken off the partition and given back, with a copy, while the comparison is behind."""
+
+    BEGIN = (of_the_set(500, 0, (1, 2, 3)), *(both(b, [], 0, 501) for b in (1, 2, 3)))
+    OLD = (of_the_set(1_000, 10, (1, 2, 3)), *(both(b, [filler(n) for n in range(10)], 10, 1_001) for b in (1, 2, 3)))
+    AWAY = (of_the_set(5_000, 10, (1, 2)),)
+    BACK = (of_the_set(9_000, 12, (1, 2, 3)), *(both(b, [filler(10), filler(11)], 12, 9_001) for b in (1, 2, 3)))
+
+    @pytest.mark.parametrize("of_one", [1, 2, 3])
+    def test_they_are_seen_to_have_another_log_however_the_rows_were_cut(self, of_one: int) -> None:
+        live, behind = Comparison(), Comparison()
+        for comparison in (live, behind):
+            comparison.feed(*self.BEGIN)
+        batches = [self.OLD, self.AWAY, self.BACK]
+        for batch in batches:
+            live.feed(*batch)
+        for batch in batches[: 3 - of_one]:
+            behind.feed(*batch)
+        behind.feed(*(rows for batch in batches[3 - of_one :] for rows in batch))
+        assert live.last is not None
+        assert behind.last is not None
+        assert live.last.coverage.unknown_for(UnknownReason.BEFORE_FIRST_READING) == (12, 12)
+        assert behind.last.coverage.unknown == live.last.coverage.unknown
+        assert behind.last.coverage.compared_up_to == live.last.coverage.compared_up_to
+        assert behind.suspects == live.suspects == []
+
+    def test_what_their_first_log_showed_is_held_against_no_other(self) -> None:
+        comparison = Comparison()
+        comparison.feed(*self.BEGIN)
+        opened = [record(10, "k", "v", pid=7, outcome=Outcome.UNDECIDED)]
+        showed = (shown(RU, b, opened, 11, 1_500, last_stable_offset=10) for b in (1, 2, 3))
+        comparison.feed(*self.OLD, *showed, *self.AWAY, *self.BACK)
+        assert comparison.last is not None
+        assert 2 not in comparison.last.state.intervals["slot"]
+
+    def test_a_set_that_changes_for_good_cuts_nothing(self) -> None:
+        made = state(1, 2, 3)
+        seen = observed(of_the_set(9, 0, (1, 2)), of_the_set(10, 0, (1, 2)), of_the_set(11, 0, (1, 2, 4)))
+        assert list(replicas.by_replica_set(made, seen)) == [seen]
 
 
 class TestPositions:
@@ -311,6 +356,7 @@ class TestReadersThatBeginAtTheEnd:
         rows = observed(shown(RU, 1, [record(5, "K", "V")], 7), shown(RU, 2, [], 6), shown(RC, 1, [], 4)).rows
         replicas.begin_readers(made, rows)
         assert made.partition["floor"][0].tolist() == [6, 4]
+        assert made.partition["begun_from"][0].tolist() == [5, 4]
         made.brokers["shown"] = [[7, 4], [6, -1]]
         replicas.begin_readers(made, observed(shown(RU, 1, [], 20), shown(RC, 2, [], 9)).rows)
         assert made.partition["floor"][0].tolist() == [6, 9]

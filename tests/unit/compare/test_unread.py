@@ -351,6 +351,22 @@ class TestFirstReading:
         watched.feed(progress(2 * HOUR, 4), read(2 * HOUR, 4))
         assert ranges(watched) == [(0, 4, FIRST)]
 
+    @pytest.mark.parametrize("written", [0, 10])
+    @pytest.mark.parametrize("earliest", [False, True])
+    def test_nothing_is_known_of_the_log_that_a_replica_comes_back_with_below_where_it_is_read_on(
+        self, written: int, *, earliest: bool
+    ) -> None:
+        """Readers that begin at the log end are asked from where the first of them began, and no further down."""
+        comparison, first = Comparison(from_log_start=earliest), 0 if earliest else 100
+        comparison.feed(progress(0, first), read(1, first))
+        comparison.feed(progress(10, 200), read(11, 200))
+        comparison.feed(progress(20, 200))
+        assert ranges(comparison) == ranges(comparison, RU) == []
+        comparison.feed([{**row, "replicas": (1, 2)} for row in progress(30, 200)])
+        comparison.feed(progress(40, 200 + written), read(41, 200 + written))
+        comparison.feed(progress(50, 200 + written))
+        assert unknown(comparison, FIRST) == (200 + written - first,) * 2
+
 
 class TestRanges:
     def test_those_that_overlap_become_one_and_neighbours_stay_apart(self) -> None:
