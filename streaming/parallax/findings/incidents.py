@@ -540,7 +540,7 @@ class Incidents:
             proven.event is not None and not proven.stands and tally_of(proven.event).waiting == 0
             for group, proven in self._proven.items()
             if group.place == claim.place and group.is_of_transactions
-            if group.broker == claim.broker and 0 < claim.raised_at_ms <= proven.restored_ms
+            if group.broker == claim.broker and 0 < claim.shown_at_ms <= proven.restored_ms
         )
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
@@ -549,7 +549,7 @@ class Incidents:
             proven.as_finding(claim, State.WRONG)
             for group, proven in self._proven.items()
             if proven.stands and group.place == claim.place and group.is_of_transactions
-            if group.broker in (claim.broker, NOBODY) and claim.raised_at_ms <= proven.restored_ms
+            if group.broker in (claim.broker, NOBODY) and claim.shown_at_ms <= proven.restored_ms
         ]
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:

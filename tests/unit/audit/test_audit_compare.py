@@ -18,7 +18,8 @@ from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
-from parallax.model import Outcome, ReadEvent
+from parallax.findings.claim import claim_from_row
+from parallax.model import FindingKind, Outcome, ReadEvent
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -366,6 +367,23 @@ class TestWhatWasRecordedTooLate:
         why = "retention_gap"
         assert self.unread((1000, 0), (2000, 1), (2000 + 30 * self.HOUR, 2)) == [(RU, 1, 2, why), (RC, 1, 2, why)]
         assert self.unread((1000, 0), (2000, 1), (2000 + 20 * self.HOUR, 2)) == []
+
+    def test_what_differs_in_the_tables_is_raised_now_and_may_have_been_shown_at_any_time(self) -> None:
+        value, deleted = record(0, "K", "V"), record(1, "K", None)
+        more = [record(o, f"f{o}", "x") for o in range(2, 6)]
+        readings = [both(b, [value, *more] if b == 2 else [value, deleted, *more], 6) for b in BROKERS]
+        told = [{**one, "topic": "t", "partition": 0, "observed_at": 9_000_000} for one in tick(9, everywhere(6))]
+        given = from_tables([replace(COMPACTED, ends=(6, 6), starts=dict.fromkeys(BROKERS, 0))], told, 2)
+        comparer = Comparer(given, SETTINGS, 2, last=True, from_log_start=False, raised_at=1_767_225_600_000)
+        rows = [
+            {"topic": "t", "partition": 0, "at": at, "packed": blob}
+            for at, blob in [(STATE, b""), *chunks(readings, 100)]
+        ]
+        (made,) = comparer.compare([pa.RecordBatch.from_pylist(rows)])
+        _, (suspect,), _ = parse(made.to_pylist()[0]["result"])
+        claim = claim_from_row(suspect.as_row())
+        assert (claim.kind, claim.broker) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
+        assert (claim.raised_at_ms, claim.shown_at_ms) == (1_767_225_600_000, 1)
 
     def test_what_lies_below_where_a_replica_is_read_on_that_was_taken_off_and_given_back_is_not_known(self) -> None:
         why = "before_first_reading"
