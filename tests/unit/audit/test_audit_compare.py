@@ -306,6 +306,41 @@ class TestALogThatBeginsAboveTheOthers:
             "a log begins 5 offsets above another although no cleanup policy is known to delete records"
         ]
 
+    @pytest.mark.parametrize("stays", [False, True])
+    def test_is_no_suspect_where_what_begins_lower_is_an_empty_log(self, stays: bool) -> None:
+        """Broker 3 has a new disk; by the second look it has learnt where the leader's log begins, or not yet."""
+
+        def look(at: int, *, is_empty: bool) -> list[Row]:
+            rows = [{**row, "deletes": 0, "log_start_offset": 5} for row in tick(at, everywhere(8))]
+            nothing = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+            return [{**row, **dict.fromkeys(nothing, 0)} if is_empty and row["broker"] == 3 else row for row in rows]
+
+        rows = [record(i, f"k{i}", "V") for i in range(5, 8)]
+        readings = [[r for v in (RU, RC) for r in shown(v, b, rows, 8, log_start_offset=5)] for b in (1, 2)]
+        looks = look(1000, is_empty=True), look(9000, is_empty=stays)
+        found = audited(readings, (8, 8), looks=looks, plan=replace(COMPACTED, starts={1: 5, 2: 5, 3: 0}))
+        assert (found.kinds, found.compared.missing_head, found.compared.skipped) == ([], 0, 0)
+
+    def test_an_empty_log_that_was_recorded_last_is_no_witness_either(self) -> None:
+        rows = [record(i, f"k{i}", "V") for i in range(5, 8)]
+        told = [
+            {**row, "topic": "t", "partition": 0, "observed_at": 9_000_000, "cleanup_policy": "compact"}
+            for row in tick(9, everywhere(8))
+        ]
+        for row in told:
+            row |= dict.fromkeys(
+                ("high_watermark", "last_stable_offset", "log_end_offset"), 0 if row["broker"] == 3 else 8
+            )
+            row["log_start_offset"] = 0 if row["broker"] == 3 else 5
+        made = replace(COMPACTED, ends=(8, 8), starts={1: 5, 2: 5, 3: 0}, marks={1: (8, 8), 2: (8, 8), 3: (0, 0)})
+        comparer = Comparer(from_tables([made], told, 2), SETTINGS, 2, last=True, from_log_start=False)
+        readings = [[r for v in (RU, RC) for r in shown(v, b, rows, 8, log_start_offset=5)] for b in BROKERS]
+        chunked = [(STATE, b""), *chunks(readings, 100)]
+        packs = [{"topic": "t", "partition": 0, "at": at, "packed": blob} for at, blob in chunked]
+        (row,) = [r for b in comparer.compare([pa.RecordBatch.from_pylist(packs)]) for r in b.to_pylist()]
+        compared, raised, _ = parse(row["result"])
+        assert (raised, compared.missing_head, compared.skipped) == ([], 0, 0)
+
     def test_is_no_suspect_where_the_policy_deletes_and_unknown_of_a_compacted_topic(self) -> None:
         found = self.found(1)
         assert (found.kinds, found.compared.compared_from) == ([], 5)
