@@ -95,6 +95,8 @@ class Comparer:
         last: nothing follows: what waits only for its turn is judged.
         from_log_start: see `step`; rows that were recorded may begin anywhere.
         one_order: offsets only ever grow; what breaks that makes the partition unknown.
+        raised_at: when suspects are raised that go by rows of the tables, milliseconds since 1970 UTC; None of rows
+            that are read for this audit: at ``read_at``.
     """
 
     inputs: Mapping[TopicPartition, PartitionInput]
@@ -103,6 +105,15 @@ class Comparer:
     last: bool
     from_log_start: bool = True
     one_order: bool = True
+    raised_at: int | None = None
+
+    def dated(self, suspect: Suspect) -> Suspect:
+        """Say when a suspect is raised, and that what it goes by may have been shown at any time before."""
+        if self.raised_at is None:
+            return suspect
+        found = suspect.accusation
+        told = replace(found, observations={**found.observations, "of_tables": True})
+        return replace(suspect, accusation=told, raised_at=self.raised_at)
 
     def compare(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Compare; each partition's row comes when its last chunk has gone by."""
@@ -237,7 +248,7 @@ class _Comparison:
 
     def _batch(self, coverage: Coverage) -> Any:
         document = asdict(self._compared(coverage))
-        suspects = [] if self._broken else self._suspects
+        suspects = [] if self._broken else [self._task.dated(suspect) for suspect in self._suspects]
         text = json.dumps({"compared": document, "step": to_json(suspects, coverage)})
         topic, partition = self.place
         row = {"topic": topic, "partition": partition, "at": STATE, "packed": self._state.to_bytes(), "result": text}

@@ -10,7 +10,7 @@ from parallax.audit.plan import READ_COMMITTED, READ_UNCOMMITTED, Look, Partitio
 from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
 from parallax.compare.state import NEVER
-from parallax.model import RowKind, TopicPartition
+from parallax.model import UNKNOWN, RowKind, TopicPartition
 
 _NUMBERS = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset", "leader")
 
@@ -60,7 +60,7 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
                 "reachable": True,
                 "high_watermark": one.ends[READ_UNCOMMITTED],
                 "last_stable_offset": one.ends[READ_COMMITTED],
-                "log_start_offset": (one.starts or {}).get(broker, 0),
+                "log_start_offset": _start(one, broker),
                 "replicas": one.replicas,
             }
             for broker in one.replicas
@@ -72,6 +72,12 @@ def from_tables(plans: Iterable[PartitionPlan], last_ticks: Look, read_at: int) 
         )
         made[one.place] = PartitionInput((known_before(one, read_at - 1),), closing, one.ends, one.doubted)
     return made
+
+
+def _start(one: PartitionPlan, broker: int) -> int:
+    """Where the log of a replica begins; -1 of one that holds nothing: what was recorded of it is of another log."""
+    start, end = (one.starts or {}).get(broker, 0), (one.marks or {}).get(broker, (NEVER, NEVER))[READ_UNCOMMITTED]
+    return start if start < end else UNKNOWN
 
 
 def known_before(one: PartitionPlan, at: int) -> bytes:

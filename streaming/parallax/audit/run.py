@@ -172,6 +172,8 @@ class Audit:
                 read_at=2,
                 last=True,
                 from_log_start=False,
+                # The ends are fixed: a verdict from now on is newer than all that is compared.
+                raised_at=int(time.time() * 1000),
             )
             self._collect(frames.openings(self._session, [p.place for p in readable]), chunks, comparer)
         return self._report("tables", started, self._asked_again(kinds, self._told(plans)))

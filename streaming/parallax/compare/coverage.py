@@ -121,7 +121,8 @@ def _missing_heads(state: PartitionState) -> int:
     starts = replicas.log_starts(state)
     if not starts or state.partition["deletes"][0] > 0 or state.partition["strict_from"][0] != NEVER:
         return 0
-    head, lowest = int(state.partition["head"][0]), starts[0]
+    head, held = int(state.partition["head"][0]), replicas.held_from(state)
+    lowest = starts[0] if held == NEVER else held
     # While the policy is not known it may be retention that moves all log starts together.
     followed = head != UNKNOWN and state.partition["deletes"][0] == 0
     since = max(min(head, lowest) if followed else lowest, int(state.partition["deleted_to"][0]))

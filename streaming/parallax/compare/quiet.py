@@ -208,6 +208,24 @@ def _starts(brokers: Array) -> tuple[int, int, int, int, int]:
 
 
 @_part
+def _holds_any(brokers: Array, slot: int) -> bool:
+    """`log_start.holds_any`."""
+    broker = brokers[slot]
+    known: bool = broker.log_start_offset != UNKNOWN
+    return known and broker.log_start_offset < max(broker.log_end_offset, broker.high_watermark)
+
+
+@_part
+def _held_from(brokers: Array) -> int:
+    """`held_from`."""
+    lowest = _NEVER
+    for slot in range(len(brokers)):
+        if brokers[slot].member and _holds_any(brokers, slot):
+            lowest = min(lowest, brokers[slot].log_start_offset)
+    return lowest
+
+
+@_part
 def _retained_from(p: Any, brokers: Array) -> int:
     lowest, second, highest, known, members = _starts(brokers)
     if known == 0:
@@ -353,12 +371,13 @@ def _take_in_position(broker: Any, rows: Rows, of: Any, view: int) -> None:
 def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at: Any, was_known: bool) -> None:
     """`follow_heads`."""
     lowest, _, highest, known, _ = _starts(brokers)
+    held = _held_from(brokers)
     if not was_known:
         _see_heads(p, rows, of, ticks, at)
         if p.deletes == UNKNOWN:
             return
         if known and _only_compacts(p) and p.head != UNKNOWN:
-            lost = max(0, lowest - p.head)
+            lost = max(0, (lowest if held == _NEVER else held) - p.head)
             p.skipped[0] += lost
             p.skipped[1] += lost
         p.head = UNKNOWN
@@ -366,18 +385,18 @@ def _follow_heads(p: Any, brokers: Array, rows: Rows, of: Any, ticks: Ticks, at:
         p.head = UNKNOWN
         if known and p.deletes > 0:
             p.deleted_to = highest
-    elif known:
-        p.head = lowest if p.head == UNKNOWN else min(p.head, lowest)
+    elif held != _NEVER:
+        p.head = held if p.head == UNKNOWN else min(p.head, held)
 
 
 @_part
 def _see_heads(p: Any, rows: Rows, of: Any, ticks: Ticks, at: Any) -> None:
     lowest = _NEVER if p.head == UNKNOWN else p.head
     for i in range(of[0], of[1]):
-        if rows.kind[i] == POSITION and rows.log_start_offset[i] >= 0:
+        if rows.kind[i] == POSITION and 0 <= rows.log_start_offset[i] < rows.high_watermark[i]:
             lowest = min(lowest, rows.log_start_offset[i])
     for i in range(at[0], at[1]):
-        if ticks.log_start_offset[i] >= 0:
+        if 0 <= ticks.log_start_offset[i] < max(ticks.log_end_offset[i], ticks.high_watermark[i]):
             lowest = min(lowest, ticks.log_start_offset[i])
     p.head = UNKNOWN if lowest == _NEVER else lowest
 
@@ -737,13 +756,16 @@ def _follow(p: Any, brokers: Array, slot: int, ticks: Ticks, i: int) -> None:
 @_part
 def _observe_heads(p: Any, brokers: Array, grace_ms: int) -> bool:
     """`log_start.observe`; a log that has begun above another for the grace period is not quiet."""
-    lowest, everyone = _NEVER, p.head != UNKNOWN
+    lowest, held, everyone = _NEVER, _NEVER, p.head != UNKNOWN
     for slot in range(len(brokers)):
         broker = brokers[slot]
         if broker.member and broker.reachable and broker.log_start_offset != UNKNOWN:
             lowest = min(lowest, broker.log_start_offset)
+            if _holds_any(brokers, slot):
+                held = min(held, broker.log_start_offset)
         elif broker.member:
             everyone = False
+    lowest = lowest if held == _NEVER else held
     bound = max(min(lowest, p.head) if everyone else lowest, p.deleted_to)
     for slot in range(len(brokers)):
         broker = brokers[slot]
@@ -945,6 +967,8 @@ def _cover(p: Any, brokers: Array, states: Tables, k: int, covered: Any, spans: 
             covered.retention_differs = highest - lowest
         else:
             followed = p.head != UNKNOWN and p.deletes == 0
+            held = _held_from(brokers)
+            lowest = lowest if held == _NEVER else held
             covered.log_start_differs = max(0, highest - max(min(p.head, lowest) if followed else lowest, p.deleted_to))
     covered.awaits_report = 0
     for slot in range(len(brokers)):

@@ -21,6 +21,7 @@ from parallax.compare.observations import (
     ReplicaSets,
     ViewRows,
 )
+from parallax.compare.rules.log_start import holds_any
 from parallax.compare.state import EARLY, MAX_BROKERS, NEVER, PartitionState, new_broker
 from parallax.model import UNKNOWN, ReadEvent, UnknownReason
 
@@ -318,6 +319,12 @@ def log_starts(state: PartitionState) -> list[int]:
     return sorted(start for member, start in starts if member and start != UNKNOWN)
 
 
+def held_from(state: PartitionState) -> int:
+    """The lowest log start of the replica set among the logs that hold anything; `NEVER` where none is known to."""
+    held = state.brokers["member"] & holds_any(state.brokers)
+    return int(state.brokers["log_start_offset"][held].min(initial=NEVER))
+
+
 def ended_up_to(state: PartitionState) -> int:
     """Up to where read_committed records had their end markers read as well; `NEVER` where none waits for its own.
 
@@ -371,7 +378,7 @@ def undecided(state: PartitionState) -> Array:
 
 
 def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, *, was_known: bool) -> None:
-    """Remember where the logs began while nothing but compaction could move that.
+    """Remember where the logs that held anything began while nothing but compaction could move that.
 
     Args:
         state: after the log starts and the cleanup policy were taken in; written to.
@@ -379,28 +386,31 @@ def follow_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows, 
         progress: rows of progress; one may have met a log start that none of ``rows`` did.
         was_known: the policy was known before this step.
     """
-    partition, starts = state.partition, log_starts(state)
+    partition, starts, lowest = state.partition, log_starts(state), held_from(state)
     if not was_known:
         _see_heads(state, rows, progress)
         if partition["deletes"][0] == UNKNOWN:
             return
         if starts and only_compacts(state) and partition["head"][0] != UNKNOWN:
             # Whether a policy deleted that, before it was known, nobody can tell: it accuses nobody.
-            partition["skipped"][0] += max(0, starts[0] - int(partition["head"][0]))
+            begins = starts[0] if lowest == NEVER else lowest
+            partition["skipped"][0] += max(0, begins - int(partition["head"][0]))
         partition["head"] = UNKNOWN
     if not only_compacts(state):
         partition["head"] = UNKNOWN
         if starts and partition["deletes"][0] > 0:
             partition["deleted_to"] = starts[-1]
-    elif starts:
+    elif lowest != NEVER:
         head = int(partition["head"][0])
-        partition["head"] = starts[0] if head == UNKNOWN else min(head, starts[0])
+        partition["head"] = lowest if head == UNKNOWN else min(head, lowest)
 
 
 def _see_heads(state: PartitionState, rows: ViewRows, progress: ProgressRows) -> None:
-    """The lowest log start that anybody met, while no policy is known."""
-    seen = np.concatenate([rows.log_start_offset[rows.kind == POSITION], progress.log_start_offset])
-    seen = seen[seen >= 0]
+    """The lowest log start that anybody met of a log that held anything, while no policy is known."""
+    told = rows.take(rows.kind == POSITION)
+    seen = np.concatenate([told.log_start_offset, progress.log_start_offset])
+    ends = np.concatenate([told.high_watermark, np.maximum(progress.log_end_offset, progress.high_watermark)])
+    seen = seen[(seen >= 0) & (seen < ends)]
     head = int(state.partition["head"][0])
     lowest = int(seen.min(initial=NEVER if head == UNKNOWN else head))
     state.partition["head"] = UNKNOWN if lowest == NEVER else lowest

@@ -62,7 +62,7 @@ its key; `NEVER` while the topic is compacted, or its policy not known. ``policy
 ``retention_ms``: the topic's ``delete.retention.ms``, as reported last. ``read_to`` by view: where any replica has been
 read to. ``bound``, ``next_bound`` by view: no replica showed an offset from there on at ``bound_at``, ``next_bound_at``
 (compare/unread.py). ``deletes``: whether the cleanup policy held ``delete`` when last seen. ``head``: while it does
-not, or is not known, the lowest log start that was seen; ``deleted_to``: the highest that was seen while it did.
+not, or is not known, the lowest start of a log that held anything; ``deleted_to``: the highest start while it did.
 ``ended_*``: the furthest that all transactions were seen to have ended: those that begin from ``ended_from`` on and
 below ``ended_to`` had their end markers below ``ended_below``, in the log of broker ``ended_on``, of whose last batch
 below that the leader epoch was ``ended_epoch``.

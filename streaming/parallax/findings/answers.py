@@ -132,6 +132,11 @@ class ReplicaAnswer:
     epochs_at: Mapping[int, int] = field(default_factory=dict)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether its log holds nothing: where that begins says nothing of what it held, or was to hold."""
+        return 0 <= self.log_end_offset <= self.log_start_offset
+
+    @property
     def ended_below(self) -> int:
         """The end markers of the transactions that are not listed as open lie below this offset."""
         return max(self.log_end_after, self.log_end_offset)
@@ -260,11 +265,11 @@ class Answers:
         return (is_in_sync and end < own.log_end_offset) or (theirs.epoch_ends.get(epoch, end + 1) or 0) <= end
 
     def leader_begins_as_late(self, as_broker: int) -> bool:
-        """Whether the leader's log begins where another replica's does, or above."""
+        """Whether the leader's log begins where another replica's does, or above; or holds nothing."""
         leading, other = (self.replicas.get(b) for b in (self.leader, as_broker))
         if leading is None or other is None or leading.error is not None or other.error is not None:
             return False
-        return leading.log_start_offset >= other.log_start_offset
+        return leading.is_empty or leading.log_start_offset >= other.log_start_offset
 
     def leader_shows_value_of(self, broker: int) -> bool:
         """Whether the leader shows the very value of the key that another replica shows; a frozen one may."""

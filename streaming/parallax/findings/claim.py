@@ -111,6 +111,7 @@ class Recorded:
         differed: of a finding about what replicas show of a key or an offset, what was known when they differed last.
         had_ended: of a transaction that every replica holds open, what one of them had been read to hold before.
         keys: of a transaction, further keys that it has written, as `Claim.key_text` has them; not all of many.
+        of_tables: it was found in the tables, which hold what was shown at any time before.
     """
 
     outcomes: Mapping[int, str] = field(default_factory=dict)
@@ -130,6 +131,7 @@ class Recorded:
     differed: Differed | None = None
     had_ended: HadEnded | None = None
     keys: tuple[str, ...] = ()
+    of_tables: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Recorded:
@@ -160,6 +162,7 @@ class Recorded:
             differed=Differed.parse(document.get("differed")),
             had_ended=HadEnded.parse(document.get("had_ended")),
             keys=tuple(key for key in keys if _is_hash(key)) if isinstance(keys, list) else (),
+            of_tables=document.get("of_tables") is True,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -173,10 +176,7 @@ class Recorded:
             found["leader_epoch"] = self.leader_epoch
         if self.compared_from > 0:
             found["compared_from"] = self.compared_from
-        if self.uncompacted:
-            found["uncompacted"] = True
-        if self.end_unproven:
-            found["end_unproven"] = True
+        found |= {name: True for name in ("uncompacted", "end_unproven", "of_tables") if getattr(self, name)}
         if self.differed is not None:
             found["differed"] = asdict(self.differed)
         if self.had_ended is not None:
@@ -197,6 +197,7 @@ _OF_ALL = (
     "differed",
     "had_ended",
     "keys",
+    "of_tables",
 )
 _BY_BROKER = tuple(part.name for part in fields(Recorded) if part.name not in _OF_ALL)
 
@@ -277,6 +278,11 @@ class Claim:
             key_hash_lo=self.key_hash_lo,
             observations=self.recorded.as_json(),
         ).cause
+
+    @property
+    def shown_at_ms(self) -> int:
+        """Since when what it goes by may have been shown, as `raised_at_ms`: what the tables hold, at any time."""
+        return 1 if self.recorded.of_tables else self.raised_at_ms
 
     @property
     def place(self) -> TopicPartition:

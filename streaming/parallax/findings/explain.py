@@ -324,8 +324,8 @@ _END_IT = (
     "none that did not answer: one that has ended it may be right."
 )
 _LOWER = (
-    "Let a broker lead whose log begins lower: the others take over the log start of the one that leads, and lose what "
-    "lies below."
+    "Let a broker lead whose log begins lower and is not empty: the others take over the log start of the one that "
+    "leads, and lose what lies below."
 )
 
 

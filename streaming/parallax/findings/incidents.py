@@ -545,7 +545,7 @@ class Incidents:
         before = {group: ms for group, ms in self._forgotten.items() if not self._stands(group)}
         before |= {group: proven.restored_ms for group, proven in self._proven.items() if _had_verdicts(proven)}
         return any(
-            group.place == claim.place and group.is_of_transactions and 0 < claim.raised_at_ms <= ms
+            group.place == claim.place and group.is_of_transactions and 0 < claim.shown_at_ms <= ms
             for group, ms in before.items()
             if group.broker == claim.broker
         )
@@ -560,7 +560,7 @@ class Incidents:
             proven.as_finding(claim, State.WRONG)
             for group, proven in self._proven.items()
             if proven.stands and group.place == claim.place and group.is_of_transactions
-            if group.broker in (claim.broker, NOBODY) and claim.raised_at_ms <= proven.restored_ms
+            if group.broker in (claim.broker, NOBODY) and claim.shown_at_ms <= proven.restored_ms
         ]
 
     def wrong_about(self, place: TopicPartition, key: tuple[int, int]) -> list[Finding]:

@@ -346,7 +346,7 @@ class Judging:
         verdicts = [known.decided_at.timestamp() * 1000] if known is not None and not known.stands else []
         if handled is not None:
             verdicts.append(handled.decided_ms)
-        return any(0 < claim.raised_at_ms <= at for at in verdicts)
+        return any(0 < claim.shown_at_ms <= at for at in verdicts)
 
     def _rechecked(
         self, claim: Claim, decision: Decision, answers: Answers, known: Finding | None, at: datetime

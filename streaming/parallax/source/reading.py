@@ -266,9 +266,10 @@ def _doubt(client: ReplicaClient, passed: Sequence[Progress]) -> None:
 
 
 def _give_up(progress: Progress, shown: int) -> None:
+    """Note that it is too slow, unless something else has ended it: what was passed over must be said."""
     reader = progress.piece.reader
     is_read = progress.mark is not None and progress.position >= min(progress.piece.span.end, shown)
-    if progress.error is None and not is_read:
+    if not progress.has_ended and not is_read:
         progress.error = DeadlineExceeded("it answers too slowly", broker=reader.broker)
 
 

@@ -18,7 +18,8 @@ from parallax.compare.observations import Observations
 from parallax.compare.packing import pack
 from parallax.compare.suspect import Coverage, Suspect
 from parallax.config import CompareSettings
-from parallax.model import Outcome, ReadEvent
+from parallax.findings.claim import claim_from_row
+from parallax.model import FindingKind, Outcome, ReadEvent
 from tests.unit.compare.history import (
     BROKERS,
     RC,
@@ -305,6 +306,41 @@ class TestALogThatBeginsAboveTheOthers:
             "a log begins 5 offsets above another although no cleanup policy is known to delete records"
         ]
 
+    @pytest.mark.parametrize("stays", [False, True])
+    def test_is_no_suspect_where_what_begins_lower_is_an_empty_log(self, stays: bool) -> None:
+        """Broker 3 has a new disk; by the second look it has learnt where the leader's log begins, or not yet."""
+
+        def look(at: int, *, is_empty: bool) -> list[Row]:
+            rows = [{**row, "deletes": 0, "log_start_offset": 5} for row in tick(at, everywhere(8))]
+            nothing = ("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset")
+            return [{**row, **dict.fromkeys(nothing, 0)} if is_empty and row["broker"] == 3 else row for row in rows]
+
+        rows = [record(i, f"k{i}", "V") for i in range(5, 8)]
+        readings = [[r for v in (RU, RC) for r in shown(v, b, rows, 8, log_start_offset=5)] for b in (1, 2)]
+        looks = look(1000, is_empty=True), look(9000, is_empty=stays)
+        found = audited(readings, (8, 8), looks=looks, plan=replace(COMPACTED, starts={1: 5, 2: 5, 3: 0}))
+        assert (found.kinds, found.compared.missing_head, found.compared.skipped) == ([], 0, 0)
+
+    def test_an_empty_log_that_was_recorded_last_is_no_witness_either(self) -> None:
+        rows = [record(i, f"k{i}", "V") for i in range(5, 8)]
+        told = [
+            {**row, "topic": "t", "partition": 0, "observed_at": 9_000_000, "cleanup_policy": "compact"}
+            for row in tick(9, everywhere(8))
+        ]
+        for row in told:
+            row |= dict.fromkeys(
+                ("high_watermark", "last_stable_offset", "log_end_offset"), 0 if row["broker"] == 3 else 8
+            )
+            row["log_start_offset"] = 0 if row["broker"] == 3 else 5
+        made = replace(COMPACTED, ends=(8, 8), starts={1: 5, 2: 5, 3: 0}, marks={1: (8, 8), 2: (8, 8), 3: (0, 0)})
+        comparer = Comparer(from_tables([made], told, 2), SETTINGS, 2, last=True, from_log_start=False)
+        readings = [[r for v in (RU, RC) for r in shown(v, b, rows, 8, log_start_offset=5)] for b in BROKERS]
+        chunked = [(STATE, b""), *chunks(readings, 100)]
+        packs = [{"topic": "t", "partition": 0, "at": at, "packed": blob} for at, blob in chunked]
+        (row,) = [r for b in comparer.compare([pa.RecordBatch.from_pylist(packs)]) for r in b.to_pylist()]
+        compared, raised, _ = parse(row["result"])
+        assert (raised, compared.missing_head, compared.skipped) == ([], 0, 0)
+
     def test_is_no_suspect_where_the_policy_deletes_and_unknown_of_a_compacted_topic(self) -> None:
         found = self.found(1)
         assert (found.kinds, found.compared.compared_from) == ([], 5)
@@ -366,6 +402,23 @@ class TestWhatWasRecordedTooLate:
         why = "retention_gap"
         assert self.unread((1000, 0), (2000, 1), (2000 + 30 * self.HOUR, 2)) == [(RU, 1, 2, why), (RC, 1, 2, why)]
         assert self.unread((1000, 0), (2000, 1), (2000 + 20 * self.HOUR, 2)) == []
+
+    def test_what_differs_in_the_tables_is_raised_now_and_may_have_been_shown_at_any_time(self) -> None:
+        value, deleted = record(0, "K", "V"), record(1, "K", None)
+        more = [record(o, f"f{o}", "x") for o in range(2, 6)]
+        readings = [both(b, [value, *more] if b == 2 else [value, deleted, *more], 6) for b in BROKERS]
+        told = [{**one, "topic": "t", "partition": 0, "observed_at": 9_000_000} for one in tick(9, everywhere(6))]
+        given = from_tables([replace(COMPACTED, ends=(6, 6), starts=dict.fromkeys(BROKERS, 0))], told, 2)
+        comparer = Comparer(given, SETTINGS, 2, last=True, from_log_start=False, raised_at=1_767_225_600_000)
+        rows = [
+            {"topic": "t", "partition": 0, "at": at, "packed": blob}
+            for at, blob in [(STATE, b""), *chunks(readings, 100)]
+        ]
+        (made,) = comparer.compare([pa.RecordBatch.from_pylist(rows)])
+        _, (suspect,), _ = parse(made.to_pylist()[0]["result"])
+        claim = claim_from_row(suspect.as_row())
+        assert (claim.kind, claim.broker) == (FindingKind.DELETED_RECORD_RESURRECTED, 2)
+        assert (claim.raised_at_ms, claim.shown_at_ms) == (1_767_225_600_000, 1)
 
     def test_what_lies_below_where_a_replica_is_read_on_that_was_taken_off_and_given_back_is_not_known(self) -> None:
         why = "before_first_reading"

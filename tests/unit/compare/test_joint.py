@@ -291,6 +291,29 @@ def test_a_log_that_begins_above_the_others_is_stepped_by_itself_once_the_grace_
     assert ways.feed({"t": told(4_000, 5, lost, **COMPACTS)}) == set()
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_empty_log_that_begins_below_the_others_is_no_head_both_ways(asked: bool) -> None:
+    ways, policy = BothWays(), COMPACTS if asked else {}
+    begun = {broker: {"log_start_offset": 3} for broker in BROKERS}
+    nothing = dict.fromkeys(("high_watermark", "last_stable_offset", "log_start_offset", "log_end_offset"), 0)
+    for at in (10, 1_000, 9_000):
+        assert ways.feed({"t": told(at, 5, begun | {3: nothing}, **policy)}) == {"t"}
+    if not asked:
+        ways.feed({"t": told(10_000, 5, begun | {3: nothing}, **COMPACTS)})
+    for at in (11_000, 12_000, 20_000):
+        assert ways.feed({"t": told(at, 5, begun, **COMPACTS)}) == {"t"}
+    coverage = ways.last["t"].coverage
+    assert (coverage.unknown_for(UnknownReason.LOG_START_DIFFERS), coverage.awaits_report) == ((0, 0), False)
+
+
+def test_logs_that_are_all_empty_begin_where_they_do_both_ways() -> None:
+    ways = BothWays()
+    begun = {broker: {"log_start_offset": 5} for broker in BROKERS}
+    assert ways.feed({"t": told(10, 5, **COMPACTS)}) == {"t"}
+    assert ways.feed({"t": told(1_000, 5, begun, **COMPACTS)}) == {"t"}
+    assert ways.feed({"t": told(4_000, 5, begun, **COMPACTS)}) == set()
+
+
 def test_a_tombstone_that_waits_for_a_replica_which_is_away_is_stepped_by_itself() -> None:
     ways = BothWays()
     for name, value, quiet in (("value", "V", True), ("tombstone", None, False)):

@@ -40,6 +40,12 @@ def progress(
     return rows
 
 
+def empty(rows: Sequence[Row], broker: int) -> list[Row]:
+    """The same, but for one replica, whose log holds nothing."""
+    nothing = dict.fromkeys(("high_watermark", "last_stable_offset", "log_end_offset"), 0)
+    return [{**row, **nothing} if row["broker"] == broker else row for row in rows]
+
+
 def unknown(comparison: Comparison) -> tuple[int, int]:
     assert comparison.last is not None
     return comparison.last.coverage.unknown_for(DIFFERS)
@@ -114,6 +120,38 @@ class TestHeads:
         assert unknown(watched) == (5, 5)
         watched.feed(progress(2000, (0, 0, 0)))
         assert unknown(watched) == (0, 0)
+
+    @pytest.mark.parametrize("known", [True, False])
+    @pytest.mark.parametrize("ticks", [1, 5])
+    def test_a_log_that_is_empty_yet_holds_no_head_that_the_others_could_have_lost(
+        self, known: bool, ticks: int
+    ) -> None:
+        """Its disk was replaced: it begins at 0 until the leader has told where its own log does."""
+        comparison = Comparison()
+        policy = "compact" if known else None
+        begins = {"log_start_offset": 5}
+        readings = [shown(v, b, ROWS[5:], 8, **begins) for b in (1, 2, 3) for v in (RU, RC)]
+        comparison.feed(progress(0, (5, 5, 5), policy), *readings)
+        for n in range(1, 1 + ticks):
+            comparison.feed(empty(progress(n * LONG, (5, 5, 0), policy), 3))
+            assert (comparison.kinds, unknown(comparison)) == ([], (0, 0))
+        for n in range(6, 10):
+            comparison.feed(progress(n * LONG, (5, 5, 5)))
+        assert comparison.last is not None
+        assert (comparison.kinds, unknown(comparison)) == ([], (0, 0))
+        assert comparison.last.coverage.unknown_for(UnknownReason.SKIPPED) == (0, 0)
+
+    def test_a_head_that_was_seen_is_missed_though_one_log_is_empty(self, watched: Comparison) -> None:
+        for at in (1000, 1000 + LONG):
+            watched.feed(empty(progress(at, (5, 5, 0)), 3))
+        assert watched.kinds == [("log_head_missing", 1)]
+
+    def test_where_every_log_is_empty_the_one_of_them_that_was_seen_first_stands_for_all(
+        self, watched: Comparison
+    ) -> None:
+        for at in (1000, 1000 + LONG):
+            watched.feed([{**row, "log_start_offset": 8} for row in progress(at)])
+        assert watched.kinds == [("log_head_missing", 1)]
 
     def test_it_is_reported_of_a_log_that_began_above_the_others_before_it_was_watched(self) -> None:
         comparison = Comparison()

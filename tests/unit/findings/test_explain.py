@@ -260,7 +260,7 @@ def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
 
 def test_a_leader_that_lost_the_head_of_its_log_is_not_left_to_lead() -> None:
     said = explain(finding({}, kind=FindingKind.LOG_HEAD_MISSING, leader=2, exposed=True))
-    assert said.steps[0].startswith("Let a broker lead whose log begins lower")
+    assert said.steps[0].startswith("Let a broker lead whose log begins lower and is not empty")
 
 
 def test_what_was_truncated_and_the_leader_lacks_as_well_is_missed_by_all() -> None:

@@ -94,6 +94,17 @@ def old_value(c: Claim) -> Answers:
     return Answers({1: replica(1, key=none), 2: replica(2, key=old), 3: replica(3, key=none)}, leader=1)
 
 
+def only_recorded(_: Claim) -> Answers:
+    """Who can be asked shows the old value, and the one that showed the tombstone is away."""
+    old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
+    return Answers({1: ReplicaAnswer(1, error="away"), **{b: replica(b, key=old) for b in (2, 3)}}, leader=2)
+
+
+def deleted(_: Claim) -> Answers:
+    """No replica shows the key any more."""
+    return Answers({b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}, leader=1)
+
+
 Answering = Callable[[Claim], Answers]
 
 
@@ -1230,18 +1241,26 @@ class TestADismissedSuspect:
         assert life.until_asked(missing) == ["s"]
         assert life.statuses == ["dismissed", "confirmed"]
 
+    @pytest.mark.parametrize("first", [deleted, old_value])
+    def test_that_an_audit_of_the_tables_raises_is_probed_again_and_only_what_is_live_proves_it(
+        self, first: Answering
+    ) -> None:
+        life = Life().confirmed(value(), answering=first)
+        if first is old_value:
+            life.until_asked(deleted)
+        ended = ["dismissed"] if first is deleted else ["confirmed", "resolved"]
+        assert life.statuses == ended
+        life.wait(86_400 * 40)
+        life.suspect(value(raised_at_ms=self.raised(life).raised_at_ms, recorded=Recorded(of_tables=True)))
+        life.answer(only_recorded)
+        assert life.statuses == ended
+        life.until_asked(old_value)
+        assert life.statuses == [*ended, "confirmed"]
+
     @pytest.mark.parametrize(("seconds", "found"), [(-1, []), (0, []), (1, ["confirmed"])])
     def test_what_was_recorded_before_a_finding_ended_proves_nothing_after_it(
         self, seconds: float, found: list[str]
     ) -> None:
-        def only_recorded(_: Claim) -> Answers:
-            """Who can be asked shows the old value, and the one that showed the tombstone is away."""
-            old = KeyShown(RecordShown(3, "none", value_size=5), True, 3)
-            return Answers({1: ReplicaAnswer(1, error="away"), **{b: replica(b, key=old) for b in (2, 3)}}, leader=2)
-
-        def deleted(_: Claim) -> Answers:
-            return Answers({b: replica(b, key=KeyShown(None, True)) for b in (1, 2, 3)}, leader=1)
-
         life = Life().confirmed(value(), answering=old_value)
         life.until_asked(deleted)
         assert life.statuses == ["confirmed", "resolved"]

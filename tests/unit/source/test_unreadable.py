@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,6 +75,42 @@ def test_a_batch_that_no_replica_can_be_read_at_is_passed_over_and_said(monkeypa
     offset, event, detail = read(monkeypatch, {1: BAD, 2: BAD, 3: BAD})
     assert (offset, event) == (10, ReadEvent.BATCH_SKIPPED)
     assert detail.startswith("no replica can be read at offsets 5 to 9: broker 1, t-0: batch at offset 5: its CRC32C")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_batch_that_was_passed_over_is_said_though_the_time_for_reading_is_over(
+    monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """Another partition of the same read answers too slowly."""
+
+    class Two(Brokers):
+        now = 0.0
+
+        def begin_fetch(self, broker: int, positions: Any, **more: Any) -> Any:
+            answers = []
+            for position in positions:
+                log = BAD if position.partition == 0 else GOOD[position.offset // 5 :][:1]
+                answers.append(
+                    FetchedPartition("t", position.partition, None, END, END, 0, records=memoryview(b"".join(log)))
+                )
+            return SimpleNamespace(result=lambda *_: self.answered(answers), cancel=self.cancel, throttle_ms=0)
+
+        def answered(self, answers: list[FetchedPartition]) -> list[FetchedPartition]:
+            self.now = 0.0 if answers[0].partition == 0 else 1e9
+            return answers
+
+    client = Two({1: BAD})
+    monkeypatch.setattr(reading, "_client", lambda *_: client)
+    monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: client.now))
+    given = {"kafka.bootstrap.servers": "nowhere:1", "topics": "t", "feedback.path": "unused"}
+    options = replace(replica_options(given), shared=shared, with_isolation=shared)
+    levels = (1, 0) if shared else (0,)
+    pieces = [Piece(Reader(level, 1, "t", number), Range(0, END, "A")) for number in (0, 1) for level in levels]
+    rows = [row for made in reading.read_pieces(options, pieces) for row in made.to_pylist()]
+    said = {(row["partition"], row["offset"], row["position"]["event"]) for row in rows if row["position"]}
+    # read_uncommitted, whose rows came with those of read_committed, stands in front of the batch: it meets it next.
+    before = {(0, 5, ReadEvent.UNREACHABLE)} if shared else set()
+    assert said == {(0, 10, ReadEvent.BATCH_SKIPPED), (1, 10, ReadEvent.UNREACHABLE), *before}
 
 
 def test_the_only_replica_is_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,17 @@ from parallax.findings.decide.case import Case, Decision, Resolution, names
 
 
 def head_missing(case: Case) -> Decision:
-    """Compare where the logs begin: the accused against those that begin below it.
+    """Compare where the logs begin: the accused against those that begin below it, and hold anything.
 
     That the topic was only compacted is part of the claim: the comparison has seen it for as long as the logs differed.
     It may have changed since. So nothing is confirmed, nor said to be lost on all, where the policy deletes records
     now, or is not known: retention and DeleteRecords move log starts, on each replica at another time.
     """
     start = case.accused.log_start_offset
-    lower = [a for a in case.others if a.log_start_offset < start]
+    lower = [a for a in case.others if a.log_start_offset < start and not a.is_empty]
     if start < case.claim.offset and not lower:
+        if case.accused.is_empty:
+            return case.pending(f"the log of broker {case.accused.broker} is empty: it is yet to be copied")
         return case.dismissed(f"the log of broker {case.accused.broker} begins at offset {start} again")
     if (explained := _may_be_explained(case)) is not None:
         return explained

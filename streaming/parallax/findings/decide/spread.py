@@ -208,7 +208,7 @@ def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
     """Whether consumers of a replica are misled by what a claim is about; None where it did not say."""
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
-        return answer.log_start_offset >= offset
+        return answer.is_empty or answer.log_start_offset >= offset
     if answer.log_start_offset > offset:
         return False
     if claim.kind in TRANSACTION_KINDS and answer.holds_open(

@@ -87,3 +87,26 @@ def test_a_head_that_was_put_right_is_not_missing_again_for_a_start_that_has_mov
         assert decide(ended, beginning(*starts), live_only=True).verdict is Verdict.PENDING
     assert decide(ended, beginning(0, 5, 0), live_only=True).verdict is Verdict.CONFIRMED
     assert decide(CLAIM, beginning(0, 6, 0), live_only=True).verdict is Verdict.CONFIRMED
+
+
+def test_an_empty_log_holds_no_head_wherever_it_begins() -> None:
+    empty, late = replica(3, log_start_offset=0, log_end_offset=0), replica(1, log_start_offset=5)
+    lost = replica(2, log_start_offset=5)
+    decision = decide(CLAIM, answered(late, lost, empty))
+    assert (decision.verdict, decision.resolution) == (Verdict.DISMISSED, Resolution.SPREAD)
+    assert outcome_of(CLAIM, replica(1), lost, empty) is Verdict.CONFIRMED
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_a_log_that_is_empty_has_not_got_its_head_back(spread: bool) -> None:
+    empty = replica(2, log_start_offset=0, log_end_offset=0)
+    others = (replica(1, log_start_offset=5), replica(3, log_start_offset=5)) if spread else (replica(1), replica(3))
+    assert outcome_of(replace(CLAIM, spread=spread), others[0], empty, others[1], live_only=True) is Verdict.PENDING
+    assert outcome_of(CLAIM, replica(1), replica(2), replica(3), live_only=True) is Verdict.DISMISSED
+
+
+def test_a_leader_whose_log_is_empty_shows_no_head_either() -> None:
+    leading = replica(1, log_start_offset=0, log_end_offset=0)
+    told = answered(leading, replica(2, log_start_offset=5), replica(3))
+    assert told.leader_begins_as_late(2)
+    assert not answered(replica(1), replica(2, log_start_offset=5)).leader_begins_as_late(2)
