@@ -371,7 +371,7 @@ NOTHING = observed([])
 
 class TestLogStarts:
     def begun_at(self, *starts: int, deletes: int = 0, deleted_to: int = -1) -> PartitionState:
-        made = state(*range(len(starts)), log_start_offset=list(starts))
+        made = state(*range(len(starts)), log_start_offset=list(starts), high_watermark=20)
         made.partition["deletes"], made.partition["deleted_to"] = deletes, deleted_to
         return made
 
@@ -389,8 +389,9 @@ class TestLogStarts:
 
     def test_what_a_log_lost_before_its_policy_was_known_is_counted_whoever_saw_it_begin_lower(self) -> None:
         read_from_2 = shown(RU, 1, [], 3, high_watermark=3, log_start_offset=2)
-        said_0 = tick(0, everywhere(0))
-        for seen, skipped in ((observed(read_from_2, said_0), 2), (observed(read_from_2), 0)):
+        said_0, empty_at_0 = tick(0, everywhere(3)), tick(0, everywhere(0))
+        for told, skipped in ((said_0, 2), (empty_at_0, 0), ([], 0)):
+            seen = observed(read_from_2, told)
             made = self.begun_at(2, 2)
             replicas.follow_heads(made, seen.rows, seen.progress, was_known=False)
             assert made.partition["skipped"][0].tolist() == [skipped, skipped]
