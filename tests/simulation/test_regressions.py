@@ -12,6 +12,8 @@ from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
 from tests.simulation import kinds
 from tests.simulation.history import BROKERS, Op, profile
 from tests.simulation.monitor import RECHECK_S
+from tests.simulation.records import Aborted, End
+from tests.simulation.replica import Replica
 from tests.simulation.world import World, run
 
 PLAIN, FILLER, TOMBSTONE = -1, 90, -1
@@ -1295,3 +1297,54 @@ def test_a_replica_that_is_put_right_is_accused_no_more_though_another_was_copie
     assert [(event.broker, str(event.status)) for event in world.monitor.events] == [(2, "confirmed"), (2, "resolved")]
     world.settle()
     assert {event.broker for event in world.monitor.events if event.stands} == {2, NOBODY}
+
+
+_INDEX_LOST = "stop 2; unindex 2 0; unindex 2 1; start 2; sync; round; round; tick 61; round; "
+_ROLLED_BACK = "write -1 90 4; sync; round; round; {}; sync; end 0 0; sync; write -1 90 5; write -1 90 6; sync; "
+
+
+def _looked_at(world: World, text: str) -> None:
+    for op in parse(text.removesuffix("; ")):
+        world.apply(op)
+    _looked_at_again(world, 1)
+
+
+def _lapped(times: int, *brokers: int) -> str:
+    return f"tick 1500; write -1 90 1; sync; {''.join(f'clean {b}; ' for b in brokers)}round; " * times
+
+
+def _rebuilt(replica: Replica) -> None:
+    """Its index of aborted transactions is what its log says."""
+    began: dict[int, int] = {}
+    replica.aborted = []
+    for batch in (b for b in replica.batches if b.transactional):
+        if not batch.control:
+            began.setdefault(batch.producer_id, batch.base)
+        elif (start := began.pop(batch.producer_id, None)) is not None and batch.marker is End.ABORT:
+            replica.aborted.append(Aborted(batch.producer_id, start, batch.last))
+
+
+def test_an_index_that_is_rebuilt_brings_back_nothing_that_the_cleaner_has_taken_by_it() -> None:
+    """2 shows keys 0 and 1 as a rolled-back transaction has them; its cleaner takes the committed value of key 1."""
+    world = World(STANDARD)
+    _looked_at(world, f"round; write -1 1 4; {_ROLLED_BACK.format('pair 0 0 7')}{_INDEX_LOST}")
+    _looked_at(world, _lapped(2, 2))
+    _looked_at(world, "stop 2")
+    _rebuilt(world.cluster.replicas[2])
+    _looked_at(world, "start 2; sync; round")
+    _looked_at_again(world)
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.kind, stands.broker, stands.offset) == ("outcome_contradicts_marker", 2, 3)
+    assert stands.summary.startswith("Broker 2 lacks a value of the key of offset 3 of t-0 that another shows")
+    world.settle()
+
+
+def test_a_rolled_back_tombstone_that_took_a_value_with_it_goes_on_being_said_of_its_replica() -> None:
+    world = World(STANDARD)
+    _looked_at(world, f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 -1')}{_INDEX_LOST}")
+    _looked_at(world, _lapped(3, 2, 1, 3))
+    _looked_at(world, _lapped(6, 2, 1, 3))
+    assert {(event.broker, event.kind) for event in world.monitor.lifecycle.standing()} == {
+        (2, "outcome_contradicts_marker")
+    }
+    world.settle()

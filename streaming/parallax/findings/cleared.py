@@ -142,10 +142,21 @@ def _own_end(shown: Shown) -> Iterable[int]:
     """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
     finding = shown.finding
     own = {text for text, side in shown.sides.items() if finding.broker in side} & _OUTCOMES
+    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # It was, where only a value is left.
     if not is_direct_end(finding.offset, finding.marker_offset) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own
     return _ended_as(shown, right)
+
+
+def shows_against_its_end(shown: Shown) -> bool:
+    """Whether the accused shows a record otherwise than the end marker says that its log holds still."""
+    broker = shown.finding.broker
+    live = shown.replicas.get(broker, {}).get("markers", ())
+    place = (shown.finding.marker_offset, shown.finding.producer_id)
+    held = {_BY_MARKER.get(m["type"]) for m in live if (m["offset"], m["producer_id"]) == place}
+    said = _OUTCOMES & {text for text, side in shown.sides.items() if broker in side}
+    return len(held) == len(said) == 1 and held != said
 
 
 def _ended_as(shown: Shown, outcome: str) -> Iterable[int]:

@@ -3,7 +3,8 @@
 One end marker that is lost turns each record of its transaction. The record that a finding names may be overwritten and
 compacted away while another of them misleads consumers for good. So where the accused no longer holds the record that a
 claim names, the prober asks about the other records of the transaction as well, as the views recorded them, and a
-finding ends only when none of them is wrong. Pure functions; `parallax.findings.probe` does the asking.
+finding ends only when none of them is wrong. Nor does one on an index that was wrong while a value is lacking that the
+cleaner may have taken by it. Pure functions; `parallax.findings.probe` does the asking.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from parallax.findings.answers import Answers, ReplicaAnswer
 from parallax.findings.claim import Claim
 from parallax.findings.claim import Recorded as Shown
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.requests import Transaction, TransactionRecords
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY
+from parallax.model import NOBODY, FindingKind
 
 COVERED = 256
 """How many other records of a transaction are asked about in one probe."""
@@ -52,7 +54,8 @@ def about_the_rest(claims: Sequence[Claim], accused: Mapping[str, ReplicaAnswer]
     """Whose transactions' other records have to be asked about, by the suspect id of the claim.
 
     The accused's own answer is enough as long as it holds the record that the claim names, or holds the transaction
-    open: a transaction has one outcome. Where its end marker is not known, nobody can say which records are its own.
+    open: a transaction has one outcome. But where its index was wrong, its cleaner may have gone by that. Where its end
+    marker is not known, nobody can say which records are its own.
 
     Args:
         claims: of one probe.
@@ -75,7 +78,8 @@ def _needs_the_rest(claim: Claim, accused: ReplicaAnswer) -> bool:
     is_open = accused.open_transactions is None or accused.holds_open(
         claim.producer_id, claim.transaction_start_offset, claim.marker_offset
     )
-    return not is_open and (claim.spread or claim.first_offset not in accused.committed)
+    is_over = claim.spread or claim.first_offset not in accused.committed or needs_the_keys(claim, accused)
+    return not is_open and is_over
 
 
 def covered(claim: Claim, recorded: TransactionRecords) -> list[Claim]:
@@ -113,7 +117,9 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
         rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
-    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and decision.resolution in _TRACES:
+    # That an index is right again says nothing of what the cleaner had taken by it.
+    is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
+    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one:
         reason = f"{decision.reason}; {answers.rest_unknown}"
         return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
     return gravest

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of
+from parallax.findings.cleared import Shown, cleared, holds_open, outcomes_of, shows_against_its_end
 from parallax.findings.decide import Resolution
 from parallax.findings.finding import Finding, evidence_of, has_spread, is_blocking, is_unsettled, leans_on
 from parallax.kinds import KINDS, OUTCOME_KINDS
@@ -88,6 +88,17 @@ class _Known:
         return KINDS[self.finding.kind].consumers
 
     @property
+    def is_of_the_index(self) -> bool:
+        """Whether it is the index of aborted transactions alone that is wrong: the log holds what it is rebuilt from.
+
+        Of an incident it is not known of each transaction that it counts.
+        """
+        finding = self.finding
+        if finding.kind is not FindingKind.OUTCOME_CONTRADICTS_MARKER:
+            return False
+        return finding.is_incident or shows_against_its_end(self.shown)
+
+    @property
     def silent(self) -> frozenset[int]:
         """Of a finding that all share: those that did not answer, or show nothing of it."""
         sharing = self.shown.answered
@@ -112,7 +123,7 @@ def explain(finding: Finding, others: Iterable[Finding] = ()) -> Explanation:
     away = back = None
     if finding.stands and known.sources:
         rest = [broker for broker in (*known.sources, *sorted(known.shown.replicas)) if broker != finding.broker]
-        away = None if finding.kind is _OF_THE_INDEX else _assignment(finding, rest)
+        away = None if known.is_of_the_index else _assignment(finding, rest)
         back = _assignment(finding, [*rest, finding.broker])
     return Explanation(
         happened=finding.summary,
@@ -272,10 +283,6 @@ def _right(known: _Known) -> str:
     return f"{said}. Nothing is proven of {_brokers(others)}." if others else f"{said}."
 
 
-_OF_THE_INDEX = FindingKind.OUTCOME_CONTRADICTS_MARKER
-"""Of this kind it is the index that is wrong, and not the log."""
-
-
 def _steps(known: _Known) -> tuple[str, ...]:
     finding = known.finding
     if has_spread(finding):
@@ -288,7 +295,7 @@ def _steps(known: _Known) -> tuple[str, ...]:
         )
     if finding.broker == NOBODY:
         return (f"Compare what the sides show ({_show(finding)}) with the system that wrote it.", _WRITE_AGAIN)
-    if finding.kind is _OF_THE_INDEX:
+    if known.is_of_the_index:
         return _rebuild(known)
     first = _who_leads(known)
     if finding.kind is FindingKind.LOG_TRUNCATED:
@@ -303,10 +310,14 @@ def _steps(known: _Known) -> tuple[str, ...]:
 
 def _rebuild(known: _Known) -> tuple[str, ...]:
     """It is the index that is wrong, and not the log: that takes a stop of the broker, and no copy."""
-    index = (
-        f"Have broker {known.finding.broker} rebuild its index of aborted transactions, as the runbook says. No copy "
-        "is needed: its log holds the end marker."
+    holds = (
+        "No copy is needed for that: its log holds the end marker. Where its cleaner has taken values by the wrong "
+        "index, the finding stands after it and says so."
     )
+    if known.finding.is_incident:
+        holds = "That takes no copy where its log holds the end markers: the runbook says what to do where it does not."
+    broker = known.finding.broker
+    index = f"Have broker {broker} rebuild its index of aborted transactions, as the runbook says. {holds}"
     if known.right:
         return (_who_leads(known), index)
     return (f"{index} Another broker leads while it is stopped: what consumers read of that is not proven.",)
@@ -357,7 +368,7 @@ def _who_leads(known: _Known) -> str:
     if not known.sources or known.shown.leader in known.sources:
         keep = f"Keep {_brokers(known.shown.alike)} from leading"
         return f"{keep}: no preferred election, and do not restart the present leader."
-    why = "" if finding.kind is _OF_THE_INDEX else ", for a new copy is taken from the leader"
+    why = "" if known.is_of_the_index else ", for a new copy is taken from the leader"
     return (
         f"Let broker {first} lead{why}: run kafka-reassign-partitions.sh with the assignment of all replicas, which "
         f"copies nothing and puts broker {first} first, and then "

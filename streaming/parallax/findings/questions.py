@@ -48,6 +48,7 @@ from parallax.findings.answers import (
     ReplicaAnswer,
 )
 from parallax.findings.claim import Claim
+from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.effect import about_the_rest, covered, unknown_rest
 from parallax.findings.keys import Key
 from parallax.findings.requests import (
@@ -396,8 +397,11 @@ def _epochs(claim: Claim) -> list[int]:
 def _is_shown_by_its_key(claim: Claim, accused: ReplicaAnswer) -> bool:
     """Whether the key's value has to show what became of the transaction.
 
-    The accused holds the record no more; or all replicas are wrong, and the question is what was written since.
+    The accused holds the record no more; or all replicas are wrong, and the question is what was written since; or its
+    index was wrong, and the question is what its cleaner has taken.
     """
+    if claim.key is not None and needs_the_keys(claim, accused):
+        return True
     return (
         claim.kind in TRANSACTION_KINDS
         and claim.key is not None

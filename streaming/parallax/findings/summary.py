@@ -19,9 +19,7 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     Each broker is named with what it showed itself; one that did not answer, and was not read, is not named.
     """
     kind, accused = decision.kind, decision.accused
-    shows, consumers = KINDS[kind].shows, KINDS[kind].consumers
-    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME:
-        shows, consumers = UNLIKE_OUTCOMES
+    shows, consumers = _words(claim, decision)
     answer = answers.replicas.get(accused)
     live = answer.key.live if answer is not None and answer.key is not None else None
     sentence = shows.format(
@@ -54,6 +52,26 @@ def summary(claim: Claim, decision: Decision, answers: Answers) -> str:
     if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
         return f"{sentence} shows that record alike: if it is wrong there as well, consumers {consumers}."
     return f"{sentence} shows the same: consumers {consumers}."
+
+
+_TAKEN_BY_THE_INDEX = (
+    (
+        "Broker {broker} lacks a value of the key of offset {offset} of {partition} that another shows. Its cleaner "
+        "went by an index of aborted transactions that was wrong there. Shown: {sides}."
+    ),
+    "miss that value",
+)
+"""What ``outcome_contradicts_marker`` says where the record is shown wrongly no more: ``shows`` and ``consumers``."""
+
+
+def _words(claim: Claim, decision: Decision) -> tuple[str, str]:
+    """Return what the replicas show, and what consumers meet, as sentences with fields (`parallax.kinds.Kind`)."""
+    kind = decision.kind
+    if kind is FindingKind.VISIBILITY_MISMATCH and claim.rule_of(kind) is Rule.OUTCOME:
+        return UNLIKE_OUTCOMES
+    if kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and not {ABORTED, COMMITTED} & decision.sides.keys():
+        return _TAKEN_BY_THE_INDEX
+    return KINDS[kind].shows, KINDS[kind].consumers
 
 
 _BLOCKED = (

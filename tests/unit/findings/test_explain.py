@@ -245,17 +245,47 @@ class TestAnotherFindingOfThePartition:
         assert explain(finding(PROVEN), [other]) == explain(finding(PROVEN))
 
 
+def index_wrong(sides: dict[str, list[int]], behind: int, *, held: bool = True, **fields: Any) -> Finding:
+    """Broker 2 showed a rolled-back record as committed; the ABORT lies ``behind`` it, and others show that."""
+    one = finding(sides, kind=FindingKind.OUTCOME_CONTRADICTS_MARKER, **fields)
+    one = replace(one, marker_offset=one.offset + behind)
+    evidence = json.loads(one.evidence)
+    marker = {"offset": one.marker_offset, "producer_id": one.producer_id, "type": "abort"}
+    shown = {str(broker): {"markers": [marker] if broker != 2 or held else []} for broker in (1, 2, 3)}
+    recorded = {"outcomes": {"2": "committed"}, "markers": {"2": "abort"}}
+    return replace(one, evidence=json.dumps(evidence | {"replicas": shown, "recorded": recorded}))
+
+
 def test_an_index_that_is_wrong_is_rebuilt_and_nothing_is_copied() -> None:
-    kind = FindingKind.OUTCOME_CONTRADICTS_MARKER
-    one = finding({"aborted": [1], "committed": [2]}, kind=kind)
-    said = explain(replace(one, marker_offset=one.offset + 1))
+    one = index_wrong({"aborted": [1], "committed": [2]}, 1)
+    said = explain(one)
     assert said.away is None
     assert said.steps[0].startswith("Keep broker 2 from leading")
     assert said.steps[1].startswith("Have broker 2 rebuild its index of aborted transactions")
-    (further,) = explain(replace(one, marker_offset=one.offset + 2)).steps
+    assert said.steps[1].endswith("says so.")
+    (further,) = explain(index_wrong({"aborted": [1], "committed": [2]}, 2)).steps
     assert "Another broker leads while it is stopped" in further
-    (alone,) = explain(finding({"committed": [1, 2, 3]}, kind=kind, exposed=True)).steps
+    (alone,) = explain(index_wrong({"committed": [1, 2, 3]}, 1, exposed=True)).steps
     assert "Another broker leads while it is stopped" in alone
+
+
+def test_an_index_is_not_rebuilt_from_a_log_whose_end_marker_is_cleaned() -> None:
+    said = explain(index_wrong({"aborted": [1], "committed": [2]}, 1, held=False))
+    assert said.away is not None
+    assert said.steps[0].startswith("Keep broker 2 from leading")
+    assert "Have broker 2 drop its copy" in said.steps[2]
+    assert "rebuild" not in " ".join(said.steps)
+    further = explain(index_wrong({"aborted": [1], "committed": [2]}, 2, held=False))
+    assert further.away is None
+    assert further.steps[1].startswith("Find out which replica is right before any is copied or wiped")
+
+
+def test_what_the_cleaner_has_taken_by_a_wrong_index_takes_a_copy() -> None:
+    """The index is right again, and the end marker is there."""
+    said = explain(index_wrong({"a value": [1], "no value": [2]}, 1))
+    assert said.right.startswith("Broker 2 is proven wrong, broker 1 is right in this.")
+    assert "Have broker 2 drop its copy" in said.steps[2]
+    assert "rebuild" not in " ".join(said.steps)
 
 
 def test_a_leader_that_lost_the_head_of_its_log_is_not_left_to_lead() -> None:

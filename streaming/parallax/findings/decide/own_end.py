@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from parallax.findings.claim import is_direct_end
-from parallax.findings.decide.case import Case, Decision, end_shown
-from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes
+from parallax.findings.answers import COMMITTED, RecordShown, ReplicaAnswer
+from parallax.findings.claim import Claim, is_direct_end
+from parallax.findings.decide.case import Case, Decision, end_shown, names
+from parallax.findings.decide.endings import by_outcome, ended_by, live_outcome, live_outcomes, other_outcome
+from parallax.findings.decide.key_values import behind, latest_differs
+from parallax.model import UNKNOWN, FindingKind
 
 
 def contradiction(case: Case) -> Decision:
@@ -19,10 +22,12 @@ def contradiction(case: Case) -> Decision:
     if accused.last_stable_offset <= claim.first_offset or accused.high_watermark <= claim.marker_offset:
         return case.pending(f"broker {accused.broker} does not show what lies up to offset {claim.marker_offset} yet")
     if own is None:
-        return case.not_held(f"broker {accused.broker} does not hold offset {claim.offset} any more", claim.offset)
+        gone = f"broker {accused.broker} does not hold offset {claim.offset} any more"
+        return _lacking(case) or case.not_held(gone, claim.offset)
     if (marker := end_shown(claim, accused)) is not None:
         if ended_by(marker.type) == own:
-            return case.dismissed(f"broker {accused.broker} shows offset {claim.offset} as its end marker says")
+            healed = f"broker {accused.broker} shows offset {claim.offset} as its end marker says"
+            return _lacking(case) or case.dismissed(healed)
         return case.confirmed(
             f"broker {accused.broker} shows offset {claim.offset} as {own}, and behind it the {marker.type} marker "
             f"of offset {marker.offset}",
@@ -35,6 +40,52 @@ def contradiction(case: Case) -> Decision:
             sides=by_outcome(live_outcomes(case)),
         )
     return case.not_held(f"broker {accused.broker} does not show the end marker any more", claim.marker_offset)
+
+
+def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
+    """Whether the keys have to say what became of a finding: its record is held no more, or shown as its marker says.
+
+    The cleaner goes by the index of aborted transactions: while that was wrong, it may have taken older values for the
+    sake of what was rolled back, or records that were committed. No index that is right again brings them back.
+    """
+    is_finding = claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER and claim.confirmed_at_ms > 0
+    if not is_finding or accused.error is not None:
+        return False
+    shown = accused.committed.get(claim.first_offset)
+    marker = end_shown(claim, accused)
+    return shown is None or (marker is not None and ended_by(marker.type) == shown.outcome)
+
+
+def _lacking(case: Case) -> Decision | None:
+    """Whether the cleaner may have taken a value from the accused by the wrong index: another shows it still.
+
+    Of a rolled-back transaction, that is a value from before it; of a committed one, its own. What was written behind
+    the end marker is newer than all of that.
+    """
+    claim, accused = case.claim, case.accused
+    if not case.live_only or claim.freed or claim.key is None or accused.log_start_offset > claim.first_offset:
+        return None
+    if (unread := [a for a in (accused, *case.others) if a.key_error is not None]) != []:
+        return case.pending(f"what {names(unread)} shows of the key is not known: {unread[0].key_error}")
+    if accused.key is not None and accused.live is None:
+        differing = latest_differs(case, of_others=lambda value: _may_be_taken(claim, value), up_to=claim.marker_offset)
+        if differing is not None:
+            return case.confirmed(differing.reason, sides=differing.sides)
+        if (waits := behind(case)) is not None:
+            return waits
+    if case.absent:
+        return case.pending(f"the values of the key were not compared with {names(case.absent)}")
+    return None
+
+
+def _may_be_taken(claim: Claim, value: RecordShown) -> bool:
+    """Whether the cleaner of the accused may have taken a value that another shows, by the outcome that it went by."""
+    own, marker = claim.recorded.outcomes.get(claim.broker), claim.recorded.markers.get(claim.broker)
+    if own is None and marker is not None:
+        own = other_outcome(ended_by(marker))
+    start = claim.first_offset if claim.transaction_start_offset == UNKNOWN else claim.transaction_start_offset
+    is_its_own = value.offset >= start and value.producer_id == claim.producer_id and value.outcome == COMMITTED
+    return own is not None and is_its_own is (own != COMMITTED)
 
 
 def has_cleaned_its_end(case: Case) -> bool:

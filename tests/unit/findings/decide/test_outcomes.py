@@ -10,10 +10,12 @@ import pytest
 from parallax.findings.answers import (
     KeyShown,
     MarkerShown,
+    RecordShown,
     ReplicaAnswer,
 )
 from parallax.findings.claim import MAX_BETWEEN, Recorded
-from parallax.findings.decide import Resolution, Verdict, decide
+from parallax.findings.decide import Decision, Resolution, Verdict, decide
+from parallax.findings.decide.endings import ended_by
 from parallax.model import NOBODY, FindingKind, Rule
 from tests.unit.findings.decide.answered import (
     PID,
@@ -583,6 +585,40 @@ class TestContradiction:
     def test_is_over_once_the_replica_shows_what_its_marker_says(self) -> None:
         for outcome, marker in (("aborted", "abort"), ("committed", "commit")):
             assert outcome_of(self.c, self.shows(2, outcome, marker)) is Verdict.DISMISSED
+
+    RECORDED = Recorded(outcomes={2: "committed"}, markers={2: "abort"})
+
+    def lacking(self, held: bool, others_value: RecordShown | None, recorded: Recorded = RECORDED) -> Decision:
+        """A finding that is checked again: broker 2 shows no value of the key, and the others one, or none."""
+        stands = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=recorded)
+        outcome = ended_by(recorded.markers[2])
+        shown = {10: record(outcome=outcome)} if held else {}
+        marker = (MarkerShown(20, PID, recorded.markers[2]),) if held else ()
+        none, value = KeyShown(None, True, -1), KeyShown(others_value, True, 10)
+        accused = replica(2, committed=shown, markers=marker, key=none, asked=frozenset({5, 10}))
+        return decide(stands, answers(replica(1, key=value), accused, replica(3, key=value)), live_only=True)
+
+    @pytest.mark.parametrize("held", [True, False], ids=["right again", "held no more"])
+    def test_stands_while_a_value_is_lacking_that_the_cleaner_may_have_taken(self, held: bool) -> None:
+        older = record(offset=5, producer_id=-1)
+        got = self.lacking(held, older)
+        assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, self.c.kind, 2)
+        assert got.sides == {"a value": (1,), "no value": (2,)}
+        assert self.lacking(held, None).verdict is Verdict.DISMISSED
+        newer = record(offset=30, producer_id=-1)
+        assert self.lacking(held, newer).verdict is Verdict.DISMISSED
+
+    def test_of_a_committed_transaction_stands_while_its_own_value_is_lacking(self) -> None:
+        recorded = Recorded(outcomes={2: "aborted"}, markers={2: "commit"})
+        assert self.lacking(False, record(outcome="committed"), recorded).verdict is Verdict.CONFIRMED
+        assert self.lacking(False, record(offset=5, producer_id=-1), recorded).verdict is Verdict.DISMISSED
+
+    def test_does_not_end_while_another_cannot_say_what_it_shows_of_the_key(self) -> None:
+        stands = replace(self.c, key_hash_lo=1, confirmed_at_ms=1, recorded=self.RECORDED)
+        right = self.shows(2, "aborted", "abort", key=KeyShown(None, True, 10))
+        assert outcome_of(stands, replica(1), right, silent(3), live_only=True) is Verdict.PENDING
+        unread = replica(3, key_error="the log was not read")
+        assert outcome_of(stands, replica(1), right, unread, live_only=True) is Verdict.PENDING
 
     def test_is_not_proven_by_a_record_that_is_cleaned_for_its_own_marker_may_be_with_it(self) -> None:
         cleaned = replica(2, markers=(MarkerShown(20, PID, "abort"),))
