@@ -230,6 +230,76 @@ class TestOfAPartitionThatLosesTheReplica:
         assert last == [2, 3]
 
 
+class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
+    """2 showed a value that was deleted, and 1 has been copied from it since."""
+
+    def copied(self) -> Life:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        life.until_asked(lambda _: values(b1=holding(3), b2=holding(3), b3=NONE))
+        return life
+
+    def test_is_accused_no_more_and_the_other_is_by_the_same_proof(self) -> None:
+        life = self.copied()
+        life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert (life.last.status, life.last.broker, life.last.kind) == (
+            FindingStatus.CONFIRMED,
+            1,
+            FindingKind.DELETED_RECORD_RESURRECTED,
+        )
+        assert evidence_of(life.last)["sides"] == {"no value": [2, 3], "value at offset 3": [1]}
+        life = Life(life.table, life.now)
+        life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert life.last.broker == 1
+        life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "healed")
+
+    def test_though_that_one_was_away_when_it_came_to_be_right(self) -> None:
+        life = self.copied()
+        away = values(b2=NONE, b3=NONE)
+        away = replace(away, replicas={1: ReplicaAnswer(1, error="away"), **away.replicas})
+        for _ in range(3):
+            life.until_asked(lambda _: away)
+        for _ in range(3):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        (stands,) = life.machine.standing()
+        assert (stands.status, stands.broker) == (FindingStatus.CONFIRMED, 1)
+
+    def test_or_that_is_gone_leaves_the_accusation_to_the_other(self) -> None:
+        life = self.copied()
+        for _ in range(3):
+            life.until_asked(by(at(1, 3), lambda: values(b1=holding(3), b3=NONE)))
+        (stands,) = life.machine.standing()
+        assert (stands.status, stands.broker) == (FindingStatus.CONFIRMED, 1)
+
+    def test_accuses_nobody_who_has_not_come_to_what_the_others_show(self) -> None:
+        life = self.copied()
+        ends = {"high_watermark": 15, "log_end_offset": 15, "last_stable_offset": 15, "stable_after": 15}
+        behind = replica(1, key=holding(3), **ends)
+        ahead = values(b2=holding(50), b3=holding(50))
+        ahead = replace(ahead, replicas={1: behind, **ahead.replicas})
+        life.until_asked(lambda _: ahead)
+        assert all(event.broker == 2 for event in life.table)
+        (stands,) = life.machine.standing()
+        assert stands.broker == 2, "it waits"
+        life.until_asked(lambda _: values(b1=holding(50), b2=holding(50), b3=holding(50)))
+        assert life.last.status is FindingStatus.RESOLVED
+
+    def test_has_no_second_finding_on_the_other(self) -> None:
+        life = self.copied()
+        life.suspect(replace(value("w"), broker=1))
+        for _ in range(6):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert [f.broker for f in life.machine.standing()] == [1]
+
+    def test_has_no_second_finding_where_the_other_is_suspected_afterwards(self) -> None:
+        life = self.copied()
+        life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        life.suspect(replace(value("w"), broker=1))
+        for _ in range(6):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert [f.broker for f in life.machine.standing()] == [1]
+
+
 class TestADifferenceThatWasExplained:
     """K: 1 shows W@12, 2 nothing, 3 V@5, which was deleted at 8: 3 is accused, and of 1 and 2 nothing is proven."""
 
