@@ -361,15 +361,6 @@ class Claim:
             return replace(self, recorded=replace(self.recorded, pivot=broker))
         return replace(self, broker=broker)
 
-    def of_another(self, broker: int) -> Claim:
-        """The claim of another replica that shows what its own did: what was recorded of that one is over."""
-        outcomes, markers, ends = (
-            {b: said for b, said in part.items() if b != self.broker}
-            for part in (self.recorded.outcomes, self.recorded.markers, self.recorded.ends)
-        )
-        recorded = replace(self.recorded, outcomes=outcomes, markers=markers, ends=ends)
-        return replace(self, broker=broker, recorded=recorded)
-
     def rule_of(self, kind: FindingKind) -> Rule:
         """The rule that a finding of a kind about it breaks: a transaction without direction is one of outcomes."""
         if kind is self.kind:

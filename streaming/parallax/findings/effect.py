@@ -113,8 +113,8 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     others = [(replace(c, suspect_id=claim.suspect_id, freed=claim.freed), a) for c, a in answers.rest]
     rest = [Judged(c, decide(c, a, live_only=live_only), a) for c, a in others]
     if is_gone:
-        # It is not over with its replica where one that is left is wrong as that was, or all are, or may be.
-        rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is not Verdict.DISMISSED]
+        # It is not over with its replica where all that are left are wrong as that was, or may be.
+        rest = [j for j in rest if j.decision.has_spread or j.decision.verdict is Verdict.PENDING]
     gravest = min([first, *rest], key=lambda j: _rank(j.decision))
     decision = gravest.decision
     # That an index is right again says nothing of what the cleaner had taken by it.

@@ -118,7 +118,7 @@ def made(
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
     """
-    claim = _of_the_tombstone(_of_the_accused(status, claim, decision, known), decision, answers)
+    claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
     accused = decision.accused if status is FindingStatus.CONFIRMED else claim.broker
     recorded = _recorded(claim, decision, answers, status).as_json()
@@ -174,15 +174,6 @@ def made(
         decided_at=at,
         exposed=_is_exposed(status, accused, decision, answers),
     )
-
-
-def _of_the_accused(status: FindingStatus, claim: Claim, decision: Decision, known: Finding | None) -> Claim:
-    """The claim of a finding that goes on and accuses another replica than it did: that one is right, or gone."""
-    if status is not FindingStatus.CONFIRMED or known is None or known.broker == NOBODY:
-        return claim
-    if decision.accused in (NOBODY, known.broker):
-        return claim
-    return replace(claim, broker=known.broker).of_another(decision.accused)
 
 
 def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Claim:

@@ -112,9 +112,6 @@ class Judging:
         if leans_on or decision.resolution is Resolution.EXPLAINED:
             state = State.IN_PART if decision.in_part else State.EXPLAINED
             return Outcome(state, resolution=str(Resolution.EXPLAINED))
-        if page.is_proven and decision.verdict is Verdict.CONFIRMED and _accuses_another(decision, page.group.broker):
-            # What an incident accuses its replica of is over for that one.
-            return Outcome(State.OVER, resolution=str(Resolution.DIFFERS))
         agrees = page.is_proven and decision.is_unsettled
         if decision.verdict is Verdict.DISMISSED and not (decision.has_spread or agrees):
             return Outcome(State.OVER, resolution=str(decision.resolution))
@@ -227,7 +224,6 @@ class Judging:
         known_as = known_as or self._undirected_before(task, claim, decision, before)
         same = {} if known_as is None else {known_as.finding_id: Cause(known_as.broker, known_as.kind)}
         same = same or self._ended_with_others(claim, decision, before)
-        same = same or self._accused_already(task, claim, decision, before)
         if same:
             ended = decision.resolution if task.finding_id is None else Resolution.EXPLAINED
             decision = replace(decision, verdict=Verdict.DISMISSED, reason=_same_cause(same), resolution=ended)
@@ -334,32 +330,6 @@ class Judging:
             and other.kind in OUTCOME_KINDS
             and (other.producer_id, other.marker_offset) == (claim.producer_id, claim.marker_offset)
             and other.transaction_start_offset < claim.transaction_start_offset
-        }
-
-    def _accused_already(
-        self, task: Task, claim: Claim, decision: Decision, before: Sequence[Finding]
-    ) -> dict[str, Cause]:
-        """The finding that accuses a replica already of what another one, or a suspect, comes to accuse it of.
-
-        A finding goes on to accuse who shows the same as its accused did: that one may have been suspected by itself.
-        """
-        if decision.verdict is not Verdict.CONFIRMED or decision.accused == NOBODY:
-            return {}
-        accused = replace(claim, broker=decision.accused)
-        own = task.finding_id or accused.finding_id(self.cluster_id)
-        known = self._ledger.standing(own)
-        if task.finding_id is not None and (known is None or not _accuses_another(decision, known.broker)):
-            return {}
-        named = self._beside(task, accused, before)
-        named |= {
-            name: f for name in self._ledger.causes(claim.place) if (f := self._ledger.standing(name)) is not None
-        }
-        named |= {e.finding_id: e for e in before if e.place == claim.place and e.status != FindingStatus.DISMISSED}
-        return {
-            name: Cause(f.broker, f.kind)
-            for name, f in named.items()
-            if name != own and f.stands and (f.broker, f.kind) == (decision.accused, decision.kind)
-            if not has_spread(f) and _record_of(claim_of(f)) == _record_of(claim)
         }
 
     def _goes_by_what_is_live(self, task: Task) -> bool:
@@ -636,8 +606,6 @@ def _is_shown_by_all(finding: Finding) -> bool:
 
 def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
     """Whether a finding that stands has to be reported again, with what it says now."""
-    if _accuses_another(decision, known.broker):
-        return True
     exposed = is_exposed(decision.accused, decision, answers)
     blocked = blocked_at(claim, _as_reported_before(decision, known), answers)
     if known.is_open and (blocked is not None) != is_blocking(known):
@@ -670,11 +638,6 @@ def _sides_reported(known: Finding) -> dict[str, tuple[int, ...]]:
 def _takes_back(decision: Decision, known: Finding) -> bool:
     """Whether a finding that stands accuses somebody, and a verdict nobody."""
     return known.stands and known.broker != NOBODY and decision.accused == NOBODY
-
-
-def _accuses_another(decision: Decision, broker: int) -> bool:
-    """Whether a verdict on what accused a replica accuses another one."""
-    return broker != NOBODY and decision.accused not in (NOBODY, broker)
 
 
 def _is_refuted(decision: Decision, known: Finding) -> bool:

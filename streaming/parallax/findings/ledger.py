@@ -202,5 +202,5 @@ class Ledger:
 
 
 def _says_otherwise(known: Finding, event: Finding) -> bool:
-    """Whether an open finding has become another kind, or accuses where it accused nobody, or another."""
-    return known.kind is not event.kind or event.broker not in (NOBODY, known.broker)
+    """Whether an open finding has become another kind, or accuses where it accused nobody."""
+    return known.kind is not event.kind or (known.broker == NOBODY and event.broker != NOBODY)

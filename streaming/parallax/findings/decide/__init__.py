@@ -15,7 +15,6 @@ from parallax.findings.claim import Claim
 from parallax.findings.decide.case import Case, Decision, Resolution, Verdict
 from parallax.findings.decide.content import record_at_offset
 from parallax.findings.decide.log_start import head_missing
-from parallax.findings.decide.others import another, shows_it
 from parallax.findings.decide.spread import of_a_finding
 from parallax.findings.decide.transactions import named, transaction
 from parallax.findings.decide.truncation import truncated
@@ -58,8 +57,7 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
         are_away = any(answer.error is not None for answer in answers.replicas.values())
         if left.verdict is Verdict.CONFIRMED and are_away:
             return replace(left, verdict=Verdict.PENDING, reason=f"{answers.gone}; not all that are left were asked")
-        is_left = left.has_spread or left.verdict is Verdict.PENDING or _is_shown_itself(claim, left, answers)
-        return left if is_left else over
+        return left if left.has_spread or left.verdict is Verdict.PENDING else over
     accused = answers.replicas.get(claim.pivot)
     if accused is None or accused.error is not None:
         error = "it is not among the replicas" if accused is None else accused.error
@@ -70,13 +68,5 @@ def decide(claim: Claim, answers: Answers, *, live_only: bool = False) -> Decisi
     case = Case(claim, accused, others, absent, answers, live_only)
     decision = _JUDGES[KINDS[claim.kind].family](case)
     if live_only and not claim.freed and decision.verdict is Verdict.DISMISSED:
-        over = of_a_finding(case, decision)
-        is_said = over.verdict is not Verdict.DISMISSED or over.has_spread or over.is_unsettled
-        return over if is_said else another(case, _JUDGES[KINDS[claim.kind].family]) or over
+        return of_a_finding(case, decision)
     return decision
-
-
-def _is_shown_itself(claim: Claim, left: Decision, answers: Answers) -> bool:
-    """Whether one that is left is accused by what it shows itself, and not for the one that is gone."""
-    accused = answers.replicas.get(left.accused)
-    return left.verdict is Verdict.CONFIRMED and accused is not None and shows_it(claim, accused)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parallax.findings.answers import CoordinatorAnswer, KeyShown, MarkerShown, OpenTransaction, ReplicaAnswer
+from parallax.findings.answers import CoordinatorAnswer, KeyShown, OpenTransaction, ReplicaAnswer
 from parallax.findings.claim import Claim, HadEnded, Recorded
 from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.model import FindingKind, Rule
@@ -353,25 +353,3 @@ def test_a_newer_value_that_not_all_were_seen_to_stand_by_is_no_proof_that_the_a
     assert ended(found(one_sided, *given)) == (Verdict.DISMISSED, Resolution.AGREED)
     deleted = replace(BACK, all_compared=False)
     assert ended(found(deleted, *given)) == (Verdict.DISMISSED, Resolution.HEALED), "a tombstone had proven it"
-
-
-class TestAReplicaThatIsPutRightWhileAnotherShowsWhatItShowed:
-    """Of an outcome: the end marker that was recorded says of the other as well what is true."""
-
-    known = replace(
-        A2C, confirmed_at_ms=1, recorded=Recorded(outcomes={2: "committed", 3: "aborted"}, markers={3: "abort"})
-    )
-    none = KeyShown(None, True)
-
-    def test_leaves_the_accusation_to_the_other(self) -> None:
-        asked = {"asked": frozenset({10})}
-        gone = replica(2, key=self.none, **asked), replica(3, key=self.none, **asked)
-        got = found(self.known, holding(1, "committed"), *gone)
-        assert (got.verdict, got.kind, got.accused) == (Verdict.CONFIRMED, FindingKind.ABORTED_RECORD_COMMITTED, 1)
-        assert got.sides == {"committed": (1,), "aborted": (3,)}
-
-    def test_accuses_nobody_who_shows_the_true_outcome_or_nothing(self) -> None:
-        marker = {"markers": (MarkerShown(20, PID, "abort"),)}
-        for other in (holding(1, "aborted", **marker), replica(1, key=self.none, asked=frozenset({10}))):
-            got = found(self.known, other, holding(2, "aborted", **marker), holding(3, "aborted", **marker))
-            assert ended(got) == (Verdict.DISMISSED, Resolution.HEALED)
