@@ -142,7 +142,7 @@ def _own_end(shown: Shown) -> Iterable[int]:
     """The lower end marker that was the true one may be cleaned: its index is wrong all the same, and so may all be."""
     finding = shown.finding
     own = {text for text, side in shown.sides.items() if finding.broker in side} & _OUTCOMES
-    own = own or _OUTCOMES & {shown.outcomes.get(finding.broker, "")}  # It was, where only a value is left.
+    own = own or {shown.outcomes.get(finding.broker, "")} & _OUTCOMES  # It was, where only a value is left.
     if not is_direct_end(finding.offset, finding.marker_offset) or len(own) != 1:
         return ()
     (right,) = _OUTCOMES - own
