@@ -22,7 +22,6 @@ from parallax.compare.observations import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     VIEWS,
-    Array,
     Observations,
     ViewRows,
 )
@@ -306,7 +305,7 @@ class _Comparison:
                     yield Stopped(broker.broker, view, read_to, self._input.ends[view], why)
 
 
-def _by_replica_set(told: Observations) -> list[Observations]:
+def _by_replica_set(told: Observations) -> Iterator[Observations]:
     """Cut positions and progress where the partition's replicas became others, in the order of time.
 
     A step takes in the newest replica set alone: a replica that was taken off meanwhile, and is back, would not show.
@@ -316,21 +315,7 @@ def _by_replica_set(told: Observations) -> list[Observations]:
     times, first = np.unique(sets.observed_at[order], return_index=True)
     hosts = [np.unique(brokers).tobytes() for brokers in np.split(sets.broker[order], first[1:])]
     cuts = [at for at, (before, now) in zip(times[1:].tolist(), pairwise(hosts), strict=True) if now != before]
-    edges = [np.iinfo(np.int64).min, *cuts, np.iinfo(np.int64).max]
-
-    def between(times: Array, begin: int, end: int) -> Array:
-        return np.flatnonzero((times >= begin) & (times < end))
-
-    return [
-        replace(
-            told,
-            rows=told.rows.take(between(told.rows.timestamp, begin, end)),
-            progress=told.progress.take(between(told.progress.observed_at, begin, end)),
-            open_transactions=told.open_transactions.take(between(told.open_transactions.observed_at, begin, end)),
-            replica_sets=sets.take(between(sets.observed_at, begin, end)),
-        )
-        for begin, end in pairwise(edges)
-    ]
+    return told.cut(cuts, told.rows.timestamp)
 
 
 def _left_out(state: PartitionState, ends: tuple[int, int]) -> int:

@@ -7,9 +7,10 @@ The columns are those of docs/design.md ("What passes between the parts"), narro
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -260,6 +261,27 @@ class Observations:
             OpenTransactions.concat(p.open_transactions for p in parts),
             ReplicaSets.concat(p.replica_sets for p in parts),
         )
+
+    def cut(self, moments: Sequence[int], read_at: Array) -> Iterator[Observations]:
+        """Cut into parts, in the order of time: what was observed before the first moment, from it on, and so forth.
+
+        Args:
+            moments: in order.
+            read_at: when each of the rows was read.
+        """
+
+        def between(times: Array, begin: int, end: int) -> Array:
+            return np.flatnonzero((times >= begin) & (times < end))
+
+        ends = np.iinfo(np.int64)
+        for begin, end in pairwise((ends.min, *moments, ends.max)):
+            yield replace(
+                self,
+                rows=self.rows.take(between(read_at, begin, end)),
+                progress=self.progress.take(between(self.progress.observed_at, begin, end)),
+                open_transactions=self.open_transactions.take(between(self.open_transactions.observed_at, begin, end)),
+                replica_sets=self.replica_sets.take(between(self.replica_sets.observed_at, begin, end)),
+            )
 
 
 RECORD = int(RowKind.RECORD)

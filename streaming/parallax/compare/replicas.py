@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -47,36 +45,22 @@ def register(state: PartitionState, observations: Observations) -> None:
     _take_in_members(state, observations.replica_sets)
 
 
-def by_replica_set(state: PartitionState, seen: Observations) -> Iterator[Observations]:
+def by_replica_set(state: PartitionState, seen: Observations) -> Iterable[Observations]:
     """Cut a micro-batch, in the order of time, where a replica was taken off the partition and given back within it.
 
     The newest replica set alone would not show it, and its log is another one since. What else changes the set, the
     newest one tells.
     """
     cuts = _comings_and_goings(state, seen.replica_sets)
-    if not cuts:
-        yield seen
-        return
-    read_at = _rows_read_at(seen.rows)
-
-    def between(times: Array, begin: int, end: int) -> Array:
-        return np.flatnonzero((times >= begin) & (times < end))
-
-    for begin, end in pairwise([np.iinfo(np.int64).min, *cuts, _LAST]):
-        yield replace(
-            seen,
-            rows=seen.rows.take(between(read_at, begin, end)),
-            progress=seen.progress.take(between(seen.progress.observed_at, begin, end)),
-            open_transactions=seen.open_transactions.take(between(seen.open_transactions.observed_at, begin, end)),
-            replica_sets=seen.replica_sets.take(between(seen.replica_sets.observed_at, begin, end)),
-        )
+    return seen.cut(cuts, _rows_read_at(seen.rows)) if cuts else [seen]
 
 
 def _comings_and_goings(state: PartitionState, sets: ReplicaSets) -> list[int]:
     """When the replica set was another one than before; empty where no replica was gone in between."""
     told: dict[int, set[int]] = {}
+    known_at = int(state.partition["members_at"][0])
     for at, broker in zip(sets.observed_at.tolist(), sets.broker.tolist(), strict=True):
-        if at > state.partition["members_at"][0]:
+        if at > known_at:
             told.setdefault(at, set()).add(broker)
     if len(told) < 2:
         return []

@@ -128,7 +128,7 @@ class Held:
         if claim.producer_id >= 0:
             about |= (rows["producer_id"] == claim.producer_id) & (rows["transaction_start_offset"] <= claim.offset)
         if claim.key is not None:
-            about |= (rows["key_hash_hi"] == claim.key_hash_hi) & (rows["key_hash_lo"] == claim.key_hash_lo)
+            about |= _are_of_key(rows, claim.key)
             about[self.members.having_written(claim.key)] = True
         about &= (rows["marker_offset"] < 0) | (rows["marker_offset"] > claim.offset)
         made = (self.claim(at) for at in np.flatnonzero(about & self.members.are(*states)).tolist())
@@ -379,13 +379,16 @@ def _says_something(state: int, outcome: Outcome) -> bool:
 def _may_be_explained(rows: Array, one: Claim) -> Array:
     """Mask of the rows that a claim may explain: all of those that it does explain, and others."""
     if one.kind not in TRANSACTION_KINDS:
-        mask: Array = (rows["key_hash_hi"] == one.key_hash_hi) & (rows["key_hash_lo"] == one.key_hash_lo)
-        return mask
+        return _are_of_key(rows, (one.key_hash_hi, one.key_hash_lo))
     about: Array = (rows["producer_id"] == one.producer_id) & (rows["offset"] >= one.transaction_start_offset)
-    keys = [*([] if one.key is None else [one.key]), *map(hash_halves, one.recorded.keys)]
-    for high, low in keys:
-        about |= (rows["key_hash_hi"] == high) & (rows["key_hash_lo"] == low)
+    for key in (*([] if one.key is None else [one.key]), *map(hash_halves, one.recorded.keys)):
+        about |= _are_of_key(rows, key)
     return about if one.marker_offset < 0 else about & (rows["offset"] < one.marker_offset)
+
+
+def _are_of_key(rows: Array, key: tuple[int, int]) -> Array:
+    mask: Array = (rows["key_hash_hi"] == key[0]) & (rows["key_hash_lo"] == key[1])
+    return mask
 
 
 def _is_other(claim: Claim, proof: Proof) -> bool:

@@ -36,7 +36,7 @@ from parallax.findings.incident import (
 )
 from parallax.findings.members import OPEN, Array, Group, Members, State, divergence
 from parallax.kinds import KEY_KINDS, OPEN_KINDS, TRANSACTION_KINDS, refines
-from parallax.model import NOBODY, FindingKind, FindingStatus, Rule, TopicPartition
+from parallax.model import NOBODY, UNKNOWN, FindingKind, FindingStatus, Rule, TopicPartition
 
 ALONE = 16
 """So many suspects, or findings, of a group are looked at one by one."""
@@ -216,15 +216,16 @@ class Incidents:
     def loaded(self) -> None:
         """All events are in: what the incidents name is asked about again, with what is suspected beside it."""
         for proven in self._proven.values():
-            if proven.event is not None:
-                proven.restored_ms = int(proven.event.decided_at.timestamp() * 1000)
-            is_left = proven.event is not None and tally_of(proven.event).in_part > 0
-            if proven.event is not None and (proven.stands or is_left):
-                state = _state_of(proven.event) if proven.stands else State.IN_PART
-                proven.add([c for c in sampled(proven.event) if proven.members.find(c.suspect_id) < 0], state)
+            if (event := proven.event) is None:
+                continue
+            proven.restored_ms = int(event.decided_at.timestamp() * 1000)
+            told = tally_of(event)
+            if event.stands or told.in_part:
+                state = _state_of(event) if event.stands else State.IN_PART
+                proven.add([c for c in sampled(event) if proven.members.find(c.suspect_id) < 0], state)
                 proven.round += 1
-            if proven.event is not None and proven.stands:
-                proven.ended = Counter(tally_of(proven.event).ended)
+            if event.stands:
+                proven.ended = Counter(told.ended)
                 proven.is_restored = proven.group.is_of_transactions
 
     def not_committed(self, now: float) -> None:
@@ -542,17 +543,18 @@ class Incidents:
 
     def had_ended(self, claim: Claim) -> bool:
         """Whether an incident of transactions that was over before a restart had a verdict on a suspect."""
-        before = {group: ms for group, ms in self._forgotten.items() if not self._stands(group)}
-        before |= {group: proven.restored_ms for group, proven in self._proven.items() if _had_verdicts(proven)}
         return any(
-            group.place == claim.place and group.is_of_transactions and 0 < claim.shown_at_ms <= ms
-            for group, ms in before.items()
-            if group.broker == claim.broker
+            0 < claim.shown_at_ms <= self._over_until(group)
+            for group in (*self._forgotten, *self._proven)
+            if group.place == claim.place and group.broker == claim.broker and group.is_of_transactions
         )
 
-    def _stands(self, group: Group) -> bool:
+    def _over_until(self, group: Group) -> int:
+        """Until when suspects had their verdict by an incident that is over, ms since 1970 UTC; -1 where by none."""
         proven = self._proven.get(group)
-        return proven is not None and proven.stands
+        if proven is not None and _had_verdicts(proven):
+            return proven.restored_ms
+        return UNKNOWN if proven is not None and proven.stands else self._forgotten.get(group, UNKNOWN)
 
     def of_the_last_run(self, claim: Claim) -> list[Claim]:
         """As what incidents may have counted a suspected transaction before a restart: as findings would claim it."""
