@@ -1348,3 +1348,47 @@ def test_a_rolled_back_tombstone_that_took_a_value_with_it_goes_on_being_said_of
         (2, "outcome_contradicts_marker")
     }
     world.settle()
+
+
+MISSED_A_TOMBSTONE = (
+    "round; write -1 0 4; write -1 90 4; sync; round; round; stop 2; write -1 0 -1; sync; round; "
+    + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
+    + "start 2; sync; round; tick 150; round"
+)
+MISSED_AN_ABORT = (
+    "round; write -1 0 4; write -1 90 4; sync; round; round; write 0 0 7; sync; round; stop 2; end 0 0; sync; round; "
+    + "tick 1500; write -1 90 1; sync; clean 1; clean 3; round; " * 8
+    + "write 0 3 8; end 0 1; write -1 90 2; sync; round; start 2; sync; round; tick 150; round"
+)
+PUT_RIGHT = {
+    "copied again": "lead 3; sync; tick 100; round; wipe 2 1; sync; tick 100; round",
+    "moved": "lead 3; sync; tick 100; round; unassign 2; tick 100; round; assign 2; sync; tick 100; round",
+    "taken off": "unassign 2; tick 100; round",
+}
+
+
+def looked_at_again(world: World, times: int) -> None:
+    for _ in range(times):
+        world.monitor.clock += RECHECK_S
+        for op in (("tick", 100, 0, 0), ROUND):
+            world.apply(op)
+
+
+@pytest.mark.parametrize("how", PUT_RIGHT)
+@pytest.mark.parametrize("missed", [MISSED_A_TOMBSTONE, MISSED_AN_ABORT], ids=["tombstone", "abort"])
+def test_one_that_was_copied_from_the_accused_is_accused_once_that_is_right_or_gone(missed: str, how: str) -> None:
+    """2 has missed it, 1 is copied from 2, and 2 is put right."""
+    world = World(STANDARD)
+    for op in parse(missed):
+        world.apply(op)
+    looked_at_again(world, 1)
+    for op in parse("lead 2; wipe 1 1; sync; tick 100; round"):
+        world.apply(op)
+    looked_at_again(world, 2)
+    assert [event.broker for event in world.monitor.lifecycle.standing()] == [2]
+    for op in parse(PUT_RIGHT[how]):
+        world.apply(op)
+    looked_at_again(world, 4)
+    assert [event.broker for event in world.monitor.lifecycle.standing()] == [1]
+    if how != "taken off":
+        world.settle()  # Which would give 2 a new copy of 1.

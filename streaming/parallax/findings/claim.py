@@ -361,6 +361,31 @@ class Claim:
             return replace(self, recorded=replace(self.recorded, pivot=broker))
         return replace(self, broker=broker)
 
+    def of_another(self, broker: int, at_ms: int) -> Claim:
+        """A suspect: that another replica shows what a finding on this claim's was about, which is over.
+
+        Args:
+            broker: the other.
+            at_ms: when it was seen, milliseconds since 1970 UTC.
+        """
+        outcomes, markers, ends = (
+            {b: said for b, said in part.items() if b != self.broker}
+            for part in (self.recorded.outcomes, self.recorded.markers, self.recorded.ends)
+        )
+        identity = f"{self.suspect_id}\0{broker}"
+        return replace(
+            self,
+            suspect_id=hashlib.blake2b(identity.encode(), digest_size=16).hexdigest(),
+            broker=broker,
+            recorded=replace(self.recorded, outcomes=outcomes, markers=markers, ends=ends),
+            raised_at_ms=at_ms,
+            spread=False,
+            freed=True,
+            all_compared=True,
+            confirmed_at_ms=0,
+            ended=False,
+        )
+
     def rule_of(self, kind: FindingKind) -> Rule:
         """The rule that a finding of a kind about it breaks: a transaction without direction is one of outcomes."""
         if kind is self.kind:

@@ -105,6 +105,7 @@ def made(
     at: datetime,
     *,
     leans_on: Sequence[str] = (),
+    shown_by: Sequence[int] = (),
 ) -> Finding:
     """Put an event together.
 
@@ -117,6 +118,7 @@ def made(
         known: the finding's last event, if there is one.
         at: when it was decided.
         leans_on: the findings because of which a suspect is dismissed.
+        shown_by: other replicas that show, or may show, what a finding was about that has ended for its own.
     """
     claim = _of_the_tombstone(claim, decision, answers)
     suspected = from_milliseconds(claim.raised_at_ms)
@@ -145,6 +147,8 @@ def made(
         evidence["resolution"] = str(decision.resolution)
         if decision.in_part:
             evidence["explained_in_part"] = True
+        if shown_by:
+            evidence["shown_by"] = list(shown_by)
         if decision.was_shown:
             evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
             evidence["was_shown"] = True
@@ -323,6 +327,18 @@ def claim_of(finding: Finding) -> Claim:
         confirmed_at_ms=int(finding.decided_at.timestamp() * 1000),
         ended=finding.status is FindingStatus.RESOLVED,
     )
+
+
+def claims_on_others(finding: Finding) -> list[Claim]:
+    """The suspects that the end of a finding leaves: on replicas that show what it was about, and were never suspected.
+
+    Each time the same, so that they are there again after a restart.
+    """
+    others = evidence_of(finding).get("shown_by") if finding.status is FindingStatus.RESOLVED else None
+    if not isinstance(others, list) or finding.broker == NOBODY:
+        return []
+    claim, at_ms = claim_of(finding), int(finding.decided_at.timestamp() * 1000)
+    return [claim.of_another(broker, at_ms) for broker in others if isinstance(broker, int)]
 
 
 def leans_on(finding: Finding) -> tuple[str, ...]:

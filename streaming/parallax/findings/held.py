@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,6 +75,7 @@ class Outcome:
         reason: why it is undecided.
         gone: as of the page, counted on.
         lone: as of the page, counted on.
+        others: where it is over, the replicas that show what it was about.
     """
 
     state: State
@@ -83,6 +85,21 @@ class Outcome:
     reason: str = ""
     gone: int = 0
     lone: int = 0
+    others: tuple[int, ...] = ()
+
+
+class Left(NamedTuple):
+    """What an incident counts no more, after a look at some of its members.
+
+    Attributes:
+        explained: a finding on a transaction accounts for them.
+        over: they are not wrong any more, as findings.
+        on_others: the same, each with another replica that shows what it was about.
+    """
+
+    explained: list[Claim]
+    over: list[Claim]
+    on_others: list[tuple[Claim, int]]
 
 
 @dataclass(slots=True)
@@ -322,14 +339,10 @@ class Proven(Held):
         self.members.drop(at)
         self._tally = None
 
-    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> tuple[list[Claim], list[Claim]]:
-        """Take in what became of a page.
-
-        Returns:
-            Those that a finding on a transaction explains; and those that are not wrong any more, as findings.
-        """
+    def judged(self, page: Page, outcomes: Sequence[Outcome]) -> Left:
+        """Take in what became of a page; returns what is counted no more."""
         rows = self.members.rows
-        explained, anew, over = [], [], []
+        left, anew = Left([], [], []), []
         changed = False
         for i, original, outcome in zip(self.located(page).tolist(), page.originals, outcomes, strict=True):
             if i < 0 or not _says_something(rows["state"][i], outcome):
@@ -337,14 +350,15 @@ class Proven(Held):
             was_wrong, is_wrong = rows["state"][i] in OPEN, outcome.state in OPEN
             if was_wrong and not is_wrong:
                 self.ended[outcome.resolution] += 1
-                over.append(self.claim(i))
+                left.over.append(claim := self.claim(i))
+                left.on_others.extend((claim, broker) for broker in outcome.others)
             as_ended = str(Resolution.EXPLAINED if rows["state"][i] == State.IN_PART else Resolution.HEALED)
             if is_wrong and not was_wrong and self.ended[as_ended]:
                 self.ended[as_ended] -= 1
             changed |= was_wrong != is_wrong
             rows["state"][i] = outcome.state
             if outcome.state is State.EXPLAINED:
-                explained.append(original)
+                left.explained.append(original)
             if outcome.proof is not None and is_wrong:
                 anew += self._told_anew(i, original, outcome.proof, outcome.state)
         for claim, state in anew:
@@ -355,7 +369,7 @@ class Proven(Held):
         self.show([o.proof for o in outcomes if o.proof is not None], afresh=True)
         if changed and page.is_sample:
             self.round += 1  # What has become of some of them may have become of all: each is asked about.
-        return explained, over
+        return left
 
     def _told_anew(self, at: int, original: Claim, proof: Proof, state: State) -> list[tuple[Claim, State]]:
         """Have a row say what a probe has found: of a transaction, which record is wrong; else all, as a new claim."""

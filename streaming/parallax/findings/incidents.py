@@ -123,6 +123,7 @@ class Incidents:
         self._last_page = 0
         self._alone_again: list[Claim] = []
         self._over: dict[str, list[Claim]] = {}
+        self._on_others: list[tuple[Claim, int]] = []
         self._forgotten: dict[Group, int] = {}
 
     # What comes in.
@@ -279,10 +280,11 @@ class Incidents:
         """Take in what a probe has made of the members of a page, in their order."""
         self._done(page)
         if page.is_proven:
-            explained, over = self._proven_of(page.group).judged(page, outcomes)
-            for claim in explained:
+            left = self._proven_of(page.group).judged(page, outcomes)
+            for claim in left.explained:
                 self._waiting_of(group_of_claim(claim)).members.add([claim], State.EXPLAINED)
-            self._end(page.group, over)
+            self._end(page.group, left.over)
+            self._on_others += left.on_others
         else:
             self._count(page, outcomes)
             waiting = self._waiting_of(page.group)
@@ -304,6 +306,11 @@ class Incidents:
         """By incident, the members that have been found not to be wrong any more since this was asked last."""
         over, self._over = self._over, {}
         return over
+
+    def on_others(self) -> list[tuple[Claim, int]]:
+        """What is over of members since this was asked last, each with another replica that shows it."""
+        on_others, self._on_others = self._on_others, []
+        return on_others
 
     def _done(self, page: Page) -> None:
         self._pages.pop(page.number, None)

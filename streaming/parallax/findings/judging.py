@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
-from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named
+from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named, showing_the_same
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
     Finding,
@@ -114,7 +114,8 @@ class Judging:
             return Outcome(state, resolution=str(Resolution.EXPLAINED))
         agrees = page.is_proven and decision.is_unsettled
         if decision.verdict is Verdict.DISMISSED and not (decision.has_spread or agrees):
-            return Outcome(State.OVER, resolution=str(decision.resolution))
+            others = showing_the_same(claim, answers) if page.is_proven else ()
+            return Outcome(State.OVER, resolution=str(decision.resolution), others=others)
         known = None if page.is_proven else self._ledger.standing(original.finding_id(self.cluster_id))
         if known is not None and known.stands:
             return Outcome(State.OVER)  # It is reported already.
@@ -374,6 +375,9 @@ class Judging:
             changed = not known.stands or _has_changed(claim, decision, answers, known)
         if not changed:
             return Unchanged(known)
+        if status is FindingStatus.RESOLVED and decision.resolution is not Resolution.EXPLAINED:
+            others = _left_by(known, claim, answers)
+            return made(known.finding_id, status, claim, decision, answers, known, at, shown_by=others)
         if status is FindingStatus.CONFIRMED and known.stands and not _takes_back(decision, known):
             decision = _as_reported_before(decision, known)
         return made(known.finding_id, status, claim, decision, answers, known, at)
@@ -619,6 +623,18 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
     # Who ended a transaction how was proven once: what is shown of it later, of less and less, is no more proof.
     is_elsewhere = known.kind not in TRANSACTION_KINDS and sides_differ(sides_of(known), decision.sides)
     return known.is_open and (moved or exposed != known.exposed or is_elsewhere)
+
+
+def _left_by(known: Finding, claim: Claim, answers: Answers) -> list[int]:
+    """The others that show what a finding is about that ends; of those that are away, which showed it when asked last.
+
+    They were copied from the accused.
+    """
+    if has_spread(known) or is_unsettled(known):
+        return []
+    beside = {b for side in sides_of(known).values() if known.broker in side for b in side}
+    away = {b for b, answer in answers.replicas.items() if answer.error is not None}
+    return sorted({*showing_the_same(claim, answers), *(beside & away - {known.broker})})
 
 
 def _as_reported_before(decision: Decision, known: Finding) -> Decision:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from parallax.findings.claim import Claim, explains
-from parallax.findings.finding import Finding, claim_of, leans_on
+from parallax.findings.finding import Finding, claim_of, claims_on_others, leans_on
 from parallax.findings.incident import is_part_of_incident
 from parallax.kinds import TRANSACTION_KINDS
 from parallax.model import NOBODY, FindingStatus, TopicPartition
@@ -55,7 +55,10 @@ class Ledger:
         self._leant_on: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 
     def add(self, event: Finding) -> list[Claim]:
-        """Take an event in; returns the claims whose dismissal leaned on it and that have to be judged again."""
+        """Take an event in; returns the claims that have to be judged because of it.
+
+        Their dismissal leaned on it, or it has ended and they are about others that show what it was about.
+        """
         if event.is_incident:
             self._count(event)
             self._standing[event.finding_id] = event
@@ -79,7 +82,8 @@ class Ledger:
         self._note_key(event)
         # One that accuses another than before, or nobody any more, may say less of those that leaned on it.
         says_as_before = known is None or known.broker == event.broker
-        return [] if event.stands and says_as_before else self._freed(event.finding_id)
+        freed = [] if event.stands and says_as_before else self._freed(event.finding_id)
+        return freed + claims_on_others(event)
 
     def standing(self, finding_id: str) -> Finding | None:
         """The last event of a finding that is still looked at, whether it stands or is resolved."""

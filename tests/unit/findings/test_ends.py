@@ -230,6 +230,85 @@ class TestOfAPartitionThatLosesTheReplica:
         assert last == [2, 3]
 
 
+class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
+    """2 showed a value that was deleted, and 1 has been copied from it since."""
+
+    def copied(self) -> Life:
+        life = Life().confirmed(value(), answering=lambda _: values(b1=NONE, b2=holding(3), b3=NONE))
+        life.until_asked(lambda _: values(b1=holding(3), b2=holding(3), b3=NONE))
+        return life
+
+    def stands(self, life: Life) -> list[tuple[int, FindingKind]]:
+        return [(f.broker, f.kind) for f in life.machine.standing()]
+
+    def test_is_accused_no_more_and_the_other_is_judged_by_itself(self) -> None:
+        life = self.copied()
+        for _ in range(2):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+        assert evidence_of(life.last)["sides"] == {"no value": [2, 3], "value at offset 3": [1]}
+        life = Life(life.table, life.now)
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+        life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+        assert ended_as(life.last) == (FindingStatus.RESOLVED, "healed")
+        for _ in range(20):
+            life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+        assert len(life.table) == 5
+
+    def test_is_so_though_the_job_ends_before_the_other_was_judged(self) -> None:
+        life = self.copied()
+        while life.last.status is not FindingStatus.RESOLVED:
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        life = Life(life.table, life.now)
+        assert self.stands(life) == []
+        assert sum(life.machine.status().pending.values()) == 1
+        life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+        assert not Life(life.table, life.now).machine.status().pending
+
+    def test_is_so_though_that_one_was_away_when_it_came_to_be_right(self) -> None:
+        life = self.copied()
+        away = values(b2=NONE, b3=NONE)
+        away = replace(away, replicas={1: ReplicaAnswer(1, error="away"), **away.replicas})
+        for _ in range(3):
+            life.until_asked(lambda _: away)
+        assert sum(life.machine.status().pending.values()) == 1
+        for _ in range(3):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+
+    def test_or_that_is_gone_leaves_the_other_to_be_judged(self) -> None:
+        life = self.copied()
+        for _ in range(4):
+            life.until_asked(by(at(1, 3), lambda: values(b1=holding(3), b3=NONE)))
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+
+    def test_leaves_nothing_where_the_other_was_put_right_as_well(self) -> None:
+        life = self.copied()
+        for _ in range(4):
+            life.until_asked(lambda _: values(b1=NONE, b2=NONE, b3=NONE))
+        assert life.statuses == ["confirmed", "confirmed", "resolved"]
+
+    def test_leaves_no_second_finding_where_the_other_was_suspected_of_the_same(self) -> None:
+        life = self.copied()
+        life.suspect(replace(value("w"), broker=1))
+        for _ in range(6):
+            life.until_asked(lambda _: values(b1=holding(3), b2=NONE, b3=NONE))
+        assert self.stands(life) == [(1, FindingKind.DELETED_RECORD_RESURRECTED)]
+
+    def test_leaves_many_where_it_was_an_incident(self) -> None:
+        keys = range(5, 25)
+        life = Flood()
+        life.suspect(*[replace(TestADifferenceThatWasExplained.accusing, suspect_id=f"G{k}", key_hash_lo=k) for k in keys])
+        life.settle(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
+        for _ in range(4):
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NONE, b3=holding(5)))
+        assert [(f.broker, tally_of(f).count) for f in life.machine.standing()] == [(3, 20)]
+        for _ in range(4):
+            life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NONE, b3=NONE))
+        assert [(f.broker, tally_of(f).count) for f in life.machine.standing()] == [(1, 20)]
+
+
 class TestADifferenceThatWasExplained:
     """K: 1 shows W@12, 2 nothing, 3 V@5, which was deleted at 8: 3 is accused, and of 1 and 2 nothing is proven."""
 

@@ -18,7 +18,7 @@ from parallax.findings.decide.unsettled import agreed as agreed_without_proof
 from parallax.kinds import KEY_KINDS, TRANSACTION_KINDS
 from parallax.model import NOBODY, UNKNOWN, FindingKind
 
-_WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
+WRONG = {FindingKind.ABORTED_RECORD_COMMITTED: COMMITTED, FindingKind.COMMITTED_RECORD_ABORTED: ABORTED}
 """What an accused shows that is wrong, by the kind of the finding."""
 
 _SHOWING = frozenset({FindingKind.ABORTED_RECORD_COMMITTED, FindingKind.DELETED_RECORD_RESURRECTED})
@@ -115,7 +115,7 @@ def of_a_finding(case: Case, decision: Decision) -> Decision:
         return decision
     if not claim.spread and claim.broker == NOBODY:
         return agreed_without_proof(case, decision)
-    wrong = [_is_wrong(claim, answer) for answer in (case.accused, *case.others)]
+    wrong = [is_wrong(claim, answer) for answer in (case.accused, *case.others)]
     if not claim.spread:
         is_lost = claim.kind is FindingKind.RECORD_MISSING and all(wrong) and not case.absent
         return decision if decision.resolution is not Resolution.HEALED else _healed(case, decision, is_lost=is_lost)
@@ -204,7 +204,7 @@ def _value(key: KeyShown) -> str:
     return "no value" if key.live is None else f"the value at offset {key.live.offset}"
 
 
-def _is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
+def is_wrong(claim: Claim, answer: ReplicaAnswer) -> bool | None:
     """Whether consumers of a replica are misled by what a claim is about; None where it did not say."""
     offset = claim.first_offset
     if claim.kind is FindingKind.LOG_HEAD_MISSING:
@@ -232,6 +232,6 @@ def true_outcome(claim: Claim) -> str | None:
 
     A finding about an outcome has said it. Else the end marker that other replicas were recorded to show says it.
     """
-    if claim.kind in _WRONG:
-        return other_outcome(_WRONG[claim.kind])
+    if claim.kind in WRONG:
+        return other_outcome(WRONG[claim.kind])
     return recorded_end(claim)
