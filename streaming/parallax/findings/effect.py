@@ -19,7 +19,7 @@ from parallax.findings.decide import Decision, Resolution, Verdict, decide
 from parallax.findings.decide.own_end import needs_the_keys
 from parallax.findings.requests import Transaction, TransactionRecords
 from parallax.kinds import TRANSACTION_KINDS
-from parallax.model import NOBODY, FindingKind
+from parallax.model import NOBODY, UNKNOWN, FindingKind
 
 COVERED = 256
 """How many other records of a transaction are asked about in one probe."""
@@ -119,10 +119,16 @@ def whole(claim: Claim, answers: Answers, *, live_only: bool = False) -> Judged:
     decision = gravest.decision
     # That an index is right again says nothing of what the cleaner had taken by it.
     is_of_one = decision.resolution in _TRACES or claim.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER
-    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one:
+    if answers.rest_unknown and decision.verdict is Verdict.DISMISSED and is_of_one and not _is_below(claim, answers):
         reason = f"{decision.reason}; {answers.rest_unknown}"
         return replace(gravest, decision=replace(decision, verdict=Verdict.PENDING, reason=reason))
     return gravest
+
+
+def _is_below(claim: Claim, answers: Answers) -> bool:
+    """Whether the accused's log begins above the whole transaction: none of its records is left there."""
+    accused = answers.replicas.get(claim.pivot)
+    return accused is not None and UNKNOWN < claim.marker_offset < accused.log_start_offset
 
 
 _ORDER: Sequence[Resolution] = (

@@ -115,20 +115,24 @@ class RecordedHistory:
     def transaction(self, question: Transaction) -> TransactionRecords:
         """The records of a transaction that any replica was recorded to show, of each key the last one.
 
-        A table that is not there knows of none; one that cannot be read yields an error, for then nobody knows.
+        A table that is not there knows of none; one that cannot be read yields an error, for then nobody knows. So does
+        one from which retention has dropped what was read of the transaction.
         """
+        place = (pc.field("topic") == question.topic) & (pc.field("partition") == question.partition)
         wanted = (
-            (pc.field("topic") == question.topic)
-            & (pc.field("partition") == question.partition)
+            place
             & (pc.field("kind") == int(RowKind.RECORD))
             & (pc.field("producer_id") == question.producer_id)
             & (pc.field("offset") >= question.start)
             & (pc.field("offset") < question.end)
             & (pc.field("key_size") >= 0)
         )
-        columns = ["offset", *_KEY]
+        positions = place & (pc.field("kind") == int(RowKind.POSITION))
         try:
-            rows = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset().to_table(columns=columns, filter=wanted)
+            # One snapshot: what retention drops later is in both, or in neither.
+            dataset = DeltaTable(self._uncommitted_uri).to_pyarrow_dataset()
+            rows = dataset.to_table(columns=["offset", *_KEY], filter=wanted)
+            read = dataset.to_table(columns=["broker", "offset"], filter=positions)
         except TableNotFoundError:
             return TransactionRecords()
         except (DeltaError, OSError, pa.ArrowException) as error:
@@ -139,7 +143,13 @@ class RecordedHistory:
         few = last.slice(0, question.limit)
         found = zip(*(few[name].to_pylist() for name in ("offset_max", *_KEY)), strict=True)
         records = tuple((offset, (high, low)) for offset, high, low in found)
-        return TransactionRecords(records, last.num_rows - few.num_rows)
+        # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on.
+        spans = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
+        is_read = pc.and_(
+            pc.less_equal(spans["offset_min"], question.start), pc.greater_equal(spans["offset_max"], question.end)
+        )
+        error = None if pc.any(is_read).as_py() else f"the views hold no reading of offset {question.start} any more"
+        return TransactionRecords(records, last.num_rows - few.num_rows, error)
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether a reader of the replica noticed since a time that its log fell back, or that there was none.

@@ -131,7 +131,7 @@ class TransactionRecords:
     Attributes:
         records: offset and key of each, in the order of offsets.
         left_out: how many more there are.
-        error: why the views did not say; None where they did.
+        error: why the views did not say, or may know of others no more; None where they said.
     """
 
     records: tuple[tuple[int, Key], ...] = ()

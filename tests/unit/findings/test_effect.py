@@ -82,6 +82,14 @@ def test_records_that_were_not_asked_about_keep_the_finding_open() -> None:
     assert "7 more records" in got.decision.reason
 
 
+def test_nothing_is_left_of_a_transaction_below_the_log_start_whatever_the_views_know_of_it() -> None:
+    unknown = "the other records of the transaction are not known: the views begin above it"
+    for start, expected in ((11, Verdict.PENDING), (21, Verdict.DISMISSED)):
+        gone = [replace(answer, log_start_offset=start, key=None) for answer in overwritten(1, 2, 3)]
+        got = whole(POISON, answers(*gone, rest_unknown=unknown), live_only=True)
+        assert (got.decision.verdict, got.decision.resolution) == (expected, Resolution.DELETED)
+
+
 def test_the_first_record_is_enough_while_it_is_wrong() -> None:
     wrong = answers(holding(1, "aborted"), holding(2, "committed"), holding(3, "aborted"))
     assert whole(POISON, wrong, live_only=True).claim.offset == 10

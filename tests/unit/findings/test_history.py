@@ -105,12 +105,38 @@ def test_a_transactions_records_are_those_of_its_producer_that_any_replica_showe
         written(16, key_size=-1, key=(0, 0)),
         written(17, kind=int(RowKind.ABORT), key=(4, 4)),
         written(18, topic="other", key=(5, 5)),
+        position(10, 1, broker=3),
+        position(20, 2, broker=3),
     ]
     write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
     history = RecordedHistory(str(tmp_path))
     asked = Transaction("orders", 0, 7, 10, 20, 8)
     assert history.transaction(asked) == TransactionRecords(((12, SAME_LOW), (14, KEY)))
     assert history.transaction(Transaction("orders", 0, 7, 10, 20, 1)) == TransactionRecords(((12, SAME_LOW),), 1)
+
+
+@pytest.mark.parametrize(
+    ("left", "is_known"),
+    [
+        ([], False),
+        ([(2, 21)], False),
+        ([(2, 11), (2, 21)], False),
+        ([(2, 0), (3, 21)], False),
+        ([(2, 21), (3, 10), (3, 20)], True),
+        ([(2, 0), (2, 21)], True),
+    ],
+    ids=["nothing", "what came later", "from within it", "of one that read no further", "one's", "all"],
+)
+def test_what_retention_has_dropped_of_the_views_is_not_known(
+    tmp_path: Path, left: list[tuple[int, int]], is_known: bool
+) -> None:
+    rows = [position(offset, at, broker=broker) for at, (broker, offset) in enumerate(left)]
+    rows += [position(0, 1, broker=5) | {"partition": 1}]
+    rows = [row | {"producer_id": -1, "key_size": -1} for row in rows]
+    write_deltalake(str(tmp_path / "read_uncommitted"), pa.Table.from_pylist(rows), partition_by=["broker"])
+    found = RecordedHistory(str(tmp_path)).transaction(Transaction("orders", 0, 7, 10, 20, 8))
+    assert found.records == ()
+    assert (found.error is None) is is_known
 
 
 def test_without_a_table_no_transaction_was_recorded_and_a_broken_one_is_an_error(tmp_path: Path) -> None:
