@@ -144,12 +144,11 @@ class RecordedHistory:
         found = zip(*(few[name].to_pylist() for name in ("offset_max", *_KEY)), strict=True)
         records = tuple((offset, (high, low)) for offset, high, low in found)
         # Retention drops whole dates: where a reader's position is left, so is all that it has read from there on.
-        spans = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
-        is_read = pc.and_(
-            pc.less_equal(spans["offset_min"], question.start), pc.greater_equal(spans["offset_max"], question.end)
-        )
-        error = None if pc.any(is_read).as_py() else f"the views hold no reading of offset {question.start} any more"
-        return TransactionRecords(records, last.num_rows - few.num_rows, error)
+        spans: Any = read.group_by("broker").aggregate([("offset", "min"), ("offset", "max")])
+        of_each = zip(spans["offset_min"].to_pylist(), spans["offset_max"].to_pylist(), strict=True)
+        is_read = any(first <= question.start and question.end <= last for first, last in of_each)
+        unread = None if is_read else f"the views hold no reading of offset {question.start} any more"
+        return TransactionRecords(records, last.num_rows - few.num_rows, unread)
 
     def was_recreated(self, question: Recreated) -> bool:
         """Whether a reader of the replica noticed since a time that its log fell back, or that there was none.
