@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from parallax.findings.explain import explain
 from parallax.findings.finding import claim_of, evidence_of, sides_of
 from parallax.findings.sides import standing
 from parallax.model import NOBODY, FindingStatus, Severity, UnknownReason
@@ -1344,9 +1345,9 @@ def test_a_rolled_back_tombstone_that_took_a_value_with_it_goes_on_being_said_of
     _looked_at(world, f"round; write -1 0 4; {_ROLLED_BACK.format('write 0 0 -1')}{_INDEX_LOST}")
     _looked_at(world, _lapped(3, 2, 1, 3))
     _looked_at(world, _lapped(6, 2, 1, 3))
-    assert {(event.broker, event.kind) for event in world.monitor.lifecycle.standing()} == {
-        (2, "outcome_contradicts_marker")
-    }
+    (stands,) = world.monitor.lifecycle.standing()
+    assert (stands.broker, stands.kind) == (2, "outcome_contradicts_marker")
+    assert stands.summary.startswith("Broker 2 lacks a value of the key of offset 2 of t-0 that another shows")
     world.settle()
 
 
@@ -1392,3 +1393,16 @@ def test_one_that_was_copied_from_the_accused_is_accused_once_that_is_right_or_g
     assert [event.broker for event in world.monitor.lifecycle.standing()] == [1]
     if how != "taken off":
         world.settle()  # Which would give 2 a new copy of 1.
+
+
+def test_an_index_is_not_said_to_be_rebuilt_once_the_cleaner_has_taken_the_end_marker() -> None:
+    world = World(STANDARD)
+    _looked_at(world, f"round; write -1 1 4; {_ROLLED_BACK.format('pair 0 0 7')}{_INDEX_LOST}")
+    (before,) = world.monitor.lifecycle.standing()
+    assert "rebuild" in " ".join(explain(before).steps)
+    _looked_at(world, _lapped(4, 2))
+    _looked_at_again(world)
+    assert [b.marker for b in world.cluster.replicas[2].batches if b.marker is not None] == []
+    (after,) = world.monitor.lifecycle.standing()
+    assert (after.kind, after.broker) == (before.kind, 2)
+    assert "rebuild" not in " ".join(explain(after).steps)

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from parallax.findings.answers import ABORTED, COMMITTED, Answers
 from parallax.findings.claim import Claim, explains
+from parallax.findings.cleared import Shown, shows_against_its_end
 from parallax.findings.decide import Decision, Resolution, Verdict, differs_anew, named, showing_the_same
+from parallax.findings.decide.own_end import contradicts_its_end
 from parallax.findings.effect import whole
 from parallax.findings.finding import (
     Finding,
@@ -616,6 +618,8 @@ def _has_changed(claim: Claim, decision: Decision, answers: Answers, known: Find
         return True
     if _says_more(decision, known) or _takes_back(decision, known) or (exposed and not known.exposed):
         return True
+    if known.is_open and _takes_more_than_an_index(claim, decision, answers, known):
+        return True
     # An acknowledgement holds until the finding becomes worse. Of a transaction, another record may be wrong still.
     moved = claim.first_offset != claim_of(known).first_offset
     if decision.accused == NOBODY:
@@ -635,6 +639,19 @@ def _left_by(known: Finding, claim: Claim, answers: Answers) -> list[int]:
     beside = {b for side in sides_of(known).values() if known.broker in side for b in side}
     away = {b for b, answer in answers.replicas.items() if answer.error is not None}
     return sorted({*showing_the_same(claim, answers), *(beside & away - {known.broker})})
+
+
+def _takes_more_than_an_index(claim: Claim, decision: Decision, answers: Answers, known: Finding) -> bool:
+    """Whether a finding says that an index is wrong, and that is no more what would put its replica right.
+
+    Its cleaner has taken the end marker, from which the index would be rebuilt, or a value by the wrong index.
+    """
+    if not decision.kind is known.kind is FindingKind.OUTCOME_CONTRADICTS_MARKER:
+        return False
+    accused = answers.replicas.get(decision.accused)
+    return shows_against_its_end(Shown.of(known)) and not (
+        accused is not None and contradicts_its_end(claim, decision, accused)
+    )
 
 
 def _as_reported_before(decision: Decision, known: Finding) -> Decision:

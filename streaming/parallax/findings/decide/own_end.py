@@ -56,6 +56,12 @@ def needs_the_keys(claim: Claim, accused: ReplicaAnswer) -> bool:
     return shown is None or (marker is not None and ended_by(marker.type) == shown.outcome)
 
 
+def contradicts_its_end(claim: Claim, decision: Decision, accused: ReplicaAnswer) -> bool:
+    """Whether an accused is proven to show a record otherwise than the end marker says that it holds still."""
+    marker = end_shown(claim, accused)
+    return marker is not None and accused.broker in decision.sides.get(other_outcome(ended_by(marker.type)), ())
+
+
 def _lacking(case: Case) -> Decision | None:
     """Whether the cleaner may have taken a value from the accused by the wrong index: another shows it still.
 
