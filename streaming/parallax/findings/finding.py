@@ -144,14 +144,7 @@ def made(
         evidence["resolution"] = str(decision.resolution)
     elif status is FindingStatus.RESOLVED:
         text = resolved(claim, decision)
-        evidence["resolution"] = str(decision.resolution)
-        if decision.in_part:
-            evidence["explained_in_part"] = True
-        if shown_by:
-            evidence["shown_by"] = list(shown_by)
-        if decision.was_shown:
-            evidence["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
-            evidence["was_shown"] = True
+        evidence |= _of_the_end(decision, shown_by)
     else:
         text = f"{status.capitalize()}: {decision.reason}."
     return Finding(
@@ -178,6 +171,19 @@ def made(
         decided_at=at,
         exposed=_is_exposed(status, accused, decision, answers),
     )
+
+
+def _of_the_end(decision: Decision, shown_by: Sequence[int]) -> dict[str, Any]:
+    """The evidence of a finding that is resolved, besides what the replicas answered."""
+    said: dict[str, Any] = {"resolution": str(decision.resolution)}
+    if decision.in_part:
+        said["explained_in_part"] = True
+    if shown_by:
+        said["shown_by"] = list(shown_by)
+    if decision.was_shown:
+        said["sides"] = {side: list(brokers) for side, brokers in decision.sides.items()}
+        said["was_shown"] = True
+    return said
 
 
 def _of_the_tombstone(claim: Claim, decision: Decision, answers: Answers) -> Claim:

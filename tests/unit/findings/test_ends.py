@@ -299,7 +299,9 @@ class TestAReplicaThatIsRightAgainWhileAnotherIsNot:
     def test_leaves_many_where_it_was_an_incident(self) -> None:
         keys = range(5, 25)
         life = Flood()
-        life.suspect(*[replace(TestADifferenceThatWasExplained.accusing, suspect_id=f"G{k}", key_hash_lo=k) for k in keys])
+        life.suspect(
+            *[replace(TestADifferenceThatWasExplained.accusing, suspect_id=f"G{k}", key_hash_lo=k) for k in keys]
+        )
         life.settle(lambda _: values(2, b1=NONE, b2=NONE, b3=holding(5)))
         for _ in range(4):
             life.after(RECHECK_S, lambda _: values(2, b1=holding(5), b2=NONE, b3=holding(5)))
